@@ -70,6 +70,14 @@ impl Display {
         }
     }
 
+    /// Shows what must not be missed, with `--quiet` too.
+    pub(crate) fn note(&self, text: &str) {
+        match &self.form {
+            Form::Silent | Form::Lines => eprintln!("{text}"),
+            Form::Bars(bars) => drop(bars.println(text)),
+        }
+    }
+
     /// Updates one piece of work.
     pub(crate) fn step(&self, name: &str, step: &Step<'_>) {
         let mut work = self.work.lock();

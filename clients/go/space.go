@@ -14,23 +14,24 @@ import (
 // VectorSpace is what vectors must share to be compared; see the message of that name for each
 // field. Store it beside an index, e.g. as JSON.
 type VectorSpace struct {
-	Digest        string `json:"digest"`
-	ModelID       string `json:"model_id"`
-	WeightsDigest string `json:"weights_digest"`
-	Prompt        string `json:"prompt"`
-	Pooling       string `json:"pooling"`
-	Normalised    bool   `json:"normalised"`
-	Dimensions    uint32 `json:"dimensions"`
-	DType         int32  `json:"dtype"`
-	Augmentation  string `json:"augmentation"`
-	Quantisation  string `json:"quantisation"`
+	Digest         string `json:"digest"`
+	ModelID        string `json:"model_id"`
+	WeightsDigest  string `json:"weights_digest"`
+	Prompt         string `json:"prompt"`
+	Pooling        string `json:"pooling"`
+	Normalised     bool   `json:"normalised"`
+	Dimensions     uint32 `json:"dimensions"`
+	DType          int32  `json:"dtype"`
+	Augmentation   string `json:"augmentation"`
+	Quantisation   string `json:"quantisation"`
+	SettingsDigest string `json:"settings_digest"`
 }
 
 func spaceOf(message *commonv1.VectorSpace) VectorSpace {
 	return VectorSpace{
 		Digest: message.GetDigest(), ModelID: message.GetModelId(), WeightsDigest: message.GetWeightsDigest(), Prompt: message.GetPrompt(),
 		Pooling: message.GetPooling(), Normalised: message.GetNormalised(), Dimensions: message.GetDimensions(), DType: int32(message.GetDtype()),
-		Augmentation: message.GetAugmentation(), Quantisation: message.GetQuantisation(),
+		Augmentation: message.GetAugmentation(), Quantisation: message.GetQuantisation(), SettingsDigest: message.GetSettingsDigest(),
 	}
 }
 
@@ -54,6 +55,7 @@ func (s VectorSpace) differing(other VectorSpace) (names, told []string) {
 		{"dtype", s.DType, other.DType},
 		{"augmentation", s.Augmentation, other.Augmentation},
 		{"quantisation", s.Quantisation, other.Quantisation},
+		{"settings_digest", s.SettingsDigest, other.SettingsDigest},
 	} {
 		if field.mine != field.them {
 			names = append(names, field.name)

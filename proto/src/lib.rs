@@ -29,6 +29,44 @@ pub mod transform {
     pub mod v1 {
         tonic::include_proto!("isomer.transform.v1");
 
+        /// Adds the list of values, and their lower-case names without the prefix.
+        macro_rules! named {
+            ($kind:ident, $prefix:literal) => {
+                impl $kind {
+                    /// Every value, in the order of the numbers.
+                    pub fn all() -> impl Iterator<Item = Self> {
+                        (1..).map_while(|number| Self::try_from(number).ok())
+                    }
+
+                    /// Lower-case name, as counted in summaries.
+                    pub fn name(self) -> &'static str {
+                        Self::name_of(self.into())
+                    }
+
+                    /// The name of the value of this number; `unknown` if a newer version sent it.
+                    pub fn name_of(number: i32) -> &'static str {
+                        static NAMES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
+                            let name = |value: $kind| {
+                                value
+                                    .as_str_name()
+                                    .trim_start_matches($prefix)
+                                    .to_lowercase()
+                            };
+                            $kind::all().map(name).collect()
+                        });
+                        let index = usize::try_from(number)
+                            .ok()
+                            .and_then(|number| number.checked_sub(1));
+                        index
+                            .and_then(|index| NAMES.get(index))
+                            .map_or("unknown", String::as_str)
+                    }
+                }
+            };
+        }
+        named!(Check, "CHECK_");
+        named!(Guard, "GUARD_");
+
         impl Transformation {
             /// The transformation of this name (`paraphrase`) with default parameters. A name is
             /// that of a field of the message.

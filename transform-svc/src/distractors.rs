@@ -66,7 +66,7 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
         fired.extend(repeated.then_some(Check::Duplicate));
     }
     Set {
-        failed: Check::ALL.into_iter().filter(|check| fired.contains(check)).collect(),
+        failed: Check::all().filter(|check| fired.contains(check)).collect(),
         texts,
         language,
     }

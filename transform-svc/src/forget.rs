@@ -136,6 +136,7 @@ mod tests {
             generated_tokens: 1,
             tokens_estimated: false,
             cut: false,
+            fingerprint: String::new(),
             source: source.to_owned(),
             transformation: "paraphrase".into(),
             generator: "g".into(),

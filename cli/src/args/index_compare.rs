@@ -104,6 +104,10 @@ pub(crate) struct IndexSidesArgs {
     /// For which collections queries are augmented as --augment says.
     #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment")]
     pub(crate) augmented_queries: AugmentedSide,
+    /// Compare with collections that an older isomer filled, which did not record the encoder's
+    /// settings: they are taken for those of now.
+    #[arg(long, env = "ISOMER_ACCEPT_UNRECORDED_SETTINGS")]
+    pub(crate) accept_unrecorded_settings: bool,
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
     #[command(flatten)]

@@ -721,6 +721,9 @@ pub(crate) struct TransformArgs {
     /// Least temperature of attempts after the first [default: 0.7].
     #[arg(long, env = "ISOMER_RETRY_TEMPERATURE", value_name = "T")]
     pub(crate) retry_temperature: Option<f64>,
+    /// Use of stored texts of another version of the generator's model, as the server names it.
+    #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChangeArg::Report)]
+    pub(crate) on_fingerprint_change: OnFingerprintChangeArg,
     /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
     #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardsArg::Warn)]
     pub(crate) guards: GuardsArg,
@@ -798,6 +801,15 @@ pub(crate) enum AnchorArg {
     Sentence1,
     /// The second sentence.
     Sentence2,
+}
+
+/// Use of stored texts of another version of the model.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub(crate) enum OnFingerprintChangeArg {
+    /// They are used, and counted by version.
+    Report,
+    /// They are made again.
+    Regenerate,
 }
 
 /// What to return for a text whose attempts all failed.

@@ -19,6 +19,7 @@ pub struct VectorSpace {
     pub dtype: i32,
     pub augmentation: String,
     pub quantisation: String,
+    pub settings_digest: String,
 }
 
 impl From<common::VectorSpace> for VectorSpace {
@@ -34,6 +35,7 @@ impl From<common::VectorSpace> for VectorSpace {
             dtype: space.dtype,
             augmentation: space.augmentation,
             quantisation: space.quantisation,
+            settings_digest: space.settings_digest,
         }
     }
 }
@@ -72,6 +74,11 @@ impl VectorSpace {
             ("dtype", self.dtype.to_string(), other.dtype.to_string()),
             ("augmentation", text(&self.augmentation), text(&other.augmentation)),
             ("quantisation", text(&self.quantisation), text(&other.quantisation)),
+            (
+                "settings_digest",
+                text(&self.settings_digest),
+                text(&other.settings_digest),
+            ),
         ];
         fields.into_iter().filter(|(_, ours, theirs)| ours != theirs).collect()
     }

@@ -15,6 +15,7 @@ export interface VectorSpace {
   readonly dtype: number;
   readonly augmentation: string;
   readonly quantisation: string;
+  readonly settingsDigest: string;
 }
 
 /** Fields, the digest last, which follows from the others. */
@@ -28,6 +29,7 @@ const FIELDS = [
   "dtype",
   "augmentation",
   "quantisation",
+  "settingsDigest",
   "digest",
 ] as const;
 
@@ -44,6 +46,7 @@ export function spaceOf(message: Message | undefined): VectorSpace {
     dtype: message?.dtype ?? 0,
     augmentation: message?.augmentation ?? "",
     quantisation: message?.quantisation ?? "",
+    settingsDigest: message?.settingsDigest ?? "",
   };
 }
 

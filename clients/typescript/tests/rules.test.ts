@@ -172,7 +172,7 @@ test("texts that are none are named by their place", () => {
 });
 
 function space(fields: Partial<VectorSpace> = {}): VectorSpace {
-  const none = { prompt: "", pooling: "", normalised: false, dtype: 1, augmentation: "", quantisation: "", weightsDigest: "" };
+  const none = { prompt: "", pooling: "", normalised: false, dtype: 1, augmentation: "", quantisation: "", weightsDigest: "", settingsDigest: "" };
   return { digest: "a", modelId: "m", dimensions: 8, ...none, ...fields };
 }
 

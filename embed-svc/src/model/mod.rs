@@ -3,8 +3,9 @@
 
 mod compute;
 mod front;
+mod identity;
 
-use std::path::Path;
+use std::{path::Path, sync::OnceLock};
 
 use crate::{
     activation::Elementwise,
@@ -37,6 +38,7 @@ pub struct Model {
     activation: Elementwise,
     max_tokens: usize,
     dimensions: usize,
+    settings_digest: OnceLock<String>,
     // The last field: it is dropped after the weights.
     device: Trimmed,
 }
@@ -106,6 +108,7 @@ impl Model {
             activation,
             max_tokens,
             dimensions,
+            settings_digest: OnceLock::new(),
             device: Trimmed(device),
         })
     }
@@ -171,19 +174,10 @@ impl Model {
         self.tokenizer.special_tokens()
     }
 
-    /// Everything besides weights and tokens that determines a vector, for a key.
-    pub fn settings(&self) -> String {
-        let folder = &self.folder;
-        format!(
-            "{} {:?} {:?} {:?} {:?} {} {}",
-            folder.config,
-            folder.token_stages,
-            folder.pooling,
-            folder.stages,
-            folder.include_prompt,
-            self.architecture.name(),
-            self.device.0.kind(),
-        )
+    /// SHA-256 (hex) of the settings that a vector depends on, beside weights, prompt and device.
+    pub fn settings_digest(&self) -> &str {
+        self.settings_digest
+            .get_or_init(|| identity::digest(&self.folder, &self.tokenizer, self.max_tokens))
     }
 
     /// The device it runs on.

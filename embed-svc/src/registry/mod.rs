@@ -12,7 +12,6 @@ use std::{
 use isomer_models::{ModelKind, ResolvedModel, Resolver, progress::LogProgress};
 use isomer_proto::common::v1::{Dtype, VectorSpace};
 use isomer_segment_log::{Hourly, MaxAge};
-use sha2::{Digest, Sha256};
 
 use crate::{
     cache::{Bounds, VectorCache},
@@ -303,14 +302,19 @@ fn open(
 }
 
 /// Digest of the space that the cache keeps vectors of: full width, before a final normalisation,
-/// whatever the prompt (its tokens are in the key). The digest also covers everything else that
-/// determines a vector: configuration, device, version of this program.
+/// whatever the prompt (its tokens are in the key). The kind of device and the version of this
+/// program count too: they may change the last bits of a vector.
 fn cached_space(source: &ResolvedModel, model: &Model) -> String {
-    let settings = format!("{} {}", env!("CARGO_PKG_VERSION"), model.settings());
     space::digest(&VectorSpace {
         model_id: source.id.clone(),
         weights_digest: source.weights_digest.clone(),
-        pooling: format!("{} {}", model.pipeline(), hex::encode(Sha256::digest(settings))),
+        settings_digest: model.settings_digest().to_owned(),
+        pooling: format!(
+            "{} {} {}",
+            model.pipeline(),
+            model.device().kind(),
+            env!("CARGO_PKG_VERSION")
+        ),
         dimensions: u32::try_from(model.dimensions()).unwrap_or(u32::MAX),
         dtype: Dtype::F32.into(),
         ..VectorSpace::default()

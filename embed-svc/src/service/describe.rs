@@ -147,6 +147,7 @@ pub(super) fn vector_space(
         digest: String::new(),
         model_id: encoder.source.id.clone(),
         weights_digest: encoder.source.weights_digest.clone(),
+        settings_digest: encoder.model.settings_digest().to_owned(),
         prompt: prompt.to_owned(),
         pooling: if delivery.normalise {
             format!("{pipeline}>normalize")

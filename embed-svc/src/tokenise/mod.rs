@@ -203,6 +203,15 @@ impl TextTokenizer {
         self.special
     }
 
+    /// Everything that ids depend on, for a digest.
+    pub fn settings(&self) -> String {
+        let words = match &self.kind {
+            Kind::File(inner) => inner.to_string(false).unwrap_or_default(),
+            Kind::Words(words) => words.settings(),
+        };
+        format!("{words} {:?} {}", self.suffix, self.keeps_special)
+    }
+
     /// Longest input in tokens that `tokenizer.json` itself names.
     pub fn file_limit(&self) -> Option<usize> {
         self.file_limit

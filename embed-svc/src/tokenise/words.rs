@@ -31,6 +31,15 @@ impl WordTokenizer {
         }
     }
 
+    /// Everything that ids depend on, in an order that does not depend on hashes.
+    pub fn settings(&self) -> String {
+        let mut words: Vec<_> = self.ids.iter().collect();
+        words.sort();
+        let mut stop_words: Vec<_> = self.stop_words.iter().collect();
+        stop_words.sort();
+        format!("{words:?} {stop_words:?} {}", self.lower_case)
+    }
+
     /// Largest id plus one.
     pub fn vocabulary(&self) -> usize {
         self.ids.values().max().map_or(0, |&id| id as usize + 1)

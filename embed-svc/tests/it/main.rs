@@ -15,6 +15,7 @@ mod delivery;
 mod engine;
 mod families;
 mod halves;
+mod identity;
 mod int8;
 mod invariance;
 mod parity;

@@ -14,7 +14,9 @@ use futures::{
 };
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec},
+    transform::v1::{
+        Check, Guard, OnFingerprintChange, Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec,
+    },
 };
 pub use isomer_report::terms::Outcome;
 use isomer_service_kit::Fault;
@@ -444,6 +446,7 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         retry_identical: Some(plan.suite.retry_identical),
         retry_temperature: Some(plan.suite.retry_temperature),
         guards: wire::guards(plan.suite.guards).into(),
+        on_fingerprint_change: OnFingerprintChange::Report.into(),
         prompts: planned.transformation.prompts(),
         bypass_cache: false,
         // Draws that apply to a whole run depend on the suite, not on the time of the run: a second
@@ -483,7 +486,7 @@ fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunErro
         kept && result
             .failed_checks
             .iter()
-            .any(|check| wire::check_name(*check) == "generator_error")
+            .any(|check| Check::name_of(*check) == "generator_error")
     };
     let Some(first) = results.first() else {
         return Ok(());
@@ -535,23 +538,19 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
         failed_checks: result
             .failed_checks
             .iter()
-            .map(|check| wire::check_name(*check))
+            .map(|check| Check::name_of(*check))
             .collect(),
         retried_checks: result
             .retried_checks
             .iter()
-            .map(|check| wire::check_name(*check))
+            .map(|check| Check::name_of(*check))
             .collect(),
-        first_checks: result
-            .first_checks
-            .iter()
-            .map(|check| wire::check_name(*check))
-            .collect(),
-        guards: result.guards.iter().map(|guard| wire::guard_name(*guard)).collect(),
+        first_checks: result.first_checks.iter().map(|check| Check::name_of(*check)).collect(),
+        guards: result.guards.iter().map(|guard| Guard::name_of(*guard)).collect(),
         guards_untold: result
             .guards_untold
             .iter()
-            .map(|guard| wire::guard_name(*guard))
+            .map(|guard| Guard::name_of(*guard))
             .collect(),
         measures: result.measures.map(|m| (m.edit_distance, m.jaccard, m.length_ratio)),
         target: None,

@@ -87,36 +87,6 @@ pub(super) fn guards(mode: Guards) -> proto::GuardMode {
     }
 }
 
-/// Name of a guard, lower case, e.g. `numbers`.
-pub(super) fn guard_name(guard: i32) -> &'static str {
-    match proto::Guard::try_from(guard) {
-        Ok(proto::Guard::Numbers) => "numbers",
-        Ok(proto::Guard::Negation) => "negation",
-        Ok(proto::Guard::Names) => "names",
-        Ok(proto::Guard::Unspecified) | Err(_) => "unknown",
-    }
-}
-
-/// Name of a check, lower case, e.g. `wrong_language`.
-pub(super) fn check_name(check: i32) -> &'static str {
-    match proto::Check::try_from(check) {
-        Ok(proto::Check::Identical) => "identical",
-        Ok(proto::Check::Empty) => "empty",
-        Ok(proto::Check::Ellipsis) => "ellipsis",
-        Ok(proto::Check::Structured) => "structured",
-        Ok(proto::Check::ReasoningLeak) => "reasoning_leak",
-        Ok(proto::Check::InstructionPrefix) => "instruction_prefix",
-        Ok(proto::Check::WrongLanguage) => "wrong_language",
-        Ok(proto::Check::Runaway) => "runaway",
-        Ok(proto::Check::Truncated) => "truncated",
-        Ok(proto::Check::SummaryLonger) => "summary_longer",
-        Ok(proto::Check::GeneratorError) => "generator_error",
-        Ok(proto::Check::TooFew) => "too_few",
-        Ok(proto::Check::Duplicate) => "duplicate",
-        Ok(proto::Check::Unspecified) | Err(_) => "unknown",
-    }
-}
-
 /// A scale as a message.
 pub(crate) fn judge_scale(scale: Scale) -> proto::JudgeScale {
     match scale {

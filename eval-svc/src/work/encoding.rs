@@ -91,8 +91,28 @@ pub(crate) async fn encode(
         sum::add(&mut encoded.usage, &usage);
         done(batch.len() as u64, &usage);
     }
+    drop(answers);
+    // Our own service reports its settings, and gives a text the same bits in every batch.
+    let is_ours = |space: &VectorSpace| !space.settings_digest.is_empty();
+    if texts.len() >= ENOUGH && !encoded.space.as_ref().is_some_and(is_ours) {
+        let spread = texts.len().div_ceil(TWICE);
+        let chosen: Vec<usize> = (0..texts.len()).step_by(spread).rev().collect();
+        for batch in chosen.chunks(batching.items) {
+            let answer = send(work, encoder, prompt, texts, batch).await;
+            let answer = answer.map_err(|fault| EncodingError::Refused(Box::new(fault)))?;
+            encoded.compare(&answer, batch, texts)?;
+            sum::add(&mut encoded.usage, &answer.usage.unwrap_or_default());
+        }
+    }
     Ok(encoded)
 }
+
+/// Fewer texts are not encoded twice: the cost would double.
+const ENOUGH: usize = 60;
+/// Texts that are encoded twice, at most.
+const TWICE: usize = 30;
+/// Least cosine of the two vectors of a text.
+const SAME: f64 = 1.0 - 1e-4;
 
 pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
     EncodingError::Refused(Box::new(Fault::from_status(status)))
@@ -168,6 +188,30 @@ async fn send(
 }
 
 impl Encoded {
+    /// Compares the vectors of a second answer, in another order, with those of the first.
+    fn compare(&self, answer: &EncodeResponse, batch: &[usize], texts: &[&str]) -> Result<(), EncodingError> {
+        let mut again = Self {
+            space: self.space.clone(),
+            ..Self::default()
+        };
+        again.take(texts.len(), answer, batch)?;
+        for &index in batch {
+            let [one, two] = [self, &again].map(|encoded| &encoded.data[index * encoded.cols..][..encoded.cols]);
+            let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+            let lengths = (dot(one, one) * dot(two, two)).sqrt();
+            let cosine = if one == two { 1.0 } else { dot(one, two) / lengths };
+            // A vector of length 0 has no cosine.
+            if cosine.is_nan() || cosine < SAME {
+                let text: String = texts[index].chars().take(60).collect();
+                return Err(EncodingError::Unusable(format!(
+                    "gave a text another vector when it was asked again, in another batch: cosine {cosine:.4} for `{text}`; it \
+                     mixes up its answers, or another model answers now"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads an answer and checks all its parts.
     pub(crate) fn take(&mut self, texts: usize, answer: &EncodeResponse, batch: &[usize]) -> Result<(), EncodingError> {
         let unusable = |message: String| Err(EncodingError::Unusable(message));

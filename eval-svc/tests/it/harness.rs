@@ -81,6 +81,7 @@ pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
                 }
                 Ok(EncodeResponse {
                     vector_space: Some(VectorSpace {
+                        settings_digest: "settings".into(),
                         digest,
                         ..VectorSpace::default()
                     }),

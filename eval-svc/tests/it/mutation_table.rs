@@ -250,6 +250,33 @@ fn rows() -> Vec<Row> {
             ..encoder("encoder: returns one vector twice", "stub-keen")
         },
         Row {
+            end: End::Stopped,
+            says: "another vector when it was asked again",
+            mutate: |harness| {
+                harness.manner().foreign = true;
+                harness.manner().doubled = true;
+            },
+            ..encoder("provider: returns one vector twice", "stub-keen")
+        },
+        Row {
+            end: End::Stopped,
+            says: "another vector when it was asked again",
+            mutate: |harness| {
+                harness.manner().foreign = true;
+                harness.manner().sociable = true;
+            },
+            ..encoder(
+                "provider: a vector depends on the other texts of its request",
+                "stub-keen",
+            )
+        },
+        Row {
+            end: End::Pass,
+            says: "",
+            mutate: |harness| harness.manner().foreign = true,
+            ..encoder("provider: reports no settings, and is healthy", "stub-keen")
+        },
+        Row {
             end: End::Invalid,
             says: "vector of length 0",
             mutate: |harness| {

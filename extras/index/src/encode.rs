@@ -19,7 +19,7 @@ use isomer_proto::{
         augmentation_service_client::AugmentationServiceClient,
     },
 };
-use isomer_service_kit::{Fault, limits::INNER_MESSAGE};
+use isomer_service_kit::{Fault, limits::INNER_MESSAGE, vectors};
 
 use crate::{
     chunk::{Chunking, by_sentences, by_spans},
@@ -70,6 +70,8 @@ pub struct Encoder {
     recipe: Recipe,
     description: Description,
     space: VectorSpace,
+    /// The space that marks name, if it is not `space`.
+    marked: Option<VectorSpace>,
     similarity: Similarity,
 }
 
@@ -127,6 +129,7 @@ impl Encoder {
             similarity: description.similarity(),
             description,
             space: VectorSpace::default(),
+            marked: None,
         };
         let probed = encoder.ask(&[PROBE]).await?;
         if probed.space.digest.is_empty() {
@@ -187,11 +190,32 @@ impl Encoder {
         Self { workers, ..self }
     }
 
+    /// The same, for collections that an older isomer filled, whose marks do not record the
+    /// encoder's settings: they are taken for those that the encoder has now. The older digest of
+    /// augmented vectors is unknown, so such a collection can be searched, not written to.
+    #[must_use]
+    pub fn with_unrecorded_settings(self) -> Self {
+        let older = VectorSpace {
+            settings_digest: String::new(),
+            ..self.space.clone()
+        };
+        let is_sealed = vectors::digest(&self.space) == self.space.digest;
+        Self {
+            marked: Some(if is_sealed { vectors::sealed(older) } else { older }),
+            ..self
+        }
+    }
+
     /// The mark of a collection of this encoder's vectors.
     pub fn mark(&self, chunking: Chunking, with_text: bool) -> Mark {
         Mark {
             recipe: Some(self.recipe.kept()),
-            ..Mark::new(&self.space, self.similarity, chunking, with_text)
+            ..Mark::new(
+                self.marked.as_ref().unwrap_or(&self.space),
+                self.similarity,
+                chunking,
+                with_text,
+            )
         }
     }
 

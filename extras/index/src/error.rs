@@ -58,6 +58,15 @@ pub enum IndexError {
         /// What differs.
         difference: String,
     },
+    /// An older isomer filled the collection.
+    #[error(
+        "{collection} was filled by an older isomer, which did not record the encoder's settings (configuration, tokenizer, \
+         maximum length): whether they are those of now is unknown"
+    )]
+    OlderSpace {
+        /// Its name, as the user wrote it.
+        collection: String,
+    },
     /// A collection of this name was not made by Isomer.
     #[error("{collection} was not made by `isomer index`: {message}")]
     Foreign {
@@ -160,6 +169,10 @@ impl From<IndexError> for Fault {
                 .hint("name a column with a value of its own for each row (--key)"),
             IndexError::OtherSpace { .. } => Self::precondition("OTHER_SPACE", message)
                 .hint("name a collection that does not exist yet, or give the settings that this one was filled with"),
+            IndexError::OlderSpace { .. } => Self::precondition("OLDER_SPACE", message).hint(
+                "fill a new collection, or pass --accept-unrecorded-settings if the encoder's files have not changed since; \
+                 `isomer index verify` with that flag compares stored vectors with new ones",
+            ),
             IndexError::Foreign { .. } => Self::precondition("FOREIGN_COLLECTION", message)
                 .hint("name a collection that does not exist yet: it is created"),
             IndexError::NoCollection { .. } => {

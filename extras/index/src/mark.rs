@@ -51,6 +51,10 @@ pub struct Space {
     pub model: String,
     /// SHA-256 of its weights.
     pub weights: String,
+    /// SHA-256 of the other settings that vectors depend on; empty if the mark is older than it, or
+    /// the server does not report it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settings: String,
     /// Put in front of each text.
     pub prompt: String,
     /// What follows the transformer.
@@ -72,6 +76,7 @@ impl Mark {
                 digest: space.digest.clone(),
                 model: space.model_id.clone(),
                 weights: space.weights_digest.clone(),
+                settings: space.settings_digest.clone(),
                 prompt: space.prompt.clone(),
                 pooling: space.pooling.clone(),
                 normalised: space.normalised,
@@ -152,11 +157,21 @@ impl Mark {
         if self == given {
             return Ok(());
         }
-        let differences = self.differences(given);
-        Err(IndexError::OtherSpace {
+        Err(self.refusal(collection, given, self.differences(given)))
+    }
+
+    /// The refusal of a space that differs in this way.
+    fn refusal(&self, collection: &str, given: &Self, differences: Vec<String>) -> IndexError {
+        let recorded = |mark: &Self| !mark.space.settings.is_empty();
+        if differences.len() == 1 && recorded(given) && !recorded(self) {
+            return IndexError::OlderSpace {
+                collection: collection.to_owned(),
+            };
+        }
+        IndexError::OtherSpace {
             collection: collection.to_owned(),
             difference: differences.join("; "),
-        })
+        }
     }
 
     /// Requires that a query's vector may be compared with this collection's: the spaces may differ
@@ -185,16 +200,18 @@ impl Mark {
                     .any(|name| line.starts_with(name))
             })
             .collect();
-        Err(IndexError::OtherSpace {
-            collection: collection.to_owned(),
-            difference: differences.join("; "),
-        })
+        Err(self.refusal(collection, query, differences))
     }
 
     fn differences(&self, given: &Self) -> Vec<String> {
         let (ours, theirs) = (&self.space, &given.space);
         let number = |n: u32| n.to_string();
+        let settings = |space: &Space| match space.settings.as_str() {
+            "" => "not recorded".to_owned(),
+            digest => digest.to_owned(),
+        };
         let rows = [
+            ("settings", settings(ours), settings(theirs)),
             ("model", ours.model.clone(), theirs.model.clone()),
             ("weights", ours.weights.clone(), theirs.weights.clone()),
             ("prompt", ours.prompt.clone(), theirs.prompt.clone()),

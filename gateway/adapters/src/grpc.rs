@@ -10,6 +10,7 @@ use tonic::{Code, Request, Status, metadata::MetadataMap};
 use tonic_prost::ProstCodec;
 
 use crate::{
+    answered::marked,
     limits::{Deadline, within},
     target::{Target, authorization, read_secret},
 };
@@ -124,7 +125,7 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
             ),
         )
     };
-    match fault.code {
+    let fault = match fault.code {
         Code::Unauthenticated | Code::PermissionDenied => Fault::precondition(
             "PROVIDER_REFUSED_SECRET",
             format!("provider `{id}` refused the gateway: {said}"),
@@ -146,8 +147,8 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
             after.map_or(fault.clone(), |after| fault.retry_after(after))
         }
         _ => fault,
-    }
-    .with("provider", id)
+    };
+    marked(fault, status).with("provider", id)
 }
 
 /// The innermost cause: "connection refused" instead of "transport error".

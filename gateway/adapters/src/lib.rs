@@ -23,6 +23,7 @@
 //! they are scaled and converted to 16-bit floats or bits here. Vector spaces are named
 //! `kind/model`, with `@revision` if the server reports one, and have a digest as embed-svc's do.
 
+mod answered;
 mod ask;
 mod backend;
 pub mod check;
@@ -40,6 +41,7 @@ mod names;
 mod rest;
 mod target;
 
+pub use answered::answered;
 pub use backend::EncoderBackend;
 pub use connect::{Surroundings, connect};
 pub use grpc::out_of_time;

@@ -37,9 +37,10 @@ use uuid::Uuid;
 use crate::{
     billing::answer,
     routing::{
-        Peer, PeerHealth, RoutingConfig,
-        attempts::{self, Policy, SendOptions},
+        Peer, PeerHealth, RoutingConfig, attempts,
+        content::Content,
         health,
+        policy::{Policy, SendOptions},
     },
     tenant,
 };
@@ -151,6 +152,9 @@ impl Servers {
             replicas: &self.all,
             deadline,
             again: &|| !(once && sent.load(Ordering::Acquire)),
+            // Whatever a server answers is its answer: it has not failed.
+            content: Content::OPAQUE,
+            vouch: &|_| Box::pin(std::future::ready(false)),
         };
         let alone = self.all.len() == 1;
         // The upstream call is asked to report its usage only where this call is counted; a

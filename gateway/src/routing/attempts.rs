@@ -8,17 +8,16 @@ use futures::{
     pin_mut,
 };
 use isomer_service_kit::Fault;
-use parking_lot::{Mutex, MutexGuard};
 use rand::Rng;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
 use super::{
-    RoutingConfig,
-    budget::RetryBudget,
     choose::choose,
     metrics,
     peer::{Attempt, Peer},
+    policy::{Policy, SendOptions},
+    sending::Sending,
 };
 use crate::timing;
 
@@ -27,39 +26,6 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// The reason of an attempt that was given up.
 const TIMEOUT: &str = "ATTEMPT_TIMEOUT";
-
-/// What is allowed, over all requests.
-#[derive(Debug)]
-pub(crate) struct Policy {
-    pub(crate) config: RoutingConfig,
-    budget: Mutex<RetryBudget>,
-}
-
-impl Policy {
-    pub(crate) fn new(config: RoutingConfig) -> Self {
-        let budget = RetryBudget::new(config.retry_ratio, config.retries_per_second, Instant::now());
-        Self {
-            config,
-            budget: Mutex::new(budget),
-        }
-    }
-
-    fn budget(&self) -> MutexGuard<'_, RetryBudget> {
-        self.budget.lock()
-    }
-}
-
-/// One request.
-pub(crate) struct SendOptions<'a, R> {
-    /// What kind of peer is asked: `provider`, `server`.
-    pub(crate) kind: &'static str,
-    /// What to do where none of them can be asked.
-    pub(crate) hint: &'static str,
-    pub(crate) replicas: &'a [Arc<R>],
-    pub(crate) deadline: Option<Instant>,
-    /// Whether it may be sent once more, asked after each failure.
-    pub(crate) again: &'a (dyn Fn() -> bool + Sync),
-}
 
 /// An answer and the peer that gave it. The peer counts as busy until the attempt is dropped.
 pub(crate) type Answered<T, R> = (T, Arc<R>, Attempt);
@@ -88,6 +54,11 @@ fn outcome(fault: &Fault) -> Outcome {
     }
 }
 
+/// Whether every peer would refuse the request.
+pub(super) fn is_refusal(fault: &Fault) -> bool {
+    matches!(outcome(fault), Outcome::Refused)
+}
+
 enum Ended {
     Retry(Fault),
     Final(Fault),
@@ -106,6 +77,8 @@ where
     Fut: Future<Output = Result<T, Fault>>,
 {
     let deadline = order.deadline;
+    let sending = Sending::new(policy, order);
+    let order = &sending.order;
     policy.budget().request(Instant::now());
     let mut tried: Vec<Arc<R>> = Vec::new();
     let mut last: Option<Fault> = None;
@@ -127,12 +100,16 @@ where
             sleep(wait).await;
         }
         tried.push(Arc::clone(&replica));
-        match hedged(policy, &order, &mut tried, replica, &call).await {
-            Ok(answer) => return Ok(answer),
+        match hedged(&sending, &mut tried, replica, &call).await {
+            Ok(answer) => {
+                sending.answered_by(R::as_ref(&answer.1));
+                return Ok(answer);
+            }
             Err(Ended::Final(fault)) => return Err(fault),
             Err(Ended::Retry(fault)) => {
                 let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-                let again = attempt < policy.config.attempts && !late && (order.again)() && policy.budget().take();
+                let wanted = attempt < policy.config.attempts && !late && !sending.is_hopeless(&tried);
+                let again = wanted && (order.again)() && policy.budget().take();
                 last = Some(fault);
                 if !again {
                     break;
@@ -141,7 +118,7 @@ where
             }
         }
     }
-    Err(last.unwrap_or_else(|| nobody(&order)))
+    Err(last.unwrap_or_else(|| nobody(order)))
 }
 
 #[allow(
@@ -189,8 +166,7 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
 /// One attempt, and after a while without an answer a second one beside it; the first answer wins,
 /// and the other call is dropped.
 async fn hedged<T, R, F, Fut>(
-    policy: &Policy,
-    order: &SendOptions<'_, R>,
+    sending: &Sending<'_, R>,
     tried: &mut Vec<Arc<R>>,
     replica: Arc<R>,
     call: &F,
@@ -200,7 +176,8 @@ where
     F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    let first = one(policy, order, replica, call);
+    let Sending { policy, order, .. } = sending;
+    let first = one(sending, replica, call);
     let Some(after) = policy.config.hedge_after_ms.filter(|_| order.replicas.len() > 1) else {
         return first.await;
     };
@@ -214,7 +191,7 @@ where
     };
     ::metrics::counter!(metrics::HEDGES).increment(1);
     tried.push(Arc::clone(&other));
-    let second = one(policy, order, other, call);
+    let second = one(sending, other, call);
     pin_mut!(second);
     match select(first, second).await {
         Either::Left((Err(Ended::Retry(_)), second)) => second.await,
@@ -242,17 +219,13 @@ async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
     }
 }
 
-async fn one<T, R, F, Fut>(
-    policy: &Policy,
-    order: &SendOptions<'_, R>,
-    replica: Arc<R>,
-    call: &F,
-) -> Result<Answered<T, R>, Ended>
+async fn one<T, R, F, Fut>(sending: &Sending<'_, R>, replica: Arc<R>, call: &F) -> Result<Answered<T, R>, Ended>
 where
     R: AsRef<Arc<Peer>>,
     F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
+    let Sending { policy, order, .. } = sending;
     let peer = R::as_ref(&replica);
     let (kind, name) = (order.kind, &peer.name);
     let mut attempt = peer.send();
@@ -284,7 +257,7 @@ where
     drop(waiting);
     match answer {
         Ok(answer) => {
-            attempt.answered();
+            attempt.passed(order.content);
             Ok((answer, replica, attempt))
         }
         // The caller gave too little time, which says nothing about the provider.
@@ -297,10 +270,7 @@ where
         // in its queue.
         Err(fault) if fault.reason == TIMEOUT && peer.answers() > answered_before => Err(Ended::Retry(fault)),
         Err(fault) => match outcome(&fault) {
-            Outcome::Failed => {
-                attempt.failed(&fault);
-                Err(Ended::Retry(fault))
-            }
+            Outcome::Failed => Err(Ended::Retry(sending.failed(&replica, attempt, fault).await)),
             Outcome::Busy => {
                 attempt.answered();
                 Err(Ended::Retry(fault))

@@ -24,7 +24,7 @@ const ENOUGH: u32 = 32;
 
 /// Closed: requests pass. Open: none do. After its time one request is let through as a trial, and
 /// its outcome decides.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Breaker {
     rules: BreakerRules,
     failures: u32,
@@ -62,7 +62,8 @@ impl Breaker {
         }
     }
 
-    /// A request that was sent came to no outcome: its caller went away.
+    /// A request that was sent came to no outcome: its caller went away, or it failed by its own
+    /// fault. If it was the trial, the next request is.
     pub(crate) fn abandoned(&mut self) {
         self.on_trial = false;
     }
@@ -91,6 +92,18 @@ impl Breaker {
             self.opened += 1;
             self.failures = 0;
         }
+    }
+
+    /// Whether a failure now would open it.
+    pub(crate) fn would_open(&self, now: Instant) -> bool {
+        let mut next = self.clone();
+        next.heard(false, now);
+        next.until > self.until
+    }
+
+    /// Failures in a row that it counted.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// Closes the breaker: the server was seen to be healthy.

@@ -8,7 +8,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use isomer_proto::{
-    common::v1::{Dtype, Matrix, VectorSpace},
+    common::v1::{Dtype, Matrix},
     encoder::v1::{EncodeRequest, EncodeResponse, Input, Output, encode_request::Prompt, input},
 };
 use isomer_service_kit::{Fault, Tenant};
@@ -18,7 +18,10 @@ use quick_cache::{
     sync::{Cache as Kept, GuardResult},
 };
 
-use super::metrics;
+use super::{
+    epoch::{Anchor, Epoch, Meeting, Origin, Row, Shape, changed},
+    metrics,
+};
 
 /// Bytes that an entry takes beside its row.
 const OVERHEAD: u64 = 160;
@@ -28,23 +31,6 @@ const TYPICAL_ROW: u64 = 2048;
 const ROUNDS: usize = 3;
 
 type Key = [u8; 32];
-
-#[derive(Debug, Clone)]
-struct Row {
-    bytes: Arc<[u8]>,
-    tokens: u32,
-    /// Absent where the provider does not say.
-    truncated: Option<bool>,
-    shape: Arc<Shape>,
-}
-
-/// What the rows of one answer share.
-#[derive(Debug, PartialEq)]
-struct Shape {
-    cols: u32,
-    dtype: i32,
-    space: Option<VectorSpace>,
-}
 
 #[derive(Debug, Clone)]
 struct ByBytes;
@@ -61,6 +47,17 @@ pub(super) struct Cache {
     kept: Kept<Key, Row, ByBytes>,
 }
 
+/// Where a request's vectors are kept.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The route's number.
+    pub(super) route: u64,
+    pub(super) epoch: &'a Epoch,
+    pub(super) tenant: &'a Tenant,
+    /// Where the parts of the request meet.
+    pub(super) meeting: &'a Meeting,
+}
+
 /// Whether every vector of the answer depends on its own text alone.
 pub(super) fn applies(request: &EncodeRequest) -> bool {
     request.output() != Output::TokenVectors && request.output_dtype() != Dtype::Int8
@@ -75,18 +72,22 @@ impl Cache {
     }
 
     /// Answers from what is kept, and has the rest encoded by `send`, each text once among all
-    /// requests in flight.
+    /// requests in flight. `send` returns an answer and its origin.
+    ///
+    /// # Errors
+    /// The reason [`CHANGED`](super::epoch::CHANGED) where a vector that is kept and a new one of
+    /// the same text differ; those of `send`.
     pub(super) async fn encode<F, Fut>(
         &self,
-        (route, tenant): (u64, &Tenant),
+        place: Place<'_>,
         request: EncodeRequest,
         send: F,
     ) -> Result<EncodeResponse, Fault>
     where
         F: Fn(EncodeRequest) -> Fut,
-        Fut: Future<Output = Result<EncodeResponse, Fault>>,
+        Fut: Future<Output = Result<(EncodeResponse, Origin), Fault>>,
     {
-        let keys = keys(route, tenant, &request);
+        let keys = keys(place, &request);
         let mut gathered = Gathered::new(keys.len());
         let mut open: Vec<usize> = (0..keys.len()).collect();
         for _ in 0..ROUNDS {
@@ -102,7 +103,20 @@ impl Cache {
                 }
             }
             if !ours.is_empty() {
-                let rows = gathered.sent(&request, &ours, send(part(&request, &ours)).await?)?;
+                // A text that is kept goes along: it shows whether the model is still the same.
+                let kept = gathered.oldest(|row| place.epoch.is_measure(row.origin));
+                let before = kept.and_then(|index| gathered.rows[index].clone());
+                ours.extend(kept);
+                let (answer, origin) = send(part(&request, &ours)).await?;
+                let rows = gathered.sent(&request, &ours, answer, origin)?;
+                if let Some((index, before)) = kept.zip(before) {
+                    let now = rows.last().and_then(Option::as_ref);
+                    if !now.is_some_and(|now| before.agrees(now)) {
+                        return Err(changed(&request.encoder_id));
+                    }
+                    place.epoch.agree(before.origin, origin);
+                    gathered.rows[index] = Some(before);
+                }
                 for (guard, row) in guards.into_iter().zip(rows) {
                     if let Some(row) = row {
                         // Refused only where the entry was removed meanwhile; then nobody keeps it.
@@ -119,19 +133,23 @@ impl Cache {
                     Err(_other_failed) => again.push(index),
                 }
             }
-            if again.is_empty() {
-                return gathered.answer(request);
-            }
             open = again;
+            if open.is_empty() {
+                break;
+            }
         }
-        gathered.sent(&request, &open, send(part(&request, &open)).await?)?;
+        if !open.is_empty() {
+            let (answer, origin) = send(part(&request, &open)).await?;
+            gathered.sent(&request, &open, answer, origin)?;
+        }
+        gathered.meet(place.meeting, &request);
         gathered.answer(request)
     }
 }
 
 /// The request for some of its inputs.
 fn part(request: &EncodeRequest, indices: &[usize]) -> EncodeRequest {
-    if indices.len() == request.inputs.len() {
+    if indices.iter().copied().eq(0..request.inputs.len()) {
         return request.clone();
     }
     EncodeRequest {
@@ -142,14 +160,15 @@ fn part(request: &EncodeRequest, indices: &[usize]) -> EncodeRequest {
     }
 }
 
-fn keys(route: u64, tenant: &Tenant, request: &EncodeRequest) -> Vec<Key> {
+fn keys(place: Place<'_>, request: &EncodeRequest) -> Vec<Key> {
     let mut common = blake3::Hasher::new();
     let mut field = |tag: u8, bytes: &[u8]| {
         common.update(&[tag]);
         common.update(&(bytes.len() as u64).to_le_bytes());
         common.update(bytes);
     };
-    field(0, &route.to_le_bytes());
+    field(0, &place.route.to_le_bytes());
+    field(10, &place.epoch.number.to_le_bytes());
     field(1, request.encoder_id.as_bytes());
     match &request.prompt {
         None => field(2, &[]),
@@ -161,7 +180,7 @@ fn keys(route: u64, tenant: &Tenant, request: &EncodeRequest) -> Vec<Key> {
     field(6, &request.dimensions.unwrap_or(0).to_le_bytes());
     field(7, &[request.normalise.map_or(2, u8::from)]);
     field(8, &request.output_dtype.to_le_bytes());
-    if let Some(scope) = tenant.scope() {
+    if let Some(scope) = place.tenant.scope() {
         field(9, scope.as_bytes());
     }
     let of = |input: &Input| {
@@ -212,31 +231,39 @@ impl Gathered {
         self.rows[index] = Some(row);
     }
 
+    /// The oldest of the vectors that show their model by their values.
+    fn oldest(&self, wanted: impl Fn(&Row) -> bool) -> Option<usize> {
+        let showing = self.showing().filter(|(_, row)| wanted(row));
+        showing
+            .min_by_key(|(_, row)| row.origin.attempt)
+            .map(|(index, _)| index)
+    }
+
+    fn showing(&self) -> impl Iterator<Item = (usize, &Row)> {
+        let rows = self.rows.iter().enumerate();
+        let rows = rows.filter_map(|(index, row)| Some((index, row.as_ref()?)));
+        rows.filter(|(index, row)| !self.errors.contains_key(index) && row.shows_model())
+    }
+
+    /// Tells where the vectors come from.
+    fn meet(&self, meeting: &Meeting, request: &EncodeRequest) {
+        if let Some(index) = self.oldest(|_| true)
+            && let Some(row) = self.rows[index].clone()
+        {
+            let request = part(request, &[index]);
+            meeting.add(Anchor { row, request }, self.showing().map(|(_, row)| row.origin));
+        }
+    }
+
     /// Takes over the answer for `indices`; gives back the rows that may be kept.
     fn sent(
         &mut self,
         request: &EncodeRequest,
         indices: &[usize],
         answer: EncodeResponse,
+        origin: Origin,
     ) -> Result<Vec<Option<Row>>, Fault> {
-        let matrix = answer.embeddings.unwrap_or_default();
-        let bytes = row_bytes(&matrix);
-        if matrix.rows as usize != indices.len() || bytes.is_none_or(|bytes| matrix.data.len() != bytes * indices.len())
-        {
-            return Err(Fault::internal(format!(
-                "encoder `{}` answered {} rows in {} bytes for {} inputs",
-                request.encoder_id,
-                matrix.rows,
-                matrix.data.len(),
-                indices.len()
-            )));
-        }
-        let bytes = bytes.unwrap_or(0);
-        let shape = Arc::new(Shape {
-            cols: matrix.cols,
-            dtype: matrix.dtype,
-            space: answer.vector_space,
-        });
+        let given = rows(&request.encoder_id, &answer, origin, indices.len())?;
         for mut error in answer.errors {
             let Some(&index) = indices.get(error.index as usize) else {
                 continue;
@@ -245,13 +272,7 @@ impl Gathered {
             self.errors.insert(index, error);
         }
         let mut rows = Vec::with_capacity(indices.len());
-        for (place, &index) in indices.iter().enumerate() {
-            let row = Row {
-                bytes: matrix.data[place * bytes..(place + 1) * bytes].into(),
-                tokens: answer.token_counts.get(place).copied().unwrap_or(0),
-                truncated: answer.truncated.get(place).copied(),
-                shape: Arc::clone(&shape),
-            };
+        for (row, &index) in given.into_iter().zip(indices) {
             rows.push((!self.errors.contains_key(&index)).then(|| row.clone()));
             self.rows[index] = Some(row);
         }
@@ -268,10 +289,7 @@ impl Gathered {
         let rows = rows.ok_or_else(|| Fault::internal("an input was left without a vector"))?;
         if let Some(first) = rows.first() {
             if rows.iter().any(|row| *row.shape != *first.shape) {
-                return Err(Fault::internal(format!(
-                    "encoder `{}` gave vectors of two spaces for one request",
-                    request.encoder_id
-                )));
+                return Err(changed(&request.encoder_id));
             }
             response.embeddings = Some(Matrix {
                 rows: rows.len() as u32,
@@ -299,6 +317,35 @@ impl Gathered {
         ::metrics::counter!(metrics::SHARED).increment(self.from_others);
         Ok(response)
     }
+}
+
+/// The rows of an answer.
+///
+/// # Errors
+/// INTERNAL if they do not fit the inputs.
+pub(super) fn rows(encoder_id: &str, answer: &EncodeResponse, origin: Origin, count: usize) -> Result<Vec<Row>, Fault> {
+    let matrix = answer.embeddings.clone().unwrap_or_default();
+    let bytes = row_bytes(&matrix).filter(|bytes| matrix.data.len() == bytes * count);
+    let Some(bytes) = bytes.filter(|_| matrix.rows as usize == count) else {
+        return Err(Fault::internal(format!(
+            "encoder `{encoder_id}` answered {} rows in {} bytes for {count} inputs",
+            matrix.rows,
+            matrix.data.len()
+        )));
+    };
+    let shape = Arc::new(Shape {
+        cols: matrix.cols,
+        dtype: matrix.dtype,
+        space: answer.vector_space.clone(),
+    });
+    let row = |place: usize| Row {
+        bytes: matrix.data[place * bytes..(place + 1) * bytes].into(),
+        tokens: answer.token_counts.get(place).copied().unwrap_or(0),
+        truncated: answer.truncated.get(place).copied(),
+        shape: Arc::clone(&shape),
+        origin,
+    };
+    Ok((0..count).map(row).collect())
 }
 
 fn row_bytes(matrix: &Matrix) -> Option<usize> {

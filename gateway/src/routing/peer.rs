@@ -14,7 +14,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::breaker::{Breaker, BreakerRules};
+use super::{
+    breaker::{Breaker, BreakerRules},
+    content::Content,
+    suspects::Suspects,
+};
 
 /// State of a peer whose health checks pass and whose circuit is closed.
 pub(crate) const HEALTHY: &str = "healthy";
@@ -36,6 +40,8 @@ pub(crate) struct Peer {
     outstanding: AtomicUsize,
     answered: AtomicU64,
     failed: AtomicU64,
+    /// Times that it was seen to be unreachable, or ejected.
+    outages: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -53,6 +59,7 @@ struct State {
     /// another peer, if one is healthy.
     out: CancellationToken,
     last_failure: Option<String>,
+    suspects: Suspects,
 }
 
 /// The health of a replica, for people.
@@ -74,6 +81,7 @@ impl Peer {
             outstanding: AtomicUsize::new(0),
             answered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            outages: AtomicU64::new(0),
             state: Mutex::new(State {
                 breaker: Breaker::new(rules),
                 latency: None,
@@ -82,6 +90,7 @@ impl Peer {
                 since: Instant::now(),
                 out: CancellationToken::new(),
                 last_failure: None,
+                suspects: Suspects::default(),
             }),
         }
     }
@@ -123,6 +132,36 @@ impl Peer {
     /// Requests it has answered.
     pub(crate) fn answers(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Times that it was seen to be unreachable, or ejected. After each, another server may be
+    /// behind its address.
+    pub(crate) fn outages(&self) -> u64 {
+        self.outages.load(Ordering::Acquire)
+    }
+
+    fn out(&self) {
+        self.outages.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether a request that just failed is an exception: requests were answered before it, and
+    /// no failure before it counts.
+    pub(crate) fn answers_others(&self) -> bool {
+        let state = self.state();
+        self.answers() > 0 && state.sick.is_none() && state.breaker.failures() <= 1
+    }
+
+    /// Counts a failure that was put down to the request: another peer has answered the request.
+    pub(crate) fn blame(&self) {
+        self.count_failure(&mut self.state());
+    }
+
+    fn count_failure(&self, state: &mut State) {
+        let now = Instant::now();
+        state.breaker.heard(false, now);
+        if !state.breaker.allows(now) {
+            self.out();
+        }
     }
 
     pub(crate) fn latency(&self) -> Option<f64> {
@@ -178,6 +217,7 @@ impl Peer {
                 }
             }
             Err(fault) => {
+                self.out();
                 state.failed_checks += 1;
                 if state.failed_checks < SICK_AFTER {
                     return;
@@ -234,15 +274,47 @@ impl Attempt {
         state.latency = Some(latency + NEWEST * (took - latency));
     }
 
-    /// The provider failed.
-    pub(crate) fn failed(mut self, fault: &Fault) {
+    /// The provider answered the request as asked: its texts are at fault for nothing.
+    pub(crate) fn passed(&mut self, content: Content<'_>) {
+        self.answered();
+        if self.peer.state().suspects.is_empty() {
+            return;
+        }
+        let texts = (content.texts)();
+        self.peer.state().suspects.passed(&texts);
+    }
+
+    /// Whether a failure of these texts would eject the provider.
+    pub(crate) fn would_eject(&self, texts: &[u64]) -> bool {
+        let state = self.peer.state();
+        !state.suspects.explains(texts) && state.breaker.would_open(Instant::now())
+    }
+
+    /// The provider answered another request: it is healthy, whatever this one comes to.
+    pub(crate) fn vouched(&mut self) {
+        self.peer.state().breaker.close();
+    }
+
+    /// The provider failed. `texts` are those of the request if the provider answered it. Returns
+    /// whether the failure counts against the provider: not where one of the texts failed here
+    /// before. Repeating a bad text would otherwise eject a provider that answers all others.
+    pub(crate) fn failed(mut self, fault: &Fault, texts: Option<&[u64]>) -> bool {
         self.heard = true;
         self.peer.failed.fetch_add(1, Ordering::Relaxed);
         let labels = [("provider", self.peer.name.clone()), ("reason", fault.reason.clone())];
         metrics::counter!(super::metrics::FAILURES, &labels).increment(1);
         let mut state = self.peer.state();
-        state.breaker.heard(false, Instant::now());
         state.last_failure = Some(fault.to_string());
+        match texts {
+            Some(texts) if state.suspects.explain(texts) => {
+                state.breaker.abandoned();
+                return false;
+            }
+            Some(_) => {}
+            None => self.peer.out(),
+        }
+        self.peer.count_failure(&mut state);
+        true
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -14,11 +14,17 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Mutex as AsyncMutex, time::Instant};
 
 use super::{
+    attempts::is_refusal,
+    epoch::Epoch,
     metrics,
     replica::Replica,
     space::{Fingerprint, Identity},
 };
 
+/// Reason of a provider whose vectors are of another space.
+pub(super) const OTHER_SPACE: &str = "OTHER_SPACE";
+/// Instead of a number of outages: the provider's vectors must be looked at.
+const DISTRUSTED: u64 = u64::MAX;
 /// Shortest time between two comparisons of a route's providers.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(1);
 
@@ -29,6 +35,8 @@ pub(super) struct Route {
     /// Stands for the vector space in cache keys: another provider list, another number.
     pub(super) generation: u64,
     claims: Vec<Claim>,
+    /// Replaced when kept vectors may be of another space than new ones.
+    epoch: Mutex<Arc<Epoch>>,
     /// Whether any request has come yet: an unused model is not loaded only to be compared.
     asked: AtomicBool,
     /// Held while claims are compared; when that was last.
@@ -42,6 +50,10 @@ pub(super) struct Route {
 struct Claim {
     replica: Arc<Replica>,
     state: Mutex<State>,
+    /// The provider's outages when its vectors were last looked at.
+    confirmed: AtomicU64,
+    /// Held while they are looked at.
+    looking: AsyncMutex<()>,
 }
 
 #[derive(Debug, Clone)]
@@ -78,6 +90,36 @@ impl Claim {
         self.state.lock()
     }
 
+    /// Why it is refused, if it is.
+    fn refused(&self) -> Result<(), Fault> {
+        match &*self.state() {
+            State::Refused(why) => Err(Fault::unavailable(
+                OTHER_SPACE,
+                format!("provider `{}`: {why}", self.replica.name()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its first fingerprint, and the identity in its answers.
+    fn known(&self) -> (Option<Arc<Fingerprint>>, Option<Identity>) {
+        match &*self.state() {
+            State::Held(first, identity) => (first.clone(), identity.clone()),
+            _ => (None, None),
+        }
+    }
+
+    /// Whether no other server can have answered at its address since its vectors were looked at.
+    /// A provider that reports its weights is compared at each answer.
+    fn is_current(&self) -> bool {
+        let reports = || {
+            let (first, identity) = self.known();
+            let identity = identity.or_else(|| Some(first?.identity().clone()));
+            identity.is_some_and(|identity| identity.is_reported())
+        };
+        self.confirmed.load(Ordering::Acquire) == self.replica.peer.outages() || reports()
+    }
+
     fn refuse(&self, encoder_id: &str, why: &str) {
         tracing::error!(
             provider = self.replica.name(),
@@ -104,6 +146,8 @@ impl Route {
             } else {
                 State::New
             }),
+            confirmed: AtomicU64::new(replica.peer.outages()),
+            looking: AsyncMutex::default(),
             replica,
         };
         let claims = replicas.into_iter().map(claim).collect();
@@ -111,6 +155,7 @@ impl Route {
             encoder_id,
             generation,
             claims,
+            epoch: Mutex::new(Arc::new(Epoch::new(!alone))),
             asked: AtomicBool::new(false),
             compared: AsyncMutex::new(None),
             looked: AtomicBool::new(false),
@@ -119,6 +164,112 @@ impl Route {
 
     pub(super) fn replicas(&self) -> impl Iterator<Item = &Arc<Replica>> {
         self.claims.iter().map(|claim| &claim.replica)
+    }
+
+    /// The current epoch of the vectors.
+    pub(super) fn epoch(&self) -> Arc<Epoch> {
+        Arc::clone(&self.epoch.lock())
+    }
+
+    /// Ends an epoch in which vectors differed from one another: its kept vectors are not found
+    /// again, and each provider is compared with its first vectors before it answers.
+    pub(super) fn distrust(&self, epoch: &Arc<Epoch>) {
+        let mut current = self.epoch.lock();
+        if !Arc::ptr_eq(&current, epoch) {
+            return;
+        }
+        tracing::warn!(
+            encoder = self.encoder_id,
+            "vectors that are kept differ from new ones: they are dropped"
+        );
+        *current = Arc::new(current.next());
+        for claim in &self.claims {
+            claim.confirmed.store(DISTRUSTED, Ordering::Release);
+        }
+    }
+
+    /// Ends the epoch where nothing can tell whether the vectors of an unreachable provider stayed
+    /// the same.
+    fn end_epoch(&self) {
+        let mut current = self.epoch.lock();
+        if current.is_used() {
+            *current = Arc::new(current.next());
+        }
+    }
+
+    fn claim(&self, replica: &Arc<Replica>) -> Option<&Claim> {
+        self.claims.iter().find(|claim| Arc::ptr_eq(&claim.replica, replica))
+    }
+
+    /// A replica's place in the route.
+    pub(super) fn place(&self, replica: &Arc<Replica>) -> usize {
+        let place = self.replicas().position(|one| Arc::ptr_eq(one, replica));
+        place.unwrap_or_default()
+    }
+
+    /// Looks at a provider's vectors if it was unreachable since they were last looked at, because
+    /// another model may answer at its address now.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` with the reason [`OTHER_SPACE`] if they have changed; that of the provider if
+    /// it does not answer.
+    pub(super) async fn confirm(&self, replica: &Arc<Replica>) -> Result<(), Fault> {
+        let Some(claim) = self.claim(replica).filter(|_| replica.remote) else {
+            return Ok(());
+        };
+        claim.refused()?;
+        if self.generation == 0 || claim.is_current() {
+            return Ok(());
+        }
+        let _one = claim.looking.lock().await;
+        if !claim.is_current() {
+            self.look(claim).await?;
+        }
+        claim.refused()
+    }
+
+    /// Compares the vectors of the replica at this place with its first ones.
+    ///
+    /// # Errors
+    /// As [`Route::confirm`].
+    pub(super) async fn compare_again(&self, place: usize) -> Result<(), Fault> {
+        let Some(claim) = self.claims.get(place) else {
+            return Ok(());
+        };
+        let _one = claim.looking.lock().await;
+        claim.refused()?;
+        self.look(claim).await?;
+        claim.refused()
+    }
+
+    /// Compares a provider's vectors with its first ones. The caller holds `looking`.
+    async fn look(&self, claim: &Claim) -> Result<(), Fault> {
+        // An outage during the look calls for another look.
+        let outages = claim.replica.peer.outages();
+        let stale = claim.confirmed.load(Ordering::Acquire) != outages;
+        let (first, identity) = claim.known();
+        if first.is_none() && stale && !self.epoch().is_used() {
+            // No vectors were given out that new ones could differ from.
+            claim.confirmed.store(outages, Ordering::Release);
+            return Ok(());
+        }
+        let taken = Fingerprint::take(&claim.replica, &self.encoder_id).await;
+        if first.is_none() && stale {
+            self.end_epoch();
+        }
+        match (taken, first) {
+            (Ok(taken), None) => claim.hold(&self.encoder_id, taken, identity).await,
+            (Ok(taken), Some(first)) => {
+                if let Some(difference) = first.differs(&taken) {
+                    claim.refuse(&self.encoder_id, &changed(&difference));
+                }
+            }
+            // The encoder takes other texts only, so there is nothing to compare.
+            (Err(fault), None) if is_refusal(&fault) => {}
+            (Err(fault), _) => return Err(fault),
+        }
+        claim.confirmed.store(outages, Ordering::Release);
+        Ok(())
     }
 
     /// Whether answers come over a network, and may be kept.
@@ -137,7 +288,7 @@ impl Route {
             return Ok(held);
         }
         Err(match self.refusal() {
-            Some(why) => Fault::precondition("OTHER_SPACE", why)
+            Some(why) => Fault::precondition(OTHER_SPACE, why)
                 .hint("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
             None => {
                 let names: Vec<&str> = self.replicas().map(|replica| replica.name()).collect();
@@ -193,8 +344,10 @@ impl Route {
         let asked = new
             .iter()
             .map(|claim| Fingerprint::take(&claim.replica, &self.encoder_id));
+        let outages: Vec<u64> = new.iter().map(|claim| claim.replica.peer.outages()).collect();
         let answers = futures::future::join_all(asked).await;
-        for (claim, answer) in new.into_iter().zip(answers) {
+        for ((claim, answer), outages) in new.into_iter().zip(answers).zip(outages) {
+            claim.confirmed.store(outages, Ordering::Release);
             match answer {
                 Err(fault) => {
                     tracing::warn!(provider = claim.replica.name(), encoder = self.encoder_id, %fault, "provider could not be compared")
@@ -223,22 +376,12 @@ impl Route {
             self.compare().await;
         }
         for claim in &self.claims {
-            let (before, identity) = match &*claim.state() {
-                State::Held(before, identity) => (before.clone(), identity.clone()),
-                _ => continue,
-            };
-            let Ok(taken) = Fingerprint::take(&claim.replica, &self.encoder_id).await else {
-                // Health checks and requests report servers that do not answer.
+            if !matches!(*claim.state(), State::Held(..)) {
                 continue;
-            };
-            match before {
-                None => claim.hold(&self.encoder_id, taken, identity).await,
-                Some(before) => {
-                    if let Some(difference) = before.differs(&taken) {
-                        claim.refuse(&self.encoder_id, &changed(&difference));
-                    }
-                }
             }
+            let _one = claim.looking.lock().await;
+            // Health checks and requests report servers that do not answer.
+            let _ = self.look(claim).await;
         }
     }
 
@@ -261,9 +404,10 @@ impl Route {
     /// Compares an answer's vector space with the provider's earlier answers and with those of the
     /// route's other providers.
     pub(super) fn fits(&self, replica: &Arc<Replica>, space: Option<&VectorSpace>) -> Result<(), Fault> {
-        let Some(claim) = self.claims.iter().find(|claim| Arc::ptr_eq(&claim.replica, replica)) else {
+        let Some(claim) = self.claim(replica) else {
             return Ok(());
         };
+        claim.refused()?;
         let Some(space) = space.filter(|_| replica.remote) else {
             return Ok(());
         };
@@ -278,10 +422,7 @@ impl Route {
         if let Some(difference) = others.iter().find_map(|other| other.differs(&now)) {
             let why = format!("an answer is of another model than the answers before it: {difference}");
             claim.refuse(&self.encoder_id, &why);
-            return Err(Fault::unavailable(
-                "OTHER_SPACE",
-                format!("provider `{}`: {why}", replica.name()),
-            ));
+            return claim.refused();
         }
         if let State::Held(_, identity @ None) = &mut *claim.state() {
             *identity = Some(now);

@@ -2,15 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::{
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
-        Encoder, Output, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
+        Encoder, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::{Fault, Tenant, metric_names, telemetry::unsampled};
+use isomer_service_kit::{Fault, metric_names, telemetry::unsampled};
 use isomer_usage::Count;
 use parking_lot::RwLock;
 use tokio::{
@@ -20,17 +21,17 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{
-    PeerHealth,
-    attempts::{self, Policy, SendOptions},
-    cache::{self, Cache},
+    PeerHealth, attempts,
+    cache::Cache,
     config::RoutingConfig,
+    content::{Content, Texts},
     health,
     memory::{Kept, Memory},
     metrics,
     outgoing::Outgoing,
-    parts,
+    policy::{Policy, SendOptions},
     replica::Replica,
-    route::Route,
+    space::Fingerprint,
     spending,
     table::{Member, Table},
 };
@@ -72,7 +73,7 @@ pub struct Answer {
 
 pub(super) struct Shared {
     pub(super) policy: Policy,
-    cache: Option<Cache>,
+    pub(super) cache: Option<Cache>,
     table: RwLock<Arc<Table>>,
     /// Held while the table is made, so that results from one list of providers never replace those
     /// from a later list; the number of the last route.
@@ -132,58 +133,6 @@ impl Router {
         };
         tokio::spawn(following.instrument(unsampled()));
         Self { shared }
-    }
-
-    /// Vectors for texts of a tenant: from the cache, from a request in flight, or from a provider.
-    ///
-    /// # Errors
-    /// `NOT_FOUND` if no provider offers the encoder; `FAILED_PRECONDITION` with the reason
-    /// `OTHER_SPACE` if the providers that offer it have changed it; `UNAVAILABLE` if none of them
-    /// answers; the provider's own refusal.
-    pub async fn encode(
-        &self,
-        request: EncodeRequest,
-        tenant: &Tenant,
-        deadline: Option<Instant>,
-    ) -> Result<Answer, Fault> {
-        let shared = &self.shared;
-        let route = shared.table().route(&request.encoder_id)?;
-        // Every server refuses it, but the cache would answer it by itself.
-        if request.inputs.is_empty() {
-            return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
-        }
-        let count = Count::of_part();
-        let send = |request: EncodeRequest| {
-            let (route, count) = (&route, &count);
-            async move { shared.encode((route, tenant), request, deadline, count).await }
-        };
-        let look_up = |request: EncodeRequest| {
-            let (route, send) = (&route, &send);
-            async move {
-                match &shared.cache {
-                    // Routes for unlisted ids have no number of their own.
-                    Some(cache) if route.remote() && route.generation > 0 && cache::applies(&request) => {
-                        cache.encode((route.generation, tenant), request, send).await
-                    }
-                    _ => send(request).await,
-                }
-            }
-        };
-        // Work in this process has no time limit, and batches best as a whole.
-        let most = if route.remote() {
-            shared.policy.config.part_tokens
-        } else {
-            0
-        };
-        let parts = parts::cut(&request, most);
-        let response = match parts.len() {
-            0 | 1 => look_up(request).await?,
-            _ => parts::send(&request, parts, route.replicas().count(), look_up).await?,
-        };
-        Ok(Answer {
-            response,
-            cost_nano_usd: count.used().cost_nano_usd,
-        })
     }
 
     /// The encoders of every provider that answers, by id.
@@ -275,7 +224,7 @@ impl Router {
         call: F,
     ) -> Result<T, Fault>
     where
-        R: Clone,
+        R: Clone + Texts + Send,
         F: Fn(Arc<Replica>, R) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
@@ -340,7 +289,7 @@ impl Shared {
 
     /// Sends a request to one replica after the other until one answers. These requests change
     /// nothing, so each may be retried.
-    async fn send<R, T, F, Fut>(
+    pub(super) async fn send<R, T, F, Fut>(
         &self,
         replicas: &[Arc<Replica>],
         request: R,
@@ -348,43 +297,32 @@ impl Shared {
         call: F,
     ) -> Result<T, Fault>
     where
-        R: Clone,
+        R: Clone + Texts + Send,
         F: Fn(Arc<Replica>, R) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
+        let once = matches!(replicas, [replica] if replica.peer.is_here());
+        let encoder = request.encoder().map(ToOwned::to_owned);
+        let outgoing = &Outgoing::new(request, once);
         let order = SendOptions {
             kind: "provider",
             hint: "`isomer providers list` shows the state of each; start it, or correct its address",
             replicas,
             deadline,
             again: &|| true,
+            content: Content {
+                field: R::FIELD,
+                texts: &|| outgoing.texts(),
+            },
+            vouch: &|replica| {
+                let encoder = encoder.clone();
+                let works = async move { Fingerprint::take(&replica, &encoder?).await.ok() };
+                works.map(|taken| taken.is_some()).boxed()
+            },
         };
-        let once = matches!(replicas, [replica] if replica.peer.is_here());
-        let (outgoing, call) = (&Outgoing::new(request, once), &call);
+        let call = &call;
         let attempt = |replica: Arc<Replica>| async move { call(replica, outgoing.take()?).await };
         Ok(attempts::send(&self.policy, order, attempt).await?.0)
-    }
-
-    async fn encode(
-        &self,
-        (route, tenant): (&Route, &Tenant),
-        request: EncodeRequest,
-        deadline: Option<Instant>,
-        count: &Count,
-    ) -> Result<EncodeResponse, Fault> {
-        let replicas = route.usable().await?;
-        let one_vector = request.output() != Output::TokenVectors;
-        let call = |replica: Arc<Replica>, request| async move {
-            let open = count.begin(spending::of_encode(&replica, &request));
-            let answer = replica.backend.encode_for(tenant, request, deadline).await;
-            spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
-            let answer = answer?;
-            if one_vector {
-                route.fits(&replica, answer.vector_space.as_ref())?;
-            }
-            Ok(answer)
-        };
-        self.send(&replicas, request, deadline, call).await
     }
 
     /// Applies the registry's list. A provider that has not changed keeps its connection and its

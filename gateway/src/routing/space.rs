@@ -24,6 +24,9 @@ pub(super) struct Fingerprint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     weights: String,
+    /// Empty where the provider does not report it, as older ones.
+    #[serde(default)]
+    settings: String,
     pipeline: String,
 }
 
@@ -31,9 +34,15 @@ impl Identity {
     pub(super) fn of(space: &VectorSpace) -> Self {
         Self {
             weights: space.weights_digest.clone(),
+            settings: space.settings_digest.clone(),
             // A request may ask for unit length, which adds one step to the same model.
             pipeline: space.pooling.trim_end_matches(">normalize").to_owned(),
         }
+    }
+
+    /// Whether the provider reports its weights, so that each answer shows a change.
+    pub(super) fn is_reported(&self) -> bool {
+        !self.weights.is_empty()
     }
 
     /// How an answer's model differs from this one, in words; absent where it does not, or where
@@ -49,6 +58,14 @@ impl Identity {
                 "weights {} and {}",
                 short(&self.weights),
                 short(&other.weights)
+            ));
+        }
+        let both_report = !self.settings.is_empty() && !other.settings.is_empty();
+        if both_report && self.settings != other.settings {
+            return Some(format!(
+                "settings {} and {} (configuration, tokenizer or maximum length)",
+                short(&self.settings),
+                short(&other.settings)
             ));
         }
         (self.pipeline != other.pipeline).then(|| format!("pipelines `{}` and `{}`", self.pipeline, other.pipeline))

@@ -15,6 +15,7 @@ mod fleet_units;
 mod fleet_view;
 mod gains;
 mod gateway;
+mod identity;
 mod index_compare;
 mod judge;
 mod monitoring;

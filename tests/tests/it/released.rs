@@ -87,9 +87,9 @@ fn a_check_is_repeated_from_the_caches() {
         let counters = &again["counters"];
         assert_eq!(counters["texts_cached"], before["counters"]["texts_generated"]);
         assert_eq!(counters["texts_generated"], 0);
-        // If the version in `eval-svc/src/run/units.rs` is raised, scores are computed again. Then
-        // this number is that of the first run, and the scores below stay the same.
-        assert_eq!(counters["scores_computed"], 0);
+        // The vector space of the released check lacks the settings of the encoder, so its scores
+        // are computed again, and stay the same.
+        assert_eq!(counters["scores_computed"], before["counters"]["scores_computed"]);
         assert_eq!(scores(&again), scores(&before));
     }
 }

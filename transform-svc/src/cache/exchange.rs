@@ -271,6 +271,7 @@ pub(super) mod tests {
                 generated_tokens: 2 * n,
                 tokens_estimated: n.is_multiple_of(5),
                 cut: false,
+                fingerprint: String::new(),
                 source: text.clone(),
                 transformation: "paraphrase".into(),
                 generator: "big".into(),

@@ -61,6 +61,10 @@ pub struct Entry {
     /// of older versions do not say so.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cut: bool,
+    /// The version of the model, as the server named it with the answer; empty if it names none.
+    /// Entries of older versions do not say so.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fingerprint: String,
     /// The text it was made from.
     pub source: String,
     /// Name of the transformation.

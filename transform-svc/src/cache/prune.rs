@@ -160,6 +160,7 @@ mod tests {
             generated_tokens: 1,
             tokens_estimated: false,
             cut: false,
+            fingerprint: String::new(),
             source: String::new(),
             transformation: "paraphrase".into(),
             generator: "local:x".into(),

@@ -45,6 +45,9 @@ pub struct Record {
     /// Whether the text is not whole ([`Entry::cut`]). Parquet tables leave such entries out.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cut: bool,
+    /// The version of the model ([`Entry::fingerprint`]). Parquet tables leave it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fingerprint: String,
     /// BLAKE3 (hex) of key and output.
     pub digest: String,
     /// The dispatch that it was generated for, where a worker did so; absent in exports.
@@ -82,6 +85,7 @@ impl Record {
             generated_tokens: entry.generated_tokens,
             tokens_estimated: entry.tokens_estimated,
             cut: entry.cut,
+            fingerprint: entry.fingerprint,
             dispatch: None,
             tenant: made.tenant,
         })
@@ -99,6 +103,7 @@ impl Record {
             generated_tokens: self.generated_tokens,
             tokens_estimated: self.tokens_estimated,
             cut: self.cut,
+            fingerprint: self.fingerprint,
             source: self.source,
             transformation: self.transformation,
             generator: self.generator,

@@ -21,6 +21,7 @@ fn entry(n: u32) -> Entry {
         language: "en".into(),
         tokens_estimated: n.is_multiple_of(2),
         cut: false,
+        fingerprint: String::new(),
         made: None,
         dispatch: None,
     }

@@ -47,12 +47,9 @@ fn dots_alone_are_an_ellipsis_and_one_full_stop_is_not() {
 
 #[test]
 fn structured_output_starts_with_a_brace_or_bracket() {
-    assert_eq!(
-        paraphrase("{\"text\": \"Someone plays guitar in a street.\"}"),
-        [Check::Structured]
-    );
+    assert!(paraphrase("{\"text\": \"Someone plays guitar in a street.\"}").contains(&Check::Structured));
     assert!(paraphrase("[Someone plays guitar in a street]").contains(&Check::Structured));
-    assert_eq!(paraphrase("Someone {a man} plays guitar in a street."), []);
+    assert!(!paraphrase("Someone {a man} plays guitar in a street.").contains(&Check::Structured));
 }
 
 #[test]
@@ -188,7 +185,8 @@ fn several_checks_may_hold_of_one_text() {
             Check::Structured,
             Check::ReasoningLeak,
             Check::Runaway,
-            Check::SummaryLonger
+            Check::SummaryLonger,
+            Check::Placeholder
         ]
     );
 }
@@ -214,8 +212,8 @@ fn a_control_may_keep_or_lose_words_but_not_all() {
 #[test]
 fn the_ten_error_types_in_several_languages() {
     use Check::{
-        Ellipsis, Empty, Identical, InstructionPrefix, ReasoningLeak, Runaway, Structured, SummaryLonger, Truncated,
-        WrongLanguage,
+        Ellipsis, Empty, Garbled, Identical, InstructionPrefix, ReasoningLeak, Runaway, Structured, SummaryLonger,
+        Truncated, WrongLanguage,
     };
     let german = "Der Ausschuss hat seine Entscheidung auf nächste Woche verschoben.";
     let turkish = "Komite kararını gelecek haftaya kadar erteledi çünkü iki üye hastaydı.";
@@ -314,8 +312,20 @@ fn the_ten_error_types_in_several_languages() {
             "zh",
             &[SummaryLonger],
         ),
-        (Kind::SummarisedExpansion, "Hi there", &"sehr ".repeat(11), "", &[]),
-        (Kind::Backtranslation, "Hallo du", &"sehr ".repeat(11), "", &[Runaway]),
+        (
+            Kind::SummarisedExpansion,
+            "Hi there",
+            &"sehr ".repeat(11),
+            "",
+            &[Garbled],
+        ),
+        (
+            Kind::Backtranslation,
+            "Hallo du",
+            &"sehr ".repeat(11),
+            "",
+            &[Runaway, Garbled],
+        ),
         (Kind::SummarisedExpansion, ORIGINAL, "Music.", "en", &[Truncated]),
         (
             Kind::SummarisedExpansion,

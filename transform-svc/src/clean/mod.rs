@@ -5,8 +5,8 @@
 //! 2. whitespace around the text, and a Markdown fence around the whole of it;
 //! 3. our own delimiters (`<text>` … `</text>`) around the whole of it, which small models copy
 //!    from the prompt;
-//! 4. one pair of quotation marks and Markdown's emphasis, heading or block quote around the whole
-//!    of it, where the original has none;
+//! 4. one pair of quotation marks and Markdown's emphasis, heading, block quote or bullet around
+//!    the whole of it, where the original has none;
 //! 5. for keywords: punctuation and line breaks (GASE asks for none).
 //!
 //! A lead-in such as "Here is the paraphrase:" stays, for the leak check.
@@ -85,8 +85,10 @@ fn without_fence(text: &str) -> &str {
 
 /// Markdown's emphasis, the longest first.
 const EMPHASIS: [&str; 5] = ["***", "**", "__", "*", "_"];
-/// Beginnings of a heading or a block quote.
-const OPENINGS: [&str; 7] = ["# ", "## ", "### ", "#### ", "##### ", "###### ", "> "];
+/// Beginnings of a heading, a block quote or the only item of a list.
+const OPENINGS: [&str; 11] = [
+    "# ", "## ", "### ", "#### ", "##### ", "###### ", "> ", "- ", "* ", "• ", "・",
+];
 
 /// A text without the Markdown that marks the whole of it, where the original has none.
 fn without_markdown<'a>(original: &str, text: &'a str) -> &'a str {
@@ -95,6 +97,7 @@ fn without_markdown<'a>(original: &str, text: &'a str) -> &'a str {
     if let Some(opening) = OPENINGS.iter().find(|opening| text.starts_with(**opening))
         && !original.starts_with(opening.trim_end())
         && !text.contains('\n')
+        && !text.ends_with(opening.trim_end())
     {
         text = text[opening.len()..].trim();
     }

@@ -32,6 +32,9 @@ pub struct GeneratorConfig {
     /// Base URL of the server up to and including its version, e.g. `http://localhost:8000/v1`. Not
     /// for local ones.
     pub url: Option<String>,
+    /// Part of the name under which generated texts are stored. Change it when the server gets
+    /// another model under the same name, and texts are generated again. Not for local ones.
+    pub revision: String,
     /// The key. Better kept in an environment variable: see `api_key_env`.
     pub api_key: Secret,
     /// Environment variable that holds the key. Named here, it must be set; left out, it is
@@ -209,6 +212,7 @@ impl Default for GeneratorConfig {
             kind: GeneratorKind::Openai,
             model: String::new(),
             url: None,
+            revision: String::new(),
             api_key: Secret::default(),
             api_key_env: None,
             api_key_file: None,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::{
     Call, Finished, GuardMode, Job, Outcome, Plan,
-    cache_access::Dispatch,
+    cache_access::{CacheAccess, Dispatch},
     generation::{About, generation},
     inflight::{How, Inflight, ProduceError, Produced},
     plan::Step,
 };
 use crate::{
-    cache::{Cache, KeyParts},
+    cache::{Cache, Key, KeyParts},
     checks::{self, Check},
     clean::clean,
     distractors,
@@ -42,6 +42,15 @@ struct Sampling {
     seed: u64,
     /// Factor on the tokens of an answer.
     patience: u32,
+}
+
+/// One call of an attempt.
+#[derive(Clone, Copy)]
+struct StepCall<'a> {
+    step: &'a Step,
+    text: &'a str,
+    language: Option<Language>,
+    sampling: Sampling,
 }
 
 /// The result of an attempt.
@@ -215,10 +224,14 @@ pub(super) fn end(
             finished.missing = true;
             Ok(finished)
         }
-        GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
-            finished.failed = vec![Check::GeneratorError];
+        GeneratorError::Withheld { .. } | GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
+            let check = match error {
+                GeneratorError::Withheld { check, .. } => check,
+                _ => Check::GeneratorError,
+            };
+            finished.failed = vec![check];
             if fresh {
-                finished.fresh_checks.push(Check::GeneratorError);
+                finished.fresh_checks.push(check);
             }
             finished.error = error.to_string();
             Ok(finished)
@@ -271,6 +284,7 @@ impl AttemptContext<'_> {
                 prompt_tokens: produced.entry.prompt_tokens,
                 generated_tokens: produced.entry.generated_tokens,
                 tokens_estimated: produced.entry.tokens_estimated,
+                fingerprint: produced.entry.fingerprint.clone(),
             });
             attempted.text = cleaned.text;
             attempted.unfinished |= cleaned.unfinished || produced.entry.cut;
@@ -281,15 +295,58 @@ impl AttemptContext<'_> {
         Ok(attempted)
     }
 
-    /// One call's text, from the cache or the generator, and its content address.
+    /// One call's text, from the cache or the generator, and its content address. A stored text of
+    /// another version of the model is asked for again if the request wants that.
     async fn produce(
         self,
         step: &Step,
         text: &str,
         language: Option<Language>,
         sampling: Sampling,
-    ) -> (crate::cache::Key, Result<Produced, ProduceError>) {
+    ) -> (Key, Result<Produced, ProduceError>) {
         let plan = self.plan;
+        let call = StepCall {
+            step,
+            text,
+            language,
+            sampling,
+        };
+        let identity = self.generator.identity().cache_key.as_str();
+        let (key, found) = self.produce_as(call, identity, plan.access).await;
+        let (Some(version), Ok(stored)) = (&plan.version, &found) else {
+            return (key, found);
+        };
+        if stored.fresh {
+            return (key, found);
+        }
+        let asked = version.get_or_try_init(|| async {
+            let (_, fresh) = self.produce_as(call, identity, CacheAccess::Bypass).await;
+            fresh.map(|fresh| fresh.entry.fingerprint)
+        });
+        match asked.await {
+            Ok(version) if *version == stored.entry.fingerprint => (key, found),
+            Ok(version) => {
+                self.produce_as(call, &format!("{identity}#{version}"), plan.access)
+                    .await
+            }
+            Err(error) => (key, Err(error)),
+        }
+    }
+
+    /// The same under this name of the generator, with this use of the caches.
+    async fn produce_as(
+        self,
+        call: StepCall<'_>,
+        generator: &str,
+        access: CacheAccess,
+    ) -> (Key, Result<Produced, ProduceError>) {
+        let plan = self.plan;
+        let StepCall {
+            step,
+            text,
+            language,
+            sampling,
+        } = call;
         let purpose = step.prompt.purpose();
         let max_tokens = max_tokens(plan, purpose, text, sampling.patience);
         let request = Request {
@@ -315,7 +372,7 @@ impl AttemptContext<'_> {
             transformation: purpose.name(),
             language: language.map_or("", Language::code),
             prompt: &prompt_key,
-            generator: &self.generator.identity().cache_key,
+            generator,
             temperature: sampling.temperature,
             top_p: plan.top_p,
             max_tokens,
@@ -340,7 +397,7 @@ impl AttemptContext<'_> {
         };
         let how = How {
             location: self.generator.location(),
-            access: plan.access,
+            access,
             caller: &plan.caller,
             priority: plan.priority,
         };

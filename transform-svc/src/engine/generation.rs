@@ -92,6 +92,7 @@ pub(super) fn generation(
                 generated_tokens: completion.generated_tokens,
                 tokens_estimated: completion.tokens_estimated,
                 cut: completion.cut,
+                fingerprint: completion.fingerprint,
                 source: about.source,
                 transformation: about.kind,
                 generator: generator.identity().id.clone(),

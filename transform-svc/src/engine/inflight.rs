@@ -375,6 +375,7 @@ mod tests {
             generated_tokens: 1,
             tokens_estimated: false,
             cut,
+            fingerprint: String::new(),
             source: String::new(),
             transformation: "paraphrase".into(),
             generator: "g".into(),

@@ -76,6 +76,8 @@ pub struct Call {
     pub generated_tokens: u64,
     /// Whether these tokens are estimated.
     pub tokens_estimated: bool,
+    /// The version of the model, as the server named it; empty if it names none.
+    pub fingerprint: String,
 }
 
 /// One text, done.

@@ -25,8 +25,9 @@ use tracing::{Dispatch, dispatcher, instrument::WithSubscriber};
 use super::{
     Request,
     parameters::{Omitted, Parameter},
-    wire::{self, Reply},
+    wire::{self, Reply, Withheld},
 };
+use crate::checks::Check;
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
@@ -67,8 +68,8 @@ pub(super) enum CallError {
     #[error("the lease of the fleet's concurrent calls was lost")]
     PermitLost,
     /// The server's filter or the model withholds the text.
-    #[error("{0}")]
-    Withheld(String),
+    #[error("{reason}")]
+    Withheld { check: Check, reason: String },
     /// A parameter that the server refuses, and that later calls leave out.
     #[error("the server refuses the parameter {}", .0.name())]
     Unsupported(Parameter),
@@ -101,7 +102,7 @@ impl CallError {
             Self::Late => "timeout".into(),
             Self::PermitLost => "permit_lost".into(),
             Self::Malformed(_) => "malformed_answer".into(),
-            Self::Withheld(_) => "withheld".into(),
+            Self::Withheld { .. } => "withheld".into(),
             Self::Unsupported(_) => "unsupported_parameter".into(),
             Self::Busy { status, .. } | Self::Refused { status, .. } | Self::Rejected { status, .. } => {
                 status.to_string().into()
@@ -270,8 +271,9 @@ impl Server {
         if let Some(error) = reply.error() {
             return Err(self.without(of_body(error, &key), omitted));
         }
-        if let Some(reason) = reply.withheld() {
-            return Err(CallError::Withheld(presentable(&reason, &key)));
+        if let Some(Withheld { check, reason }) = reply.withheld() {
+            let reason = presentable(&reason, &key);
+            return Err(CallError::Withheld { check, reason });
         }
         if let Some(problem) = reply.problem() {
             return Err(CallError::Malformed(problem.into()));

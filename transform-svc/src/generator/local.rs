@@ -108,6 +108,7 @@ impl Generator for Local {
                         tokens_estimated: false,
                         cut: generated.finish == Finish::Length,
                         calls: 1,
+                        fingerprint: String::new(),
                     })
                 }
                 Err(error) => {

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     cache::GeneratorLocation,
+    checks::Check,
     prompt::{Message, Role},
 };
 pub use adaptive_limit::{AdaptiveLimit, Permit};
@@ -102,6 +103,8 @@ pub struct Completion {
     pub cut: bool,
     /// Calls it took, retries after overload and errors included.
     pub calls: u32,
+    /// The version of the model, as the server names it with each answer; empty if it names none.
+    pub fingerprint: String,
 }
 
 /// Why a call gave no usable text. The first two kinds end the request, the others one text.
@@ -129,6 +132,16 @@ pub enum GeneratorError {
     #[error("{message}")]
     Failed {
         /// What happened.
+        message: String,
+        /// Calls that were tried.
+        calls: u32,
+    },
+    /// A filter or the model withholds the text.
+    #[error("{message}")]
+    Withheld {
+        /// The check that fails.
+        check: Check,
+        /// The reason that was given.
         message: String,
         /// Calls that were tried.
         calls: u32,
@@ -162,6 +175,7 @@ impl GeneratorError {
             Self::Unreachable { calls, .. }
             | Self::Refused { calls, .. }
             | Self::Failed { calls, .. }
+            | Self::Withheld { calls, .. }
             | Self::Paused { calls, .. }
             | Self::Budget { calls, .. } => *calls,
             Self::NotCached => 0,
@@ -174,6 +188,7 @@ impl GeneratorError {
             Self::Unreachable { calls, .. }
             | Self::Refused { calls, .. }
             | Self::Failed { calls, .. }
+            | Self::Withheld { calls, .. }
             | Self::Paused { calls, .. }
             | Self::Budget { calls, .. } => *calls += before,
             Self::NotCached => {}

@@ -140,7 +140,10 @@ impl OpenAi {
         let identity = Identity {
             id: id.clone(),
             digest: String::new(),
-            cache_key: format!("openai:{model}@{base}"),
+            cache_key: match config.revision.as_str() {
+                "" => format!("openai:{model}@{base}"),
+                revision => format!("openai:{model}@{base}#{revision}"),
+            },
         };
         let fleet = limits.map(|limits| limits.open(&identity.fingerprint(), &id, config.terms()));
         Ok(Self {
@@ -350,7 +353,9 @@ impl OpenAi {
             CallError::Busy { .. } | CallError::Malformed(_) | CallError::Unsupported(_) => true,
             // A quota that comes back is waited for where the whole fleet waits.
             CallError::Refused { .. } => self.fleet.is_some() && error.pause().is_some(),
-            CallError::NoKey(_) | CallError::PermitLost | CallError::Withheld(_) | CallError::Rejected { .. } => false,
+            CallError::NoKey(_) | CallError::PermitLost | CallError::Withheld { .. } | CallError::Rejected { .. } => {
+                false
+            }
         }
     }
 
@@ -387,12 +392,12 @@ impl OpenAi {
                 };
                 GeneratorError::Refused { message, hint, calls }
             }
+            CallError::Withheld { check, .. } => GeneratorError::Withheld { check, message, calls },
             CallError::Broken(_)
             | CallError::PermitLost
             | CallError::Late
             | CallError::Busy { .. }
             | CallError::Malformed(_)
-            | CallError::Withheld(_)
             | CallError::Unsupported(_)
             | CallError::Rejected { .. } => {
                 let tries = if calls == 1 {
@@ -469,5 +474,6 @@ fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
         generated_tokens,
         tokens_estimated,
         calls,
+        fingerprint: reply.fingerprint(),
     }
 }

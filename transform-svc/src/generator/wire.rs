@@ -15,7 +15,10 @@ use super::{
     Request,
     parameters::{Omitted, Parameter},
 };
-use crate::prompt::{Message, Role};
+use crate::{
+    checks::Check,
+    prompt::{Message, Role},
+};
 
 /// OpenAI's seeds are signed.
 const SEED_MASK: u64 = i64::MAX as u64;
@@ -103,6 +106,12 @@ pub(super) struct Reply {
     choices: Vec<Choice>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
+    /// The model that answered, which may be a dated version of the one asked for.
+    #[serde(default)]
+    model: Option<String>,
+    /// Changes with the server's configuration of the model.
+    #[serde(default)]
+    system_fingerprint: Option<String>,
     /// An error that some servers send with status 200.
     #[serde(default)]
     error: Option<Value>,
@@ -152,6 +161,14 @@ fn joined<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     }))
 }
 
+/// A text that is not given.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Withheld {
+    /// The check that fails.
+    pub(super) check: Check,
+    pub(super) reason: String,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Usage {
     #[serde(default)]
@@ -190,15 +207,27 @@ impl Reply {
         self.error.as_ref().filter(|_| self.choices.is_empty()).or(of_choice)
     }
 
+    /// The version of the model, as far as the server names it.
+    pub(super) fn fingerprint(&self) -> String {
+        let parts = [&self.model, &self.system_fingerprint].into_iter().flatten();
+        parts.map(String::as_str).collect::<Vec<_>>().join("#")
+    }
+
     /// Why the server or the model withholds the text.
-    pub(super) fn withheld(&self) -> Option<String> {
+    pub(super) fn withheld(&self) -> Option<Withheld> {
         let choice = self.choices.first()?;
         if choice.ended_by("content_filter") {
-            return Some("the server's content filter withheld the text (finish_reason content_filter)".into());
+            return Some(Withheld {
+                check: Check::Filtered,
+                reason: "the server's content filter withheld the text (finish_reason content_filter)".into(),
+            });
         }
         let refusal = choice.message.as_ref()?.refusal.as_deref()?;
         let is_empty = choice.content().is_none_or(|content| content.trim().is_empty());
-        is_empty.then(|| format!("the model declined: {refusal}"))
+        is_empty.then(|| Withheld {
+            check: Check::Refusal,
+            reason: format!("the model declined: {refusal}"),
+        })
     }
 
     /// Whether the text ends at the limit on tokens; `None` if the server does not say why it ends.

@@ -16,30 +16,7 @@ mod stem;
 
 use crate::{catalogue::Kind, language::Language};
 
-/// What a guard watches over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Guard {
-    /// Numbers, dates, times and units.
-    Numbers,
-    /// Negation.
-    Negation,
-    /// Names of persons, places, organisations and products.
-    Names,
-}
-
-impl Guard {
-    /// Every guard.
-    pub const ALL: [Self; 3] = [Self::Numbers, Self::Negation, Self::Names];
-
-    /// Lower-case name: that of the protocol's enum without its prefix.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Numbers => "numbers",
-            Self::Negation => "negation",
-            Self::Names => "names",
-        }
-    }
-}
+pub use isomer_proto::transform::v1::Guard;
 
 /// What a guard says of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +37,7 @@ struct Duty {
     added: bool,
 }
 
-/// What the guards say of a rewrite; each list in the order of [`Guard::ALL`].
+/// Findings of the guards on a rewrite; each list in the order of [`Guard::all`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guarded {
     /// Guards that found a fact lost or changed.
@@ -106,13 +83,14 @@ fn duty(guard: Guard, kind: Kind) -> Option<Duty> {
 /// `None` where unknown.
 pub fn run(kind: Kind, original: &str, rewrite: &str, source: Option<Language>, target: Option<Language>) -> Guarded {
     let mut guarded = Guarded::default();
-    for guard in Guard::ALL {
+    for guard in Guard::all() {
         let Some(duty) = duty(guard, kind) else { continue };
         let (source, target) = (source.map(Language::code), target.map(Language::code));
         let finding = match guard {
             Guard::Numbers => numbers::look(original, rewrite, source, target, duty),
             Guard::Negation => negation::look(original, rewrite, source, duty),
             Guard::Names => names::look(original, rewrite, source, duty),
+            Guard::Unspecified => continue,
         };
         match finding {
             Finding::Kept => {}

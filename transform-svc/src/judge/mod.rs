@@ -221,7 +221,10 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             }
             Err(GeneratorError::Paused { wait, .. }) => return Err(TransformError::Paused { id: id(), wait }),
             Err(
-                error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. } | GeneratorError::NotCached),
+                error @ (GeneratorError::Withheld { .. }
+                | GeneratorError::Failed { .. }
+                | GeneratorError::Budget { .. }
+                | GeneratorError::NotCached),
             ) => {
                 // The generator has retried already, or its budget is spent.
                 rated.generator_failed = true;

@@ -9,11 +9,9 @@ use isomer_service_kit::priority::Priority;
 
 use crate::{
     catalogue::Entry,
-    checks::Check,
     distractors,
     engine::{Amount, Call, Estimate, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
     error::TransformError,
-    guards::Guard,
     language::{Language, LanguageCheck, TARGETS},
     measures::{self, Measures},
     prompt::{Prompt, Prompts},
@@ -32,31 +30,9 @@ pub(crate) fn priority(value: i32) -> Result<Priority, TransformError> {
     }
 }
 
-pub(super) fn check(check: Check) -> proto::Check {
-    match check {
-        Check::Identical => proto::Check::Identical,
-        Check::Empty => proto::Check::Empty,
-        Check::Ellipsis => proto::Check::Ellipsis,
-        Check::Structured => proto::Check::Structured,
-        Check::ReasoningLeak => proto::Check::ReasoningLeak,
-        Check::InstructionPrefix => proto::Check::InstructionPrefix,
-        Check::WrongLanguage => proto::Check::WrongLanguage,
-        Check::Runaway => proto::Check::Runaway,
-        Check::Truncated => proto::Check::Truncated,
-        Check::SummaryLonger => proto::Check::SummaryLonger,
-        Check::GeneratorError => proto::Check::GeneratorError,
-        Check::TooFew => proto::Check::TooFew,
-        Check::Duplicate => proto::Check::Duplicate,
-    }
-}
-
-pub(super) fn guards(guards: &[Guard]) -> Vec<i32> {
-    let message = |guard: &Guard| match guard {
-        Guard::Numbers => proto::Guard::Numbers,
-        Guard::Negation => proto::Guard::Negation,
-        Guard::Names => proto::Guard::Names,
-    };
-    guards.iter().map(|guard| message(guard).into()).collect()
+/// Checks or guards as a message holds them.
+pub(super) fn numbers<T: Copy + Into<i32>>(values: &[T]) -> Vec<i32> {
+    values.iter().map(|value| (*value).into()).collect()
 }
 
 pub(super) fn measures(measures: Measures) -> proto::Measures {
@@ -118,6 +94,7 @@ fn call(call: &Call) -> proto::GeneratorCall {
         prompt_tokens: call.prompt_tokens,
         generated_tokens: call.generated_tokens,
         tokens_estimated: call.tokens_estimated,
+        fingerprint: call.fingerprint.clone(),
     }
 }
 
@@ -168,15 +145,14 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
             .map(|generator| generator.identity().fingerprint())
             .unwrap_or_default(),
     };
-    let codes = |checks: &[Check]| checks.iter().map(|fired| check(*fired).into()).collect();
     proto::TransformResult {
         index: member.index,
         id: member.id.clone(),
         text: text.cloned().unwrap_or_default(),
         texts: finished.texts.clone(),
         outcome: outcome.into(),
-        failed_checks: codes(&finished.failed),
-        retried_checks: codes(&finished.retried),
+        failed_checks: numbers(&finished.failed),
+        retried_checks: numbers(&finished.retried),
         measures: if plan.kind.gives_several() {
             distractors::mean(&finished.measures).map(measures)
         } else if outcome == proto::Outcome::KeptOriginal {
@@ -196,10 +172,10 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         set_jaccard: distractors::set_jaccard(&finished.texts),
         calls: finished.trail.iter().map(call).collect(),
         usage: usage(finished).filter(|_| !repeated),
-        guards: guards(&finished.guarded.fired),
-        guards_untold: guards(&finished.guarded.untold),
-        retried_guards: guards(&finished.retried_guards),
-        first_checks: codes(&finished.first),
+        guards: numbers(&finished.guarded.fired),
+        guards_untold: numbers(&finished.guarded.untold),
+        retried_guards: numbers(&finished.retried_guards),
+        first_checks: numbers(&finished.first),
     }
 }
 

@@ -64,7 +64,7 @@ fn look(request: InspectRequest) -> Result<InspectResponse, Fault> {
         let guarded = guards::run(kind, &pair.original, &pair.transformed, source, expected);
         let failed = checks::run(kind, &pair.original, &pair.transformed, expected);
         findings.push(Finding {
-            failed_checks: failed.into_iter().map(|check| convert::check(check).into()).collect(),
+            failed_checks: convert::numbers(&failed),
             measures: Some(convert::measures(measures::measure(&pair.original, &pair.transformed))),
             language_check: convert::language_check(
                 expected
@@ -75,8 +75,8 @@ fn look(request: InspectRequest) -> Result<InspectResponse, Fault> {
             detected_language: language::detect(&pair.transformed)
                 .map(|found| found.code().to_owned())
                 .unwrap_or_default(),
-            guards: convert::guards(&guarded.fired),
-            guards_untold: convert::guards(&guarded.untold),
+            guards: convert::numbers(&guarded.fired),
+            guards_untold: convert::numbers(&guarded.untold),
         });
     }
     Ok(InspectResponse { findings })

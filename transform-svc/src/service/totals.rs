@@ -40,11 +40,14 @@ impl Totals {
                     .is_some_and(|provenance| provenance.cache_hit),
             );
         }
+        if let Some(call) = finished.trail.last().filter(|call| !call.fingerprint.is_empty()) {
+            *self.summary.fingerprints.entry(call.fingerprint.clone()).or_default() += results.len() as u64;
+        }
         for guard in &finished.guarded.fired {
-            *self.summary.guard_counts.entry(guard.name().to_owned()).or_default() += results.len() as u64;
+            *self.summary.guard_counts.entry(guard.name().into()).or_default() += results.len() as u64;
         }
         for check in &finished.fresh_checks {
-            *self.summary.check_counts.entry(check.name().to_owned()).or_default() += 1;
+            *self.summary.check_counts.entry(check.name().into()).or_default() += 1;
             metrics::counter!(crate::metric_names::CHECKS, "check" => check.name()).increment(1);
         }
         self.summary.generator_calls += u64::from(finished.fresh_attempts);
@@ -72,6 +75,9 @@ impl Totals {
         into.generator_calls += from.generator_calls;
         for (guard, count) in from.guard_counts {
             *into.guard_counts.entry(guard).or_default() += count;
+        }
+        for (fingerprint, count) in from.fingerprints {
+            *into.fingerprints.entry(fingerprint).or_default() += count;
         }
         for (check, count) in from.check_counts {
             *into.check_counts.entry(check).or_default() += count;

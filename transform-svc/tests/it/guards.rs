@@ -86,7 +86,7 @@ fn tallies() -> BTreeMap<(Half, Guard), Tally> {
     let mut tallies: BTreeMap<(Half, Guard), Tally> = BTreeMap::new();
     for one in rewrites() {
         let guarded = one.guarded();
-        for guard in Guard::ALL {
+        for guard in Guard::all() {
             let tally = tallies.entry((one.half(), guard)).or_default();
             let (fired, broken) = (
                 guarded.fired.contains(&guard),
@@ -154,12 +154,12 @@ fn paraphrases_by_people_seldom_raise_an_alarm() {
             let (original, rewrite) = (row["sentence1"].as_str().unwrap(), row["sentence2"].as_str().unwrap());
             let guarded = guards::run(Kind::Paraphrase, original, rewrite, code, code);
             pairs += 1;
-            for (place, guard) in Guard::ALL.into_iter().enumerate() {
+            for (place, guard) in Guard::all().enumerate() {
                 fired[place] += u32::from(guarded.fired.contains(&guard));
                 untold[place] += u32::from(guarded.untold.contains(&guard));
             }
         }
-        for (place, guard) in Guard::ALL.into_iter().enumerate() {
+        for (place, guard) in Guard::all().enumerate() {
             let share = f64::from(fired[place]) / f64::from(pairs);
             println!(
                 "{language}: {pairs} pairs, {} {:.1} %, cannot tell {}",
@@ -176,7 +176,7 @@ fn paraphrases_by_people_seldom_raise_an_alarm() {
 fn the_labelled_rewrites_are_enough_of_each_kind() {
     let rewrites = rewrites();
     assert!(rewrites.len() >= 200);
-    for guard in Guard::ALL {
+    for guard in Guard::all() {
         let of_kind = rewrites
             .iter()
             .filter(|one| one.labels.iter().any(|label| label == guard.name()));

@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod answers;
 mod guards;
 mod language_data;
 #[path = "../../../crates/datasets/tests/it/published.rs"]

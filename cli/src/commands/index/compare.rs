@@ -10,7 +10,7 @@ use isomer_index::{
         rated::{self, Judge, Rated},
         rules,
     },
-    encode::{Encoder, PromptChoice, Recipe},
+    encode::Encoder,
     store::{self, Credentials, VectorStore},
 };
 use isomer_models::ModelKind;
@@ -161,7 +161,12 @@ pub(super) async fn sides(
     for (address, own) in addresses.into_iter().zip([AugmentedSide::A, AugmentedSide::B]) {
         let wanted = args.augmented_queries == own || args.augmented_queries == AugmentedSide::Both;
         let augment = Some(&args.augmentation).filter(|args| args.wanted() && wanted);
-        sides.push(side(connection, address, augment, display).await?);
+        let (store, encoder) = side(connection, address, augment, display).await?;
+        let encoder = match args.accept_unrecorded_settings {
+            true => encoder.with_unrecorded_settings(),
+            false => encoder,
+        };
+        sides.push((store, encoder));
     }
     Ok(sides)
 }
@@ -186,29 +191,9 @@ pub(super) async fn side(
         Some(args) => augmentation(connection, args, true, display).await?,
         None => None,
     };
-    let recipe = Recipe {
-        encoder: mark.space.model.clone(),
-        prompt: PromptChoice::Query,
-        dimensions: None,
-        normalise: None,
-        augmentation,
-        patience: PATIENCE,
-    };
-    // A collection of fewer dimensions was made by asking for them; the encoder's own number
-    // need not be one that may be asked for.
-    let mut encoder = Encoder::connect(connection.channel.clone(), recipe.clone())
+    let encoder = Encoder::for_queries(connection.channel.clone(), &mark, augmentation, PATIENCE)
         .await
         .map_err(failure)?;
-    if encoder.dimensions() != mark.space.dimensions || encoder.normalises() != mark.space.normalised {
-        let recipe = Recipe {
-            dimensions: (encoder.dimensions() != mark.space.dimensions).then_some(mark.space.dimensions),
-            normalise: Some(mark.space.normalised),
-            ..recipe
-        };
-        encoder = Encoder::connect(connection.channel.clone(), recipe)
-            .await
-            .map_err(failure)?;
-    }
     Ok((store, encoder))
 }
 

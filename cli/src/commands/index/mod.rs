@@ -95,7 +95,7 @@ async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure
             given,
         };
         return match args.plan {
-            true => named.plan(&session.global, &connection, &display).await,
+            true => Box::pin(named.plan(&session.global, &connection, &display)).await,
             false => Box::pin(named.fill(&session.global, &connection, &display)).await,
         };
     }
@@ -293,9 +293,13 @@ async fn encoder(
         augmentation: augmentation(connection, &args.augmentation, args.augmentation.wanted(), display).await?,
         patience,
     };
-    Encoder::connect(connection.channel.clone(), recipe)
+    let encoder = Encoder::connect(connection.channel.clone(), recipe)
         .await
-        .map_err(failure)
+        .map_err(failure)?;
+    Ok(match args.accept_unrecorded_settings {
+        true => encoder.with_unrecorded_settings(),
+        false => encoder,
+    })
 }
 
 async fn augmentation(

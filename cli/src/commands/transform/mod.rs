@@ -12,15 +12,15 @@ use isomer_models::ModelKind;
 use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
-        GuardMode, OnFailure, Sampling, TextItem, TransformSpec, TransformStreamRequest, Transformation,
-        transform_stream_response::Event, transformation::Kind,
+        GuardMode, OnFailure, OnFingerprintChange, Sampling, TextItem, TransformSpec, TransformStreamRequest,
+        Transformation, transform_stream_response::Event, transformation::Kind,
     },
 };
-use output::{Errors, Ordered, line, summary};
+use output::{Errors, Ordered, Stored, line, summary};
 use serde_json::json;
 
 use crate::{
-    args::{Format, Global, GuardsArg, OnFailureArg, TransformArgs, TransformCommand},
+    args::{Format, Global, GuardsArg, OnFailureArg, OnFingerprintChangeArg, TransformArgs, TransformCommand},
     connect::{Connection, Session},
     exit::Failure,
     input,
@@ -65,7 +65,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
     let mut sink = Ordered::open(args.output.as_deref())?;
     let (mut done, mut cached, mut without) = (0, 0, 0_u64);
-    let mut errors = Errors::default();
+    let (mut errors, mut stored) = (Errors::default(), Stored::default());
     let mut end = None;
     while let Some(message) = stream.message().await? {
         match message.event {
@@ -73,6 +73,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
                 done += 1;
                 cached += u64::from(result.provenance.as_ref().is_some_and(|made| made.cache_hit));
                 errors.count(&result);
+                stored.count(&result);
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
                 let line = match frames.get(result.index as usize) {
                     Some(frame) => groups::line(frame, &result),
@@ -99,6 +100,10 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
         Some(end) if done == records.len() as u64 => {
             display.message(&summary(&end));
             errors.reasons.tell(&display);
+            let regenerates = matches!(args.on_fingerprint_change, OnFingerprintChangeArg::Regenerate);
+            if let Some(note) = stored.note(&end, regenerates) {
+                display.note(&note);
+            }
             if args.groups {
                 display.message(&format!("{} groups written, {without} pairs left out", done - without));
             }
@@ -161,6 +166,11 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
         .into(),
         retry_identical: Some(args.retry_identical),
         retry_temperature: args.retry_temperature,
+        on_fingerprint_change: match args.on_fingerprint_change {
+            OnFingerprintChangeArg::Report => OnFingerprintChange::Report,
+            OnFingerprintChangeArg::Regenerate => OnFingerprintChange::Regenerate,
+        }
+        .into(),
         bypass_cache: args.no_cache,
         run: args.run.clone(),
         prompts: args.prompts.clone(),

@@ -14,8 +14,8 @@ use crate::{commands::write_failure, exit::Failure, reasons::Reasons};
 
 /// One text's line.
 pub(super) fn line(original: &str, result: &TransformResult) -> Value {
-    let checks = |checks: &[i32]| checks.iter().map(|c| check_name(*c)).collect::<Vec<_>>();
-    let guards = |guards: &[i32]| guards.iter().map(|guard| guard_name(*guard)).collect::<Vec<_>>();
+    let checks = |checks: &[i32]| checks.iter().map(|c| Check::name_of(*c)).collect::<Vec<_>>();
+    let guards = |guards: &[i32]| guards.iter().map(|guard| Guard::name_of(*guard)).collect::<Vec<_>>();
     let outcome = Outcome::try_from(result.outcome).unwrap_or_default();
     let has_text = outcome != Outcome::Failed;
     let mut line = json!({
@@ -57,22 +57,6 @@ fn measures(m: &proto::Measures) -> Value {
     json!({"edit_distance": m.edit_distance, "jaccard": m.jaccard, "length_ratio": m.length_ratio})
 }
 
-fn guard_name(guard: i32) -> String {
-    Guard::try_from(guard)
-        .unwrap_or_default()
-        .as_str_name()
-        .trim_start_matches("GUARD_")
-        .to_lowercase()
-}
-
-fn check_name(check: i32) -> String {
-    Check::try_from(check)
-        .unwrap_or_default()
-        .as_str_name()
-        .trim_start_matches("CHECK_")
-        .to_lowercase()
-}
-
 /// The counts of the summary, in a sentence.
 pub(super) fn summary(end: &TransformStreamEnd) -> String {
     let Some(totals) = &end.summary else {
@@ -99,6 +83,37 @@ pub(super) fn summary(end: &TransformStreamEnd) -> String {
         text.push_str(&format!("; guards warn: {}", fired.join(", ")));
     }
     text
+}
+
+/// Stored texts of a server, whose model may have changed since.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    texts: usize,
+}
+
+impl Stored {
+    pub(super) fn count(&mut self, result: &TransformResult) {
+        let is_stored = result.provenance.as_ref().is_some_and(|made| made.cache_hit);
+        let of_server = result.calls.last().is_some_and(|call| !call.fingerprint.is_empty());
+        self.texts += usize::from(is_stored && of_server);
+    }
+
+    /// A note on the versions of the model; absent if all texts are of one version, asked now.
+    pub(super) fn note(&self, end: &TransformStreamEnd, regenerates: bool) -> Option<String> {
+        let versions: BTreeMap<_, _> = end.summary.iter().flat_map(|totals| &totals.fingerprints).collect();
+        let counts: Vec<String> = versions.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let hint = "--on-fingerprint-change regenerate makes stored texts of another version again";
+        if versions.len() > 1 {
+            return Some(format!("texts by version of the model: {}; {hint}", counts.join(", ")));
+        }
+        (self.texts > 0 && !regenerates).then(|| {
+            format!(
+                "{} of the texts are stored answers of `{}`, as the server named its model then; {hint}",
+                self.texts,
+                versions.keys().next().map_or("", |name| name.as_str())
+            )
+        })
+    }
 }
 
 /// Texts that failed because of the generator or of the request to it.

@@ -24,6 +24,7 @@ class VectorSpace:
     dtype: int = 0
     augmentation: str = ""
     quantisation: str = ""
+    settings_digest: str = ""
 
     @classmethod
     def of(cls, message: common_pb2.VectorSpace) -> VectorSpace:

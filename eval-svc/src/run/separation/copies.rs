@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use isomer_proto::transform::v1::{OnFailure, Outcome, Sampling, TransformResult, TransformSpec};
+use isomer_proto::transform::v1::{Check, OnFailure, Outcome, Sampling, TransformResult, TransformSpec};
 
 use super::{counts, first_seed, rewrites, sets::rewrites_of, slot};
 use crate::{
@@ -316,7 +316,7 @@ fn usable(kind: Kind, text: &str, result: &TransformResult, counts: &mut CopyCou
     if !matches!(result.outcome(), Outcome::Ok | Outcome::Recovered) {
         counts.failed += 1;
         for check in &result.failed_checks {
-            let name = wire::check_name(*check).to_owned();
+            let name = Check::name_of(*check).to_owned();
             *counts.failed_checks.entry(name).or_default() += 1;
         }
         if counts.error.is_empty() {

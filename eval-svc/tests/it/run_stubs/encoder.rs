@@ -31,6 +31,10 @@ pub struct Manner {
     pub deaf: bool,
     /// Every second text of a request gets the vector of the one before it.
     pub doubled: bool,
+    /// A vector depends on the first text of its request.
+    pub sociable: bool,
+    /// Does not report its settings, as providers of other kinds.
+    pub foreign: bool,
     /// Says which texts are longer than so many bytes, prompt included; none: says nothing of
     /// truncation.
     pub limit: Option<usize>,
@@ -98,8 +102,9 @@ fn words(text: &str) -> [f32; DIMENSIONS] {
     mean
 }
 
-fn space(encoder: &str, prompt: &str) -> VectorSpace {
+fn space(encoder: &str, prompt: &str, foreign: bool) -> VectorSpace {
     VectorSpace {
+        settings_digest: if foreign { String::new() } else { "settings".to_owned() },
         digest: format!("space-of-{encoder}{prompt}"),
         prompt: prompt.to_owned(),
         model_id: encoder.to_owned(),
@@ -114,13 +119,16 @@ pub fn encoder(manner: &Arc<Mutex<Manner>>) -> StubEncoder {
     StubEncoder::default()
         .on_get(move |request| {
             let id = request.into_inner().id;
-            let prompts = described.lock().prompts.clone();
+            let (prompts, foreign) = {
+                let manner = described.lock();
+                (manner.prompts.clone(), manner.foreign)
+            };
             async move {
                 if !id.starts_with("stub") && id != "all-MiniLM-L6-v2" {
                     return Err(unknown(&id));
                 }
                 Ok(Encoder {
-                    vector_space: Some(space(&id, "")),
+                    vector_space: Some(space(&id, "", foreign)),
                     weights_digest: format!("weights-of-{id}"),
                     dimensions: DIMENSIONS as u32,
                     max_batch_items: 16,
@@ -151,12 +159,20 @@ fn encode(manner: &Manner, request: &EncodeRequest) -> Result<EncodeResponse, St
         texts = (0..texts.len()).map(|i| texts[i - i % 2].clone()).collect();
     }
     let vectoriser = manner.vectors.unwrap_or(vector);
+    let company = texts.first().filter(|_| manner.sociable).map_or(0, String::len);
     let cut = manner
         .limit
         .map(|limit| texts.iter().map(|text| text.len() > limit).collect());
     Ok(EncodeResponse {
-        vector_space: Some(space(encoder, prompt)),
+        vector_space: Some(space(encoder, prompt, manner.foreign)),
         truncated: cut.unwrap_or_default(),
-        ..answer(texts.iter().map(|text| vectoriser(encoder, text)), 3)
+        ..answer(
+            texts.iter().map(|text| {
+                let mut vector = vectoriser(encoder, text);
+                vector[0] += 0.01 * company as f32;
+                vector
+            }),
+            3,
+        )
     })
 }

@@ -7,6 +7,7 @@ mod interleaved;
 mod killed;
 mod migrated;
 mod milvus;
+mod older;
 mod promises;
 mod servers;
 mod sources;

@@ -43,6 +43,14 @@ fn prompt_of(request: &EncodeRequest) -> String {
 
 /// An encoder with a prompt for documents; a token is a word.
 pub(crate) fn stub(weights: &'static str) -> StubEncoder {
+    stub_in(weights, |space| VectorSpace {
+        digest: format!("{} {}", space.weights_digest, space.prompt),
+        ..space
+    })
+}
+
+/// The same, whose spaces this function completes.
+pub(crate) fn stub_in(weights: &'static str, complete: fn(VectorSpace) -> VectorSpace) -> StubEncoder {
     let description = Description {
         id: "stub".to_owned(),
         similarity: Similarity::Cosine.into(),
@@ -57,14 +65,13 @@ pub(crate) fn stub(weights: &'static str) -> StubEncoder {
             let request = request.into_inner();
             let prompt = prompt_of(&request);
             let mut answered = answer(texts(&request).map(|text| vector_of(weights, &prompt, text)), 4);
-            answered.vector_space = Some(VectorSpace {
-                digest: format!("{weights} {prompt}"),
+            answered.vector_space = Some(complete(VectorSpace {
                 model_id: "stub".to_owned(),
                 weights_digest: weights.to_owned(),
                 prompt,
                 dimensions: DIMENSIONS as u32,
                 ..VectorSpace::default()
-            });
+            }));
             Ok(answered)
         })
         .on_tokenize(|request| async move {

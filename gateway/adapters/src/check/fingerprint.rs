@@ -22,6 +22,11 @@ impl Fingerprint {
         }
     }
 
+    /// Vectors of other texts, for comparison with later ones of the same texts.
+    pub fn of_rows(vectors: Vec<Vec<f32>>) -> Self {
+        Self { vectors }
+    }
+
     /// Whether both are of the same vector space: same weights, prompt and pipeline.
     ///
     /// # Errors

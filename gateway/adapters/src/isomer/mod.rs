@@ -21,6 +21,7 @@ use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus,
 
 use crate::{
     EncoderBackend, Surroundings,
+    answered::of_status,
     ask::AT_ONCE,
     backend::unserved,
     estimate,
@@ -113,7 +114,10 @@ impl IsomerBackend {
         }
         let mut request = Request::new(message);
         let Some(deadline) = deadline else {
-            return Ok(call(client, request).await?.into_inner());
+            return Ok(call(client, request)
+                .await
+                .map_err(|status| of_status(&status))?
+                .into_inner());
         };
         request.set_timeout(deadline.saturating_duration_since(tokio::time::Instant::now()));
         let answer = async {
@@ -121,7 +125,7 @@ impl IsomerBackend {
                 Ok(answer) => Ok(answer.into_inner()),
                 Err(status) => {
                     out_of_time(&status, deadline).await;
-                    Err(Fault::from(status))
+                    Err(of_status(&status))
                 }
             }
         };

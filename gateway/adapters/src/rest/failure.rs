@@ -10,6 +10,8 @@ use isomer_outbound::{
 use isomer_service_kit::{Fault, config::Secret};
 use tonic::Code;
 
+use crate::answered::HTTP_STATUS;
+
 /// Reason of a 404 or 405: the server answers, but the path does not exist.
 pub(super) const NOTHING_THERE: &str = "PROVIDER_NOT_FOUND";
 /// Time before another attempt if a busy provider does not give one.
@@ -66,7 +68,7 @@ pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body:
         _ => Fault::precondition("PROVIDER_REFUSED", message),
     }
     .with("provider", id)
-    .with("http_status", status.as_str())
+    .with(HTTP_STATUS, status.as_str())
 }
 
 fn no_money(message: String) -> Fault {

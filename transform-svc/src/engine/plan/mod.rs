@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
 use isomer_service_kit::priority::Priority;
+use tokio::sync::OnceCell;
 
 use super::{
     cache_access::{CacheAccess, Caller},
@@ -123,6 +124,9 @@ pub struct Plan {
     pub max_tokens: Option<u32>,
     /// How the caches are used.
     pub access: CacheAccess,
+    /// If stored texts of another version of the model are asked for again: the version that the
+    /// server names in this request.
+    pub(super) version: Option<Arc<OnceCell<String>>>,
     /// For whom the request is.
     pub caller: Caller,
     /// Whether its calls go before others that wait.

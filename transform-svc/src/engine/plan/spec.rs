@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
 use isomer_service_kit::priority::Priority;
-use proto::transformation::Kind as Wanted;
+use proto::{OnFingerprintChange, transformation::Kind as Wanted};
 
 use super::{super::continuation, CacheAccess, Caller, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
 use crate::{
@@ -274,6 +274,13 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
             "give at least 1, or leave it out",
         ));
     }
+    let on_change = OnFingerprintChange::try_from(spec.on_fingerprint_change).map_err(|_| {
+        TransformError::invalid(
+            "spec.on_fingerprint_change",
+            format!("{} is unknown", spec.on_fingerprint_change),
+            "give 1 (report) or 2 (regenerate), or leave it out",
+        )
+    })?;
     let guards = match proto::GuardMode::try_from(spec.guards) {
         Ok(proto::GuardMode::Unspecified | proto::GuardMode::Warn) => GuardMode::Warn,
         Ok(proto::GuardMode::Retry) => GuardMode::Retry,
@@ -339,6 +346,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         retry_identical: spec.retry_identical.unwrap_or(true),
         guards,
         max_tokens: sampling.max_tokens,
+        version: (on_change == OnFingerprintChange::Regenerate).then(Arc::default),
         access: CacheAccess::bypassing(spec.bypass_cache),
         caller: Caller::default(),
         priority: Priority::default(),

@@ -1,7 +1,7 @@
 //! Answers of servers that leave out or change what OpenAI's protocol requires. Each is taken as a
 //! completion.
 
-use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
+use isomer_proto::transform::v1::{Check, OnFingerprintChange, Outcome, Sampling, TransformSpec};
 use isomer_stubs::openai::{Answer, Stub};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -238,10 +238,15 @@ async fn a_text_that_is_always_cut_is_never_accepted() {
 #[tokio::test]
 async fn a_text_that_is_withheld_is_named_and_not_kept() {
     let refusal = json!({"choices": [{"message": {"content": null, "refusal": "I can't help with that."}, "finish_reason": "stop"}]});
-    for (answer, reason) in [
-        (ended_by("content_filter"), "content filter withheld the text"),
+    for (answer, check, reason) in [
+        (
+            ended_by("content_filter"),
+            Check::Filtered,
+            "content filter withheld the text",
+        ),
         (
             Answer::Raw(refusal.to_string()),
+            Check::Refusal,
             "the model declined: I can't help with that.",
         ),
     ] {
@@ -252,7 +257,7 @@ async fn a_text_that_is_withheld_is_named_and_not_kept() {
             let response = transform(&mut client, paraphrase(), &[TEXT]).await;
             let result = &response.results[0];
             assert_eq!((result.outcome(), result.text.as_str()), (Outcome::KeptOriginal, TEXT));
-            assert!(result.failed_checks().eq([Check::GeneratorError]), "{result:?}");
+            assert!(result.failed_checks().eq([check]), "{result:?}");
             assert!(result.error.contains(reason), "{}", result.error);
             assert_eq!(stub.calls(), round);
         }
@@ -333,4 +338,125 @@ async fn a_parameter_that_the_server_refuses_is_left_out_from_then_on() {
     .await;
     assert!(response.results[0].error.contains("too long"));
     assert_eq!(stub.calls(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_a_rewrite_is_asked_for_again_and_never_accepted() {
+    for (answer, check) in [
+        ("I'm sorry, but I can't help with that request.", Check::Refusal),
+        (
+            "Could you please share the text that you want me to paraphrase?",
+            Check::Refusal,
+        ),
+        (
+            "Als KI-Sprachmodell kann ich diese Anfrage nicht bearbeiten.",
+            Check::Refusal,
+        ),
+        (
+            "On a street, somebody is playing his guitar for money. I hope this helps!",
+            Check::Remark,
+        ),
+        (
+            "1. On a street, a man performs on a guitar.\n2. A guitar is being played by a man on the street.",
+            Check::Alternatives,
+        ),
+        ("On a street, somebody performs on a guitar. (formal tone)", Check::Note),
+        (
+            "On a street, somebody performs on a guitar, isnâ€™t he.",
+            Check::Garbled,
+        ),
+        ("On a street, [Name] performs on a guitar.", Check::Placeholder),
+    ] {
+        let (response, stub) = one([Answer::Text(answer.into())], paraphrase()).await;
+        let result = &response.results[0];
+        assert_eq!(result.outcome(), Outcome::Recovered, "{answer}: {result:?}");
+        assert!(
+            result.first_checks().any(|fired| fired == check),
+            "{answer}: {result:?}"
+        );
+        assert_eq!(stub.calls(), 2);
+
+        let (response, _) = one(vec![Answer::Text(answer.into()); 3], paraphrase()).await;
+        let result = &response.results[0];
+        assert_eq!((result.outcome(), result.text.as_str()), (Outcome::KeptOriginal, TEXT));
+        assert!(
+            result.failed_checks().any(|fired| fired == check),
+            "{answer}: {result:?}"
+        );
+    }
+}
+
+/// An answer of this version of a model.
+fn of_version(text: &str, model: &str, fingerprint: Option<&str>) -> Answer {
+    let choice = json!({"message": {"content": text}, "finish_reason": "stop"});
+    Answer::Raw(json!({"model": model, "system_fingerprint": fingerprint, "choices": [choice]}).to_string())
+}
+
+const OLD: &str = "On the street, somebody plays a guitar.";
+const NEW: &str = "A guitar is played by somebody out on the street.";
+
+#[tokio::test]
+async fn texts_are_counted_by_the_version_of_the_model() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Status(500, None)).await;
+    stub.script([of_version(OLD, "m-2024", Some("fp_1")), of_version(NEW, "m-2025", None)]);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    transform(&mut client, paraphrase(), &[TEXT]).await;
+    let both = transform(&mut client, paraphrase(), &[TEXT, "He sings a song for his daughter."]).await;
+    let versions = both.summary.unwrap().fingerprints;
+    assert_eq!(
+        versions,
+        [("m-2024#fp_1".to_owned(), 1), ("m-2025".to_owned(), 1)].into(),
+        "a stored text and a new one"
+    );
+    assert_eq!(both.results[0].calls[0].fingerprint, "m-2024#fp_1");
+    assert_eq!(stub.calls(), 2);
+}
+
+#[tokio::test]
+async fn stored_texts_of_another_version_are_made_again_where_a_request_asks_for_it() {
+    let regenerate = || TransformSpec {
+        on_fingerprint_change: OnFingerprintChange::Regenerate.into(),
+        ..paraphrase()
+    };
+    for (now, is_same) in [("fp_1", true), ("fp_2", false)] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(of_version(NEW, "m", Some(now))).await;
+        stub.script([of_version(OLD, "m", Some("fp_1"))]);
+        let mut client = client(config(&stub, home.path()), home.path()).await;
+        assert_eq!(transform(&mut client, paraphrase(), &[TEXT]).await.results[0].text, OLD);
+        assert_eq!(
+            transform(&mut client, paraphrase(), &[TEXT]).await.results[0].text,
+            OLD,
+            "the default"
+        );
+        assert_eq!(stub.calls(), 1);
+
+        let response = transform(&mut client, regenerate(), &[TEXT]).await;
+        let expected = if is_same { OLD } else { NEW };
+        assert_eq!(response.results[0].text, expected, "{now}");
+        // One call tells the version, another one makes the text.
+        assert_eq!(stub.calls(), if is_same { 2 } else { 3 });
+        let versions: Vec<_> = response.summary.unwrap().fingerprints.into_keys().collect();
+        assert_eq!(versions, [format!("m#{now}")]);
+
+        // The new text is stored beside the old one.
+        let again = transform(&mut client, regenerate(), &[TEXT]).await;
+        assert_eq!(again.results[0].text, expected);
+        assert_eq!(stub.calls(), if is_same { 3 } else { 4 });
+        assert_eq!(transform(&mut client, paraphrase(), &[TEXT]).await.results[0].text, OLD);
+    }
+}
+
+#[tokio::test]
+async fn texts_of_another_revision_are_not_found() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    for (revision, calls) in [("", 1), ("2", 2), ("", 2), ("2", 2)] {
+        let mut config = config(&stub, home.path());
+        config.generators.get_mut("stub").unwrap().revision = revision.into();
+        let mut client = client(config, home.path()).await;
+        transform(&mut client, paraphrase(), &[TEXT]).await;
+        assert_eq!(stub.calls(), calls, "`{revision}`");
+    }
 }

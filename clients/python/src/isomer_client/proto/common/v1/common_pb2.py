@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1disomer/common/v1/common.proto\x12\x10isomer.common.v1\x1a\x1egoogle/protobuf/duration.proto\"s\n\x06Matrix\x12\x12\n\x04rows\x18\x01 \x01(\rR\x04rows\x12\x12\n\x04\x63ols\x18\x02 \x01(\rR\x04\x63ols\x12-\n\x05\x64type\x18\x03 \x01(\x0e\x32\x17.isomer.common.v1.DtypeR\x05\x64type\x12\x12\n\x04\x64\x61ta\x18\x04 \x01(\x0cR\x04\x64\x61ta\"\xd0\x02\n\x0bVectorSpace\x12\x16\n\x06\x64igest\x18\x01 \x01(\tR\x06\x64igest\x12\x19\n\x08model_id\x18\x02 \x01(\tR\x07modelId\x12%\n\x0eweights_digest\x18\x03 \x01(\tR\rweightsDigest\x12\x16\n\x06prompt\x18\x04 \x01(\tR\x06prompt\x12\x18\n\x07pooling\x18\x05 \x01(\tR\x07pooling\x12\x1e\n\nnormalised\x18\x06 \x01(\x08R\nnormalised\x12\x1e\n\ndimensions\x18\x07 \x01(\rR\ndimensions\x12-\n\x05\x64type\x18\x08 \x01(\x0e\x32\x17.isomer.common.v1.DtypeR\x05\x64type\x12\"\n\x0c\x61ugmentation\x18\t \x01(\tR\x0c\x61ugmentation\x12\"\n\x0cquantisation\x18\n \x01(\tR\x0cquantisation\"\xfb\x01\n\x05Usage\x12\x14\n\x05texts\x18\x01 \x01(\x04R\x05texts\x12\x16\n\x06tokens\x18\x02 \x01(\x04R\x06tokens\x12!\n\x0c\x63\x61\x63hed_texts\x18\x03 \x01(\x04R\x0b\x63\x61\x63hedTexts\x12)\n\x10generated_tokens\x18\x04 \x01(\x04R\x0fgeneratedTokens\x12\'\n\x0fgenerator_calls\x18\x05 \x01(\x04R\x0egeneratorCalls\x12)\n\x10tokens_estimated\x18\x06 \x01(\x08R\x0ftokensEstimated\x12\"\n\rcost_nano_usd\x18\x07 \x01(\x04R\x0b\x63ostNanoUsd\"\xd6\x01\n\x06Timing\x12/\n\x05queue\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05queue\x12\x35\n\x08tokenise\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationR\x08tokenise\x12\x33\n\x07\x63ompute\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x63ompute\x12/\n\x05total\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05total\"\xd7\x02\n\nProvenance\x12!\n\x0cgenerator_id\x18\x01 \x01(\tR\x0bgeneratorId\x12)\n\x10generator_digest\x18\x02 \x01(\tR\x0fgeneratorDigest\x12%\n\x0eprompt_version\x18\x03 \x01(\tR\rpromptVersion\x12#\n\rprompt_digest\x18\x04 \x01(\tR\x0cpromptDigest\x12\x12\n\x04seed\x18\x05 \x01(\x04R\x04seed\x12\x1a\n\x08\x61ttempts\x18\x06 \x01(\rR\x08\x61ttempts\x12\x1b\n\tcache_hit\x18\x07 \x01(\x08R\x08\x63\x61\x63heHit\x12\x1f\n\x0b\x63ontent_key\x18\x08 \x01(\tR\ncontentKey\x12\x1c\n\tlanguages\x18\t \x03(\tR\tlanguages\x12#\n\rgenerator_key\x18\n \x01(\tR\x0cgeneratorKey\"O\n\tItemError\x12\x14\n\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n\x04\x63ode\x18\x02 \x01(\x05R\x04\x63ode\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message*_\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F32\x10\x01\x12\r\n\tDTYPE_F16\x10\x02\x12\x0e\n\nDTYPE_INT8\x10\x03\x12\x11\n\rDTYPE_UBINARY\x10\x04*\x87\x01\n\nSimilarity\x12\x1a\n\x16SIMILARITY_UNSPECIFIED\x10\x00\x12\x15\n\x11SIMILARITY_COSINE\x10\x01\x12\x12\n\x0eSIMILARITY_DOT\x10\x02\x12\x18\n\x14SIMILARITY_EUCLIDEAN\x10\x03\x12\x18\n\x14SIMILARITY_MANHATTAN\x10\x04\x42q\n\x14\x64\x65v.isomer.common.v1P\x01Z isomer.dev/go/common/v1;commonv1\xaa\x02\x10Isomer.Common.V1\xba\x02\x0cIsomerCommon\xea\x02\x12Isomer::Common::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1disomer/common/v1/common.proto\x12\x10isomer.common.v1\x1a\x1egoogle/protobuf/duration.proto\"s\n\x06Matrix\x12\x12\n\x04rows\x18\x01 \x01(\rR\x04rows\x12\x12\n\x04\x63ols\x18\x02 \x01(\rR\x04\x63ols\x12-\n\x05\x64type\x18\x03 \x01(\x0e\x32\x17.isomer.common.v1.DtypeR\x05\x64type\x12\x12\n\x04\x64\x61ta\x18\x04 \x01(\x0cR\x04\x64\x61ta\"\xf9\x02\n\x0bVectorSpace\x12\x16\n\x06\x64igest\x18\x01 \x01(\tR\x06\x64igest\x12\x19\n\x08model_id\x18\x02 \x01(\tR\x07modelId\x12%\n\x0eweights_digest\x18\x03 \x01(\tR\rweightsDigest\x12\x16\n\x06prompt\x18\x04 \x01(\tR\x06prompt\x12\x18\n\x07pooling\x18\x05 \x01(\tR\x07pooling\x12\x1e\n\nnormalised\x18\x06 \x01(\x08R\nnormalised\x12\x1e\n\ndimensions\x18\x07 \x01(\rR\ndimensions\x12-\n\x05\x64type\x18\x08 \x01(\x0e\x32\x17.isomer.common.v1.DtypeR\x05\x64type\x12\"\n\x0c\x61ugmentation\x18\t \x01(\tR\x0c\x61ugmentation\x12\"\n\x0cquantisation\x18\n \x01(\tR\x0cquantisation\x12\'\n\x0fsettings_digest\x18\x0b \x01(\tR\x0esettingsDigest\"\xfb\x01\n\x05Usage\x12\x14\n\x05texts\x18\x01 \x01(\x04R\x05texts\x12\x16\n\x06tokens\x18\x02 \x01(\x04R\x06tokens\x12!\n\x0c\x63\x61\x63hed_texts\x18\x03 \x01(\x04R\x0b\x63\x61\x63hedTexts\x12)\n\x10generated_tokens\x18\x04 \x01(\x04R\x0fgeneratedTokens\x12\'\n\x0fgenerator_calls\x18\x05 \x01(\x04R\x0egeneratorCalls\x12)\n\x10tokens_estimated\x18\x06 \x01(\x08R\x0ftokensEstimated\x12\"\n\rcost_nano_usd\x18\x07 \x01(\x04R\x0b\x63ostNanoUsd\"\xd6\x01\n\x06Timing\x12/\n\x05queue\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05queue\x12\x35\n\x08tokenise\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationR\x08tokenise\x12\x33\n\x07\x63ompute\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x63ompute\x12/\n\x05total\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05total\"\xd7\x02\n\nProvenance\x12!\n\x0cgenerator_id\x18\x01 \x01(\tR\x0bgeneratorId\x12)\n\x10generator_digest\x18\x02 \x01(\tR\x0fgeneratorDigest\x12%\n\x0eprompt_version\x18\x03 \x01(\tR\rpromptVersion\x12#\n\rprompt_digest\x18\x04 \x01(\tR\x0cpromptDigest\x12\x12\n\x04seed\x18\x05 \x01(\x04R\x04seed\x12\x1a\n\x08\x61ttempts\x18\x06 \x01(\rR\x08\x61ttempts\x12\x1b\n\tcache_hit\x18\x07 \x01(\x08R\x08\x63\x61\x63heHit\x12\x1f\n\x0b\x63ontent_key\x18\x08 \x01(\tR\ncontentKey\x12\x1c\n\tlanguages\x18\t \x03(\tR\tlanguages\x12#\n\rgenerator_key\x18\n \x01(\tR\x0cgeneratorKey\"O\n\tItemError\x12\x14\n\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n\x04\x63ode\x18\x02 \x01(\x05R\x04\x63ode\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message*_\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F32\x10\x01\x12\r\n\tDTYPE_F16\x10\x02\x12\x0e\n\nDTYPE_INT8\x10\x03\x12\x11\n\rDTYPE_UBINARY\x10\x04*\x87\x01\n\nSimilarity\x12\x1a\n\x16SIMILARITY_UNSPECIFIED\x10\x00\x12\x15\n\x11SIMILARITY_COSINE\x10\x01\x12\x12\n\x0eSIMILARITY_DOT\x10\x02\x12\x18\n\x14SIMILARITY_EUCLIDEAN\x10\x03\x12\x18\n\x14SIMILARITY_MANHATTAN\x10\x04\x42q\n\x14\x64\x65v.isomer.common.v1P\x01Z isomer.dev/go/common/v1;commonv1\xaa\x02\x10Isomer.Common.V1\xba\x02\x0cIsomerCommon\xea\x02\x12Isomer::Common::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,20 +33,20 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'isomer_client.proto.common.
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\024dev.isomer.common.v1P\001Z isomer.dev/go/common/v1;commonv1\252\002\020Isomer.Common.V1\272\002\014IsomerCommon\352\002\022Isomer::Common::V1'
-  _globals['_DTYPE']._serialized_start=1437
-  _globals['_DTYPE']._serialized_end=1532
-  _globals['_SIMILARITY']._serialized_start=1535
-  _globals['_SIMILARITY']._serialized_end=1670
+  _globals['_DTYPE']._serialized_start=1478
+  _globals['_DTYPE']._serialized_end=1573
+  _globals['_SIMILARITY']._serialized_start=1576
+  _globals['_SIMILARITY']._serialized_end=1711
   _globals['_MATRIX']._serialized_start=83
   _globals['_MATRIX']._serialized_end=198
   _globals['_VECTORSPACE']._serialized_start=201
-  _globals['_VECTORSPACE']._serialized_end=537
-  _globals['_USAGE']._serialized_start=540
-  _globals['_USAGE']._serialized_end=791
-  _globals['_TIMING']._serialized_start=794
-  _globals['_TIMING']._serialized_end=1008
-  _globals['_PROVENANCE']._serialized_start=1011
-  _globals['_PROVENANCE']._serialized_end=1354
-  _globals['_ITEMERROR']._serialized_start=1356
-  _globals['_ITEMERROR']._serialized_end=1435
+  _globals['_VECTORSPACE']._serialized_end=578
+  _globals['_USAGE']._serialized_start=581
+  _globals['_USAGE']._serialized_end=832
+  _globals['_TIMING']._serialized_start=835
+  _globals['_TIMING']._serialized_end=1049
+  _globals['_PROVENANCE']._serialized_start=1052
+  _globals['_PROVENANCE']._serialized_end=1395
+  _globals['_ITEMERROR']._serialized_start=1397
+  _globals['_ITEMERROR']._serialized_end=1476
 # @@protoc_insertion_point(module_scope)

@@ -152,6 +152,7 @@ class VectorSpace(_message.Message):
     DTYPE_FIELD_NUMBER: _builtins.int
     AUGMENTATION_FIELD_NUMBER: _builtins.int
     QUANTISATION_FIELD_NUMBER: _builtins.int
+    SETTINGS_DIGEST_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
     """Opaque to clients; a server derives it from every other field of this message, so equal digests
     from one server mean equal spaces. embed-svc: SHA-256 (hex).
@@ -179,6 +180,11 @@ class VectorSpace(_message.Message):
     """
     quantisation: _builtins.str
     """DTYPE_INT8: SHA-256 (hex) of the ranges that the values were scaled by. Empty otherwise."""
+    settings_digest: _builtins.str
+    """SHA-256 (hex) of the settings beside the weights that a vector depends on: configuration,
+    tokenizer, maximum length, modules. Empty where a server does not report them, and in spaces
+    that older versions of embed-svc described.
+    """
     def __init__(
         self,
         *,
@@ -192,10 +198,11 @@ class VectorSpace(_message.Message):
         dtype: Global___Dtype.ValueType = ...,
         augmentation: _builtins.str = ...,
         quantisation: _builtins.str = ...,
+        settings_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["augmentation", b"augmentation", "digest", b"digest", "dimensions", b"dimensions", "dtype", b"dtype", "model_id", b"model_id", "normalised", b"normalised", "pooling", b"pooling", "prompt", b"prompt", "quantisation", b"quantisation", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["augmentation", b"augmentation", "digest", b"digest", "dimensions", b"dimensions", "dtype", b"dtype", "model_id", b"model_id", "normalised", b"normalised", "pooling", b"pooling", "prompt", b"prompt", "quantisation", b"quantisation", "settings_digest", b"settings_digest", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -158,6 +158,24 @@ class _CheckEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Check.ValueType
     """
     CHECK_DUPLICATE: _Check.ValueType  # 13
     """Two of the texts are the same, letter case and punctuation aside (distractors). Not of HTEB."""
+    CHECK_REFUSAL: _Check.ValueType  # 14
+    """Declines, or asks back, in place of a rewrite. Not of HTEB."""
+    CHECK_REMARK: _Check.ValueType  # 15
+    """Talks about the rewrite or to the user, before or after it. Not of HTEB."""
+    CHECK_ALTERNATIVES: _Check.ValueType  # 16
+    """Offers several rewrites. Not of HTEB."""
+    CHECK_NOTE: _Check.ValueType  # 17
+    """Ends or begins with a note in brackets or after an asterisk that the original lacks. Not of
+    HTEB.
+    """
+    CHECK_GARBLED: _Check.ValueType  # 18
+    """Has control characters, replacement characters, tokens of a chat template or one piece many
+    times over. Not of HTEB.
+    """
+    CHECK_PLACEHOLDER: _Check.ValueType  # 19
+    """Leaves a slot open that the original lacks, such as `[Name]`. Not of HTEB."""
+    CHECK_FILTERED: _Check.ValueType  # 20
+    """The server's content filter withheld the text. Not of HTEB."""
 
 class Check(_Check, metaclass=_CheckEnumTypeWrapper):
     """The error checks on a generated text (HTEB error types) and a failing generator."""
@@ -193,6 +211,24 @@ Not of HTEB.
 """
 CHECK_DUPLICATE: Check.ValueType  # 13
 """Two of the texts are the same, letter case and punctuation aside (distractors). Not of HTEB."""
+CHECK_REFUSAL: Check.ValueType  # 14
+"""Declines, or asks back, in place of a rewrite. Not of HTEB."""
+CHECK_REMARK: Check.ValueType  # 15
+"""Talks about the rewrite or to the user, before or after it. Not of HTEB."""
+CHECK_ALTERNATIVES: Check.ValueType  # 16
+"""Offers several rewrites. Not of HTEB."""
+CHECK_NOTE: Check.ValueType  # 17
+"""Ends or begins with a note in brackets or after an asterisk that the original lacks. Not of
+HTEB.
+"""
+CHECK_GARBLED: Check.ValueType  # 18
+"""Has control characters, replacement characters, tokens of a chat template or one piece many
+times over. Not of HTEB.
+"""
+CHECK_PLACEHOLDER: Check.ValueType  # 19
+"""Leaves a slot open that the original lacks, such as `[Name]`. Not of HTEB."""
+CHECK_FILTERED: Check.ValueType  # 20
+"""The server's content filter withheld the text. Not of HTEB."""
 Global___Check: _TypeAlias = Check  # noqa: Y015
 
 class _Guard:
@@ -285,6 +321,36 @@ LANGUAGE_CHECK_WRONG: LanguageCheck.ValueType  # 2
 LANGUAGE_CHECK_TOO_SHORT: LanguageCheck.ValueType  # 3
 """Too short, or too mixed with another, to tell: neither passed nor failed."""
 Global___LanguageCheck: _TypeAlias = LanguageCheck  # noqa: Y015
+
+class _OnFingerprintChange:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OnFingerprintChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnFingerprintChange.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ON_FINGERPRINT_CHANGE_UNSPECIFIED: _OnFingerprintChange.ValueType  # 0
+    """REPORT."""
+    ON_FINGERPRINT_CHANGE_REPORT: _OnFingerprintChange.ValueType  # 1
+    """Use them. `TransformSummary.fingerprints` counts the texts of each version."""
+    ON_FINGERPRINT_CHANGE_REGENERATE: _OnFingerprintChange.ValueType  # 2
+    """Ask for them again. If the server has not answered before, one stored text is asked for again
+    first, which tells the version.
+    """
+
+class OnFingerprintChange(_OnFingerprintChange, metaclass=_OnFingerprintChangeEnumTypeWrapper):
+    """Use of stored texts of another version of the generator's model. Two texts are of two versions if
+    their `GeneratorCall.fingerprint` differs.
+    """
+
+ON_FINGERPRINT_CHANGE_UNSPECIFIED: OnFingerprintChange.ValueType  # 0
+"""REPORT."""
+ON_FINGERPRINT_CHANGE_REPORT: OnFingerprintChange.ValueType  # 1
+"""Use them. `TransformSummary.fingerprints` counts the texts of each version."""
+ON_FINGERPRINT_CHANGE_REGENERATE: OnFingerprintChange.ValueType  # 2
+"""Ask for them again. If the server has not answered before, one stored text is asked for again
+first, which tells the version.
+"""
+Global___OnFingerprintChange: _TypeAlias = OnFingerprintChange  # noqa: Y015
 
 class _JudgeScale:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -1095,6 +1161,7 @@ class TransformSpec(_message.Message):
     GUARDS_FIELD_NUMBER: _builtins.int
     RETRY_IDENTICAL_FIELD_NUMBER: _builtins.int
     RETRY_TEMPERATURE_FIELD_NUMBER: _builtins.int
+    ON_FINGERPRINT_CHANGE_FIELD_NUMBER: _builtins.int
     generator_id: _builtins.str
     """`local:ID`, `openai:MODEL@URL`, an id of the server's configuration, or `none`. Empty: the
     server's default.
@@ -1118,6 +1185,7 @@ class TransformSpec(_message.Message):
     throughout, a generator that gives the same text for every seed (a local one) is not asked
     again, unless its answer was cut off; a server is, with another seed.
     """
+    on_fingerprint_change: Global___OnFingerprintChange.ValueType
     @_builtins.property
     def transformation(self) -> Global___Transformation: ...
     @_builtins.property
@@ -1144,10 +1212,11 @@ class TransformSpec(_message.Message):
         guards: Global___GuardMode.ValueType = ...,
         retry_identical: _builtins.bool | None = ...,
         retry_temperature: _builtins.float | None = ...,
+        on_fingerprint_change: Global___OnFingerprintChange.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_retry_identical", b"_retry_identical", "_retry_temperature", b"_retry_temperature", "_seed", b"_seed", "max_attempts", b"max_attempts", "retry_identical", b"retry_identical", "retry_temperature", b"retry_temperature", "sampling", b"sampling", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_retry_identical", b"_retry_identical", "_retry_temperature", b"_retry_temperature", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generator_id", b"generator_id", "guards", b"guards", "max_attempts", b"max_attempts", "on_failure", b"on_failure", "prompts", b"prompts", "retry_identical", b"retry_identical", "retry_temperature", b"retry_temperature", "run", b"run", "sampling", b"sampling", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_retry_identical", b"_retry_identical", "_retry_temperature", b"_retry_temperature", "_seed", b"_seed", "bypass_cache", b"bypass_cache", "generator_id", b"generator_id", "guards", b"guards", "max_attempts", b"max_attempts", "on_failure", b"on_failure", "on_fingerprint_change", b"on_fingerprint_change", "prompts", b"prompts", "retry_identical", b"retry_identical", "retry_temperature", b"retry_temperature", "run", b"run", "sampling", b"sampling", "seed", b"seed", "transformation", b"transformation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
@@ -1512,6 +1581,7 @@ class GeneratorCall(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     GENERATED_TOKENS_FIELD_NUMBER: _builtins.int
     TOKENS_ESTIMATED_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
     prompt_version: _builtins.str
     """Prompt id and version, e.g. `translation@1`."""
     prompt_digest: _builtins.str
@@ -1530,6 +1600,10 @@ class GeneratorCall(_message.Message):
     generated_tokens: _builtins.int
     tokens_estimated: _builtins.bool
     """Whether the generator did not count them and they are estimated."""
+    fingerprint: _builtins.str
+    """The model that the server named with its answer, with `system_fingerprint` after a `#` where
+    the server sends one. Empty where it names none, and for local generators.
+    """
     def __init__(
         self,
         *,
@@ -1541,10 +1615,11 @@ class GeneratorCall(_message.Message):
         prompt_tokens: _builtins.int = ...,
         generated_tokens: _builtins.int = ...,
         tokens_estimated: _builtins.bool = ...,
+        fingerprint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_key", b"content_key", "generated_tokens", b"generated_tokens", "language", b"language", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "prompt_version", b"prompt_version", "text", b"text", "tokens_estimated", b"tokens_estimated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content_key", b"content_key", "fingerprint", b"fingerprint", "generated_tokens", b"generated_tokens", "language", b"language", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "prompt_version", b"prompt_version", "text", b"text", "tokens_estimated", b"tokens_estimated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1596,6 +1671,26 @@ class TransformSummary(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class FingerprintsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OK_FIELD_NUMBER: _builtins.int
     RECOVERED_FIELD_NUMBER: _builtins.int
     KEPT_ORIGINAL_FIELD_NUMBER: _builtins.int
@@ -1605,6 +1700,7 @@ class TransformSummary(_message.Message):
     CHECK_COUNTS_FIELD_NUMBER: _builtins.int
     LANGUAGE_TOO_SHORT_FIELD_NUMBER: _builtins.int
     GUARD_COUNTS_FIELD_NUMBER: _builtins.int
+    FINGERPRINTS_FIELD_NUMBER: _builtins.int
     ok: _builtins.int
     recovered: _builtins.int
     kept_original: _builtins.int
@@ -1626,6 +1722,12 @@ class TransformSummary(_message.Message):
         `numbers`.
         """
 
+    @_builtins.property
+    def fingerprints(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many of the texts end with a call that has this `GeneratorCall.fingerprint`. More than one
+        key: the texts are of several versions of a model.
+        """
+
     def __init__(
         self,
         *,
@@ -1638,10 +1740,11 @@ class TransformSummary(_message.Message):
         check_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         language_too_short: _builtins.int = ...,
         guard_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        fingerprints: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_hits", b"cache_hits", "check_counts", b"check_counts", "failed", b"failed", "generator_calls", b"generator_calls", "guard_counts", b"guard_counts", "kept_original", b"kept_original", "language_too_short", b"language_too_short", "ok", b"ok", "recovered", b"recovered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_hits", b"cache_hits", "check_counts", b"check_counts", "failed", b"failed", "fingerprints", b"fingerprints", "generator_calls", b"generator_calls", "guard_counts", b"guard_counts", "kept_original", b"kept_original", "language_too_short", b"language_too_short", "ok", b"ok", "recovered", b"recovered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,9 @@
 //! machine makes a provider slow or a health check late.
 #![allow(clippy::unwrap_used)]
 
+mod bad_texts;
+mod exchanged;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -43,6 +46,12 @@ struct Manner {
     hangs: bool,
     takes: Duration,
     takes_a_text: Duration,
+    /// Texts that it cannot encode: it answers requests with one of them with this code.
+    cannot: Option<(Code, &'static [&'static str])>,
+    /// Texts that begin so cannot be encoded either.
+    cannot_begin: Option<&'static str>,
+    /// A difference of its vectors from one answer to the next.
+    noise: f32,
     /// The text on which it fails, once.
     fails_once_on: Option<&'static str>,
     sick: bool,
@@ -93,8 +102,28 @@ impl Drop for Watch {
     }
 }
 
+impl Manner {
+    fn refuses<'a>(&self, mut texts: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
+        let begins = |text: &str| self.cannot_begin.is_some_and(|bad| text.starts_with(bad));
+        let (code, bad) = self.cannot.unwrap_or((Code::Unavailable, &[]));
+        match texts.any(|text| bad.contains(&text) || begins(text)) {
+            true => Err(answered(code)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A failure that a provider answered.
+fn answered(code: Code) -> Fault {
+    Fault::new(code, "TOLD_TO", "it answered 500").with("http_status", "500")
+}
+
 fn vector(weights: u32, text: &str) -> [f32; 2] {
-    let turn = weights as f32 + text.len() as f32 / 100.0;
+    turned(weights, text, 0.0)
+}
+
+fn turned(weights: u32, text: &str, by: f32) -> [f32; 2] {
+    let turn = weights as f32 + text.len() as f32 / 100.0 + by;
     [turn.cos(), turn.sin()]
 }
 
@@ -136,6 +165,7 @@ impl EncoderBackend for Fake {
                 _ => "",
             })
             .collect();
+        manner.refuses(texts.iter().copied())?;
         if manner.fails_once_on.is_some_and(|text| texts.contains(&text)) {
             self.set(|manner| manner.fails_once_on = None);
             return Err(Fault::unavailable("TOLD_TO", "it was told to fail once"));
@@ -155,7 +185,7 @@ impl EncoderBackend for Fake {
                 dtype: Dtype::F32.into(),
                 data: texts
                     .iter()
-                    .flat_map(|text| vector(manner.weights, text))
+                    .flat_map(|text| turned(manner.weights, text, manner.noise * self.asked() as f32))
                     .flat_map(f32::to_le_bytes)
                     .collect(),
             }),
@@ -187,8 +217,11 @@ impl EncoderBackend for Fake {
         Err(Fault::unimplemented("no"))
     }
 
-    async fn rerank(&self, _: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
-        Err(Fault::unimplemented("no"))
+    async fn rerank(&self, request: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let manner = self.manner.lock().clone();
+        manner.refuses(request.documents.iter().map(String::as_str))?;
+        Ok(RerankResponse::default())
     }
 
     async fn healthy(&self) -> Result<(), Fault> {

@@ -1,0 +1,71 @@
+//! The identity of the settings that a vector depends on.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    folder::{Dense, ModelFolder, Stage},
+    tokenise::TextTokenizer,
+};
+
+/// Keys of `config.json` that record where a checkpoint comes from.
+const WITHOUT_EFFECT: [&str; 4] = ["_name_or_path", "dtype", "torch_dtype", "transformers_version"];
+
+/// SHA-256 (hex) of the settings as they were understood, beside the weights and the prompt. Files
+/// with the same meaning have the same digest: neither their formatting nor their place counts.
+pub(super) fn digest(folder: &ModelFolder, tokenizer: &TextTokenizer, max_tokens: usize) -> String {
+    let stages = |stages: &[Stage]| stages.iter().map(without_place).collect::<Vec<_>>();
+    let parts = [
+        sorted(&folder.config).to_string(),
+        format!("{:?}", folder.words),
+        format!("{:?}", stages(&folder.token_stages)),
+        format!("{:?} {}", folder.pooling, folder.include_prompt),
+        format!("{:?}", stages(&folder.stages)),
+        format!("{:?}", folder.head),
+        format!("{max_tokens} {}", folder.lower_case),
+        tokenizer.settings(),
+    ];
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hex::encode(hasher.finalize())
+}
+
+/// The same object with its keys in order, without those that change no vector.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<_> = object
+                .iter()
+                .filter(|(key, _)| !WITHOUT_EFFECT.contains(&key.as_str()))
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(values) => Value::Array(values.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+fn without_place(stage: &Stage) -> Stage {
+    match stage.clone() {
+        Stage::Dense(dense) => Stage::Dense(Dense {
+            folder: PathBuf::new(),
+            ..dense
+        }),
+        Stage::LayerNorm { width, .. } => Stage::LayerNorm {
+            folder: PathBuf::new(),
+            width,
+        },
+        Stage::WordWeights { factors, .. } => Stage::WordWeights {
+            folder: PathBuf::new(),
+            factors,
+        },
+        Stage::Normalize => Stage::Normalize,
+    }
+}

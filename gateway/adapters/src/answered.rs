@@ -1,0 +1,46 @@
+//! Whether a provider answered a call that failed.
+
+use isomer_service_kit::{Fault, code_name};
+use tonic::{Code, Status};
+
+/// Key of a fault's metadata: the HTTP status that the provider answered.
+pub(crate) const HTTP_STATUS: &str = "http_status";
+/// Key of a fault's metadata: the gRPC status that the provider answered.
+const GRPC_STATUS: &str = "grpc_status";
+
+/// Marks a fault with the status that it was made from, if the server sent that status. The client
+/// makes a status of its own for a connection that fails, with the error as its source.
+pub(crate) fn marked(fault: Fault, status: &Status) -> Fault {
+    match std::error::Error::source(status) {
+        None => fault.with(GRPC_STATUS, code_name(status.code())),
+        Some(_) => fault,
+    }
+}
+
+/// A status as a fault, marked if the server sent it.
+pub(crate) fn of_status(status: &Status) -> Fault {
+    marked(Fault::from_status(status), status)
+}
+
+/// Whether the server received the request and answered it with this failure. If not, the failure
+/// says nothing of the request: there was no connection, it broke, or no answer came in time.
+pub fn answered(fault: &Fault) -> bool {
+    matches!(fault.code, Code::Internal | Code::DataLoss)
+        || [HTTP_STATUS, GRPC_STATUS]
+            .iter()
+            .any(|key| fault.metadata.contains_key(*key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_of_the_server_is_an_answer_and_one_of_the_connection_is_not() {
+        let sent = Status::unavailable("the model is gone");
+        let broken = Status::from_error("connection reset".into());
+        for (status, expected) in [(sent, true), (broken, false)] {
+            assert_eq!(answered(&of_status(&status)), expected, "{status}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The rules for all requests, and the options of one.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use super::{RoutingConfig, budget::RetryBudget, content::Content};
+
+/// What is allowed, over all requests.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) config: RoutingConfig,
+    budget: Mutex<RetryBudget>,
+}
+
+impl Policy {
+    pub(crate) fn new(config: RoutingConfig) -> Self {
+        let budget = RetryBudget::new(config.retry_ratio, config.retries_per_second, Instant::now());
+        Self {
+            config,
+            budget: Mutex::new(budget),
+        }
+    }
+
+    pub(super) fn budget(&self) -> MutexGuard<'_, RetryBudget> {
+        self.budget.lock()
+    }
+}
+
+/// One request.
+pub(crate) struct SendOptions<'a, R> {
+    /// What kind of peer is asked: `provider`, `server`.
+    pub(crate) kind: &'static str,
+    /// What to do where none of them can be asked.
+    pub(crate) hint: &'static str,
+    pub(crate) replicas: &'a [Arc<R>],
+    pub(crate) deadline: Option<Instant>,
+    /// Whether it may be sent once more, asked after each failure.
+    pub(crate) again: &'a (dyn Fn() -> bool + Sync),
+    /// Its texts, one of which may be at fault for a failure.
+    pub(crate) content: Content<'a>,
+    /// Whether a peer answers another request of this kind now. Asked where answered failures would
+    /// eject the peer.
+    pub(crate) vouch: &'a (dyn Fn(Arc<R>) -> BoxFuture<'static, bool> + Sync),
+}

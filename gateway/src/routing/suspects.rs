@@ -1,0 +1,77 @@
+//! The texts that a server could not answer.
+
+use std::collections::HashSet;
+
+/// Most texts remembered.
+const MOST: usize = 1024;
+
+/// Texts of requests that a server answered with a failure, and that it has not answered otherwise
+/// since. A batch that fails has one bad text perhaps, and its other texts are remembered until
+/// they pass.
+#[derive(Debug, Default)]
+pub(super) struct Suspects(HashSet<u64>);
+
+impl Suspects {
+    /// Takes the texts of a request that failed. Returns whether one of them explains the failure,
+    /// because a request with it failed before. If not, the texts are remembered.
+    pub(super) fn explain(&mut self, texts: &[u64]) -> bool {
+        if self.explains(texts) {
+            return true;
+        }
+        let texts = &texts[..texts.len().min(MOST)];
+        // Forgetting a text costs one more failure that counts.
+        if self.0.len() + texts.len() > MOST {
+            self.0.clear();
+        }
+        self.0.extend(texts);
+        false
+    }
+
+    pub(super) fn explains(&self, texts: &[u64]) -> bool {
+        texts.iter().any(|text| self.0.contains(text))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes the texts of a request that was answered.
+    pub(super) fn passed(&mut self, texts: &[u64]) {
+        for text in texts {
+            self.0.remove(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_suspected_until_it_passes() {
+        let mut suspects = Suspects::default();
+        assert!(!suspects.explain(&[1, 2]));
+        assert!(suspects.explain(&[2, 3]), "2 failed before");
+        suspects.passed(&[2]);
+        assert!(!suspects.explain(&[2, 3]));
+        assert!(suspects.explain(&[1]));
+    }
+
+    #[test]
+    fn a_request_without_texts_explains_nothing() {
+        let mut suspects = Suspects::default();
+        assert!(!suspects.explain(&[]) && !suspects.explain(&[]));
+    }
+
+    #[test]
+    fn more_texts_than_it_holds_are_forgotten() {
+        let mut suspects = Suspects::default();
+        for text in 0..3000 {
+            assert!(!suspects.explain(&[text]));
+            assert!(suspects.0.len() <= MOST);
+        }
+        let many: Vec<u64> = (0..3000).collect();
+        suspects.explain(&many);
+        assert!(suspects.0.len() <= MOST);
+    }
+}

@@ -1,0 +1,176 @@
+//! An encoder whose folder was changed at the same path is another encoder: no command uses what it
+//! stored of the old one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use isomer_tests::{
+    home::Home,
+    process::{check_into_report, finish, isomer},
+};
+use serde_json::{Value, json};
+
+const MODEL: &str = "paraphrase-MiniLM-L3-v2";
+
+/// A copy of the model in the home, whose settings can be changed.
+fn copied(home: &Home) -> PathBuf {
+    let (from, to) = (home.model(MODEL), home.path().join("encoder"));
+    copy(&from, &to);
+    to
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+/// Changes one file of a folder.
+fn edit(folder: &Path, file: &str, change: impl FnOnce(&mut Value)) {
+    let path = folder.join(file);
+    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap_or_else(|_| b"{}".to_vec())).unwrap();
+    change(&mut value);
+    fs::remove_file(&path).ok();
+    fs::write(&path, value.to_string()).unwrap();
+}
+
+/// A change that a user may make by mistake.
+type Change = (&'static str, fn(&Path));
+
+/// Each changes vectors, and leaves the weights as they are.
+const CHANGES: [Change; 5] = [
+    ("letter case", |folder| {
+        edit(folder, "tokenizer.json", |tokenizer| {
+            tokenizer["normalizer"]["lowercase"] = json!(false)
+        });
+        edit(folder, "tokenizer_config.json", |config| {
+            config["do_lower_case"] = json!(false)
+        });
+    }),
+    ("a token", |folder| {
+        edit(folder, "tokenizer.json", |tokenizer| {
+            let words = tokenizer["model"]["vocab"].as_object_mut().unwrap();
+            let [one, other] = ["the", "river"].map(|word| words[word].clone());
+            words.insert("the".into(), other);
+            words.insert("river".into(), one);
+        });
+    }),
+    ("longest input", |folder| {
+        edit(folder, "sentence_bert_config.json", |settings| {
+            settings["max_seq_length"] = json!(8)
+        });
+    }),
+    ("layers", |folder| {
+        edit(folder, "config.json", |config| config["num_hidden_layers"] = json!(1))
+    }),
+    ("pooling", |folder| {
+        edit(folder, "1_Pooling/config.json", |pooling| {
+            pooling["pooling_mode_mean_tokens"] = json!(false);
+            pooling["pooling_mode_cls_token"] = json!(true);
+        });
+    }),
+];
+
+/// Encoder and scores of a check of the quick suite.
+fn check(home: &Home, encoder: &Path) -> (Value, Value) {
+    let mut command = check_into_report(home, "quick", "none");
+    command.arg("--model").arg(encoder);
+    command.args([
+        "--transformation",
+        "stopword_removal",
+        "--no-suite-rules",
+        "--rule",
+        "max_drop=100,of=augmentation",
+    ]);
+    let (code, stdout, stderr) = finish(&mut command);
+    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{code}: {stderr}"));
+    let scores = report["profile"]["encoders"][0]["datasets"].clone();
+    assert!(scores[0].is_object(), "no scores in the report");
+    (report["encoders"][0].clone(), scores)
+}
+
+#[test]
+fn a_check_of_a_changed_folder_says_what_a_fresh_home_says() {
+    let Some(home) = Home::with_models(&[MODEL]) else {
+        return;
+    };
+    let encoder = copied(&home);
+    let (first, before) = check(&home, &encoder);
+    assert_eq!(
+        check(&home, &encoder),
+        (first.clone(), before.clone()),
+        "nothing changed"
+    );
+    for (what, change) in CHANGES {
+        fs::remove_dir_all(&encoder).unwrap();
+        copy(&home.model(MODEL), &encoder);
+        change(&encoder);
+        let (now, after) = check(&home, &encoder);
+        assert_eq!(now["weights_digest"], first["weights_digest"], "{what}");
+        assert_ne!(now["vector_space"], first["vector_space"], "{what}");
+        assert_ne!(after, before, "{what}: scores of the old encoder");
+        let fresh = Home::with_models(&[MODEL]).unwrap();
+        let (_, expected) = check(&fresh, &encoder);
+        assert_eq!(after, expected, "{what}");
+    }
+}
+
+/// Exit code and standard error of `isomer index …`.
+fn index(home: &Home, arguments: &[&str]) -> (i32, String) {
+    let mut command = isomer(home);
+    command.arg("index").args(arguments);
+    let (code, _, stderr) = finish(&mut command);
+    (code, stderr)
+}
+
+#[test]
+fn an_index_of_a_changed_encoder_is_refused_and_one_of_an_older_isomer_is_named() {
+    let Some(home) = Home::with_models(&[MODEL]) else {
+        return;
+    };
+    let encoder = copied(&home);
+    let place = |name: &str| home.path().join(name).display().to_string();
+    fs::write(
+        place("source.jsonl"),
+        "{\"id\": \"1\", \"text\": \"The river rose.\"}\n{\"id\": \"2\", \"text\": \"We slept.\"}\n",
+    )
+    .unwrap();
+    fs::write(place("queries.jsonl"), "{\"id\": \"q\", \"text\": \"water level\"}\n").unwrap();
+    let (source, sink, queries) = (place("source.jsonl"), place("sink"), place("queries.jsonl"));
+    let model = encoder.display().to_string();
+    let run = [
+        "run",
+        "--source",
+        &source,
+        "--sink",
+        &sink,
+        "--model",
+        &model,
+        "--with-text",
+    ];
+    let compare = ["compare", &sink, &sink, "--queries", &queries];
+    assert_eq!(index(&home, &run).0, 0);
+    assert_eq!(index(&home, &compare).0, 0);
+
+    for (what, change) in CHANGES {
+        change(&encoder);
+        for command in [&run[..], &compare[..]] {
+            let (code, stderr) = index(&home, command);
+            assert!(
+                code != 0 && stderr.contains("holds other vectors"),
+                "{what}: {code} {stderr}"
+            );
+        }
+        fs::remove_dir_all(&encoder).unwrap();
+        copy(&home.model(MODEL), &encoder);
+    }
+    assert_eq!(index(&home, &run).0, 0, "the encoder as it was");
+}

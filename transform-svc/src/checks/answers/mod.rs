@@ -1,0 +1,71 @@
+//! Answers that are not a rewrite: refusals and questions, remarks, several rewrites, notes,
+//! garbled text and open slots.
+//!
+//! Each check compares the answer with its original: words, brackets and marks that the original
+//! has too are no sign of a failure. A text that looks like a refusal may thus be rewritten. How
+//! often the checks are right is measured on labelled answers (`tests/it/answers.rs`).
+
+mod answer;
+mod garbled;
+mod phrases;
+mod several;
+mod slots;
+mod talk;
+
+use std::collections::HashSet;
+
+use crate::words;
+
+pub(super) use answer::Answer;
+pub(super) use garbled::is_garbled;
+pub(super) use several::offers_alternatives;
+pub(super) use slots::{has_note, has_placeholder};
+pub(super) use talk::{has_remark, is_refusal};
+
+/// Letters by which words are compared, so that endings do not count.
+const STEM: usize = 4;
+
+/// Chinese characters that any text may have.
+const COMMON: &str = "的了是我你您他她不在有这那个和请会就也都要可以能为与或及将被把对从到上下中大小多一二三人们很更最太没其之所于而但如";
+
+/// Beginnings of the words of a text, and its numbers; Chinese characters where words are not
+/// divided.
+fn stems(text: &str) -> HashSet<String> {
+    let is_han = |c: &char| matches!(*c as u32, 0x3400..=0x4DBF | 0x4E00..=0x9FFF);
+    if text.chars().filter(|c| is_unspaced(*c)).count() > 3 {
+        let telling = text.chars().filter(is_han).filter(|c| !COMMON.contains(*c));
+        return telling.map(String::from).collect();
+    }
+    let counts = |word: &&str| word.chars().count() >= STEM || word.chars().all(char::is_numeric);
+    let words = words::words(text)
+        .into_iter()
+        .map(|word| word.strip_prefix("ال").unwrap_or(word));
+    words
+        .filter(counts)
+        .map(|word| word.chars().take(STEM).collect())
+        .collect()
+}
+
+/// Whether a character is written without spaces between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(c as u32, 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xAC00..=0xD7AF)
+}
+
+/// The paragraphs of a text: what stands between blank lines.
+fn paragraphs(text: &str) -> Vec<&str> {
+    let split = text.split("\n\n").map(str::trim);
+    split.filter(|paragraph| !paragraph.is_empty()).collect()
+}
+
+/// A part of a text up to its first colon, if it is short, and the rest.
+fn lead(text: &str, most_chars: usize) -> Option<(&str, &str)> {
+    let (at, colon) = text
+        .char_indices()
+        .take(most_chars)
+        .take_while(|(_, c)| *c != '\n')
+        .find(|(_, c)| matches!(c, ':' | '：'))?;
+    let rest = &text[at + colon.len_utf8()..];
+    // 10:30 and https:// are no lead.
+    let is_mark = rest.starts_with(char::is_whitespace) || colon == '：' || text[..at].chars().any(is_unspaced);
+    (is_mark && !rest.trim().is_empty()).then(|| (text[..at].trim(), rest.trim()))
+}
