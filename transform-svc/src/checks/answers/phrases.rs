@@ -218,3 +218,32 @@ impl Word {
 fn joins(c: char) -> bool {
     c.is_alphanumeric() && !is_unspaced(c) && !('\u{600}'..='\u{6FF}').contains(&c)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_class_has_words_and_a_bit_for_each_concept() {
+        let Phrases { concepts, words, .. } = &*PHRASES;
+        assert!(concepts.len() <= u64::BITS as usize, "{}", concepts.len());
+        for (name, class) in Class::ALL {
+            assert!(concepts.iter().any(|concept| concept.class == class), "{name}");
+        }
+        let mut names = HashSet::new();
+        for (index, concept) in concepts.iter().enumerate() {
+            assert!(names.insert(concept.name), "{} is there twice", concept.name);
+            assert!(words.iter().any(|word| word.concept == index), "{}", concept.name);
+        }
+        assert!(words.iter().all(|word| word.text.chars().count() > 0), "an empty word");
+    }
+
+    #[test]
+    fn words_are_found_whole_and_stems_with_any_ending() {
+        let has = |text: &str| Concepts::of(text).has_any(&["text"]);
+        assert!(has("Send me the TEXT, please.") && has("текста нет") && has("请给我原文。") && has("أين النَّص؟"));
+        assert!(!has("the context of it") && !has("texture"));
+    }
+}
