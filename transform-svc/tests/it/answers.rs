@@ -23,7 +23,7 @@ struct Answer {
     original: String,
     answer: String,
     labels: Vec<String>,
-    /// What is left of an answer whose only fault is Markdown around it.
+    /// The answer without the Markdown around it, if that is its only fault.
     text: Option<String>,
 }
 
