@@ -224,7 +224,7 @@ impl Meeting {
         }
     }
 
-    /// What was not found to agree yet. None if all vectors are of one attempt.
+    /// The vectors or replicas not yet found to agree. None if all vectors are of one attempt.
     pub(super) fn unverified(self, epoch: &Epoch) -> Option<Unverified> {
         let Met { oldest, newest } = self.0.into_inner();
         let oldest = oldest?;

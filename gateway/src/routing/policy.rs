@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{RoutingConfig, budget::RetryBudget, content::Content};
 
-/// What is allowed, over all requests.
+/// The configuration and the retry budget of all requests.
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) config: RoutingConfig,
@@ -31,9 +31,9 @@ impl Policy {
 
 /// One request.
 pub(crate) struct SendOptions<'a, R> {
-    /// What kind of peer is asked: `provider`, `server`.
+    /// The kind of peer that is asked: `provider`, `server`.
     pub(crate) kind: &'static str,
-    /// What to do where none of them can be asked.
+    /// The hint to the user if no peer can be asked.
     pub(crate) hint: &'static str,
     pub(crate) replicas: &'a [Arc<R>],
     pub(crate) deadline: Option<Instant>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-/// Most texts remembered.
+/// Maximum number of texts remembered.
 const MOST: usize = 1024;
 
 /// Texts of requests that a server answered with a failure, and that it has not answered otherwise

@@ -40,7 +40,7 @@ fn texts(fake: &Fake) -> usize {
     fake.texts.load(Ordering::SeqCst)
 }
 
-/// What may happen to a provider that is replaced.
+/// Events that may happen to a provider that is replaced.
 #[derive(Debug, Clone, Copy)]
 enum Outage {
     Unnoticed,
@@ -110,7 +110,7 @@ async fn a_provider_that_was_out_is_compared_with_its_first_vectors_before_it_an
         match outage {
             // The kept vector differed from a new one.
             Outage::Unnoticed => assert_refused(given(&scene, &["a"]).await),
-            // What is of the former model alone is still right.
+            // An answer of the former model's vectors alone is still right.
             _ => assert_eq!(given(&scene, &["a"]).await.unwrap(), of(1, &["a"])),
         }
         // An update is consent, and what was kept before is gone.

@@ -102,7 +102,7 @@ impl<'a> Answer<'a> {
         text.unicode_sentences().collect()
     }
 
-    /// What follows the beginning of the answer, if that announces a rewrite.
+    /// The rest of the answer after its beginning, if that announces a rewrite.
     fn after_introduction(self) -> Option<&'a str> {
         let announces = |head: &str| {
             let fresh = self.fresh(head);
@@ -132,7 +132,7 @@ impl<'a> Answer<'a> {
         (announced && stands_apart || talks && self.is_rewrite(rest)).then_some(rest)
     }
 
-    /// What precedes the end of a text, if that is a remark.
+    /// The text before its end, if that is a remark.
     fn before_closing(self, text: &'a str) -> Option<&'a str> {
         let [_, .., last] = self.blocks(text)[..] else {
             return None;
@@ -172,7 +172,7 @@ fn is_item(part: &str) -> bool {
     part.trim_end().ends_with(slots::is_closing) || part.trim_start().starts_with(['*', '※', '-', '•'])
 }
 
-/// What a text quotes.
+/// The quoted parts of a text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     const QUOTES: [(char, char); 6] = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('「', '」'), ('‘', '’')];
     QUOTES.into_iter().flat_map(move |(open, close)| {

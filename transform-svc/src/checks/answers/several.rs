@@ -66,7 +66,7 @@ fn introductions(text: &str) -> Introductions {
     let text = text.replace("**", "");
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let stands_alone = |line: &&&str| line.chars().count() <= ALONE && begins_other(line);
-    // What stands between a mark and a colon, after a first rewrite.
+    // The words between a mark and a colon, after a first rewrite.
     let named = text.match_indices([':', '：']).filter(|(colon, _)| {
         let before = &text[..*colon];
         let at = before

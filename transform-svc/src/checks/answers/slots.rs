@@ -43,7 +43,7 @@ const CENTURIES: [&str; 12] = [
     "القرن",
     "eeuw",
 ];
-/// What stands for a text that is missing.
+/// Signs of a text that is missing.
 const OPEN: [&str; 9] = ["lorem ipsum", "___", "[...]", "[…]", "[ ]", "○○", "〇〇", "××", "某某"];
 /// Characters of a slot's name, at most.
 const SLOT: usize = 40;
@@ -66,7 +66,7 @@ pub(in crate::checks) fn has_note(original: &str, text: &str) -> bool {
         || has_footnote(&original, &text)
 }
 
-/// What the brackets at the end of a text enclose.
+/// The inside of the brackets at the end of a text.
 fn enclosed(text: &str) -> Option<&str> {
     BRACKETS.iter().find_map(|(open, close)| {
         let inside = text.strip_suffix(*close)?;
@@ -103,7 +103,7 @@ pub(super) fn is_enclosed(text: &str) -> bool {
         .any(|(open, close)| text.starts_with(*open) && text.ends_with(*close))
 }
 
-/// What the brackets at the beginning of a text enclose.
+/// The inside of the brackets at the beginning of a text.
 fn enclosed_first(text: &str) -> Option<&str> {
     BRACKETS.iter().find_map(|(open, close)| {
         let inside = text.strip_prefix(*open)?;

@@ -35,7 +35,7 @@ pub(in crate::checks) fn is_refusal(answer: Answer<'_>) -> bool {
     if !declines && offers_alternatives(answer) {
         return false;
     }
-    // What follows an introduction is a rewrite, unless it declines.
+    // The text after an introduction is a rewrite, unless it declines.
     if parts.is_announced {
         return talks(answer, parts.rewrite, false);
     }
