@@ -41,7 +41,7 @@ fn copied(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
-        // What other programs computed of the folder.
+        // Vectors that other programs computed.
         if entry.file_name().to_string_lossy().starts_with("golden.") {
             continue;
         }

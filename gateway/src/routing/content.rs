@@ -1,5 +1,5 @@
-//! What a request is about: its texts. A failure that a provider answers may be the fault of one of
-//! them.
+//! The content of a request: its texts. A failure that a provider answers may be the fault of one
+//! of them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

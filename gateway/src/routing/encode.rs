@@ -164,7 +164,7 @@ impl Encoding<'_> {
             Ok(None) => Err(changed(&encoder_id)),
             Err(fault) => {
                 if fault.reason == OTHER_SPACE {
-                    // The last provider was refused: that lasts, and the caller is told so.
+                    // The last provider was refused. This lasts, so the caller gets its error.
                     self.route.usable().await?;
                 }
                 Err(fault)

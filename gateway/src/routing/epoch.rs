@@ -1,7 +1,7 @@
 //! Whether kept vectors and new ones are of one vector space.
 //!
-//! Most providers do not report which weights they use, so that a server with another model at the
-//! same address shows only in its vectors. An epoch is a time in which no such change was seen. The
+//! Providers seldom report which weights they use, so that a server with another model at the same
+//! address shows only in its vectors. An epoch is a time in which no such change was seen. The
 //! cache finds vectors of the current epoch alone.
 //!
 //! A change that broke no connection is found when vectors of several answers meet in one answer:
@@ -143,7 +143,7 @@ pub(super) struct Row {
     pub(super) origin: Origin,
 }
 
-/// What the rows of one answer share.
+/// The properties that the rows of one answer share.
 #[derive(Debug, PartialEq)]
 pub(super) struct Shape {
     pub(super) cols: u32,
@@ -201,7 +201,7 @@ struct Met {
     newest: BTreeMap<usize, u64>,
 }
 
-/// What must be checked before an answer is given out.
+/// The checks that an answer still needs.
 #[derive(Debug)]
 pub(super) enum Unverified {
     /// The provider: its oldest text in the answer must come out the same.
