@@ -62,18 +62,16 @@ impl Display {
 
     /// Shows a message.
     pub(crate) fn message(&self, text: &str) {
-        match &self.form {
-            Form::Silent => {}
-            Form::Lines => eprintln!("{text}"),
-            // A failure to draw on the terminal is not worth failing the work.
-            Form::Bars(bars) => drop(bars.println(text)),
+        if !matches!(self.form, Form::Silent) {
+            self.note(text);
         }
     }
 
-    /// Shows what must not be missed, with `--quiet` too.
+    /// Shows a message that must not be missed, with `--quiet` too.
     pub(crate) fn note(&self, text: &str) {
         match &self.form {
             Form::Silent | Form::Lines => eprintln!("{text}"),
+            // A failure to draw on the terminal is not worth failing the work.
             Form::Bars(bars) => drop(bars.println(text)),
         }
     }

@@ -47,7 +47,7 @@ fn needs_dictionary(c: char) -> bool {
 }
 
 /// Han, kana: written without spaces between words.
-fn unspaced(c: char) -> bool {
+pub(crate) fn is_unspaced(c: char) -> bool {
     needs_dictionary(c) || matches!(c as u32, 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0x2_0000..=0x3_FFFF)
 }
 
@@ -56,7 +56,7 @@ fn unspaced(c: char) -> bool {
 pub fn join(words: &[&str]) -> String {
     let mut text = String::with_capacity(words.iter().map(|word| word.len() + 1).sum());
     for word in words {
-        let glued = text.chars().next_back().is_some_and(unspaced) && word.chars().next().is_some_and(unspaced);
+        let glued = text.chars().next_back().is_some_and(is_unspaced) && word.chars().next().is_some_and(is_unspaced);
         if !text.is_empty() && !glued {
             text.push(' ');
         }
@@ -73,7 +73,7 @@ pub fn estimated_tokens(text: &str) -> usize {
         .chars()
         .map(|c| match c {
             c if c.is_ascii() => 3,
-            c if unspaced(c) => 13,
+            c if is_unspaced(c) => 13,
             _ => 6,
         })
         .sum();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use isomer_index::compare::rules::{Of, RuleLimit};
 
-use super::{AugmentArgs, EngineArgs};
+use super::{AugmentArgs, EngineArgs, index_older::OlderCollectionArgs};
 use crate::gate_args::UndecidedArg;
 
 /// Queries, and how they are searched for.
@@ -104,10 +104,8 @@ pub(crate) struct IndexSidesArgs {
     /// For which collections queries are augmented as --augment says.
     #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment")]
     pub(crate) augmented_queries: AugmentedSide,
-    /// Compare with collections that an older isomer filled, which did not record the encoder's
-    /// settings: they are taken for those of now.
-    #[arg(long, env = "ISOMER_ACCEPT_UNRECORDED_SETTINGS")]
-    pub(crate) accept_unrecorded_settings: bool,
+    #[command(flatten)]
+    pub(crate) older: OlderCollectionArgs,
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
     #[command(flatten)]

@@ -13,6 +13,8 @@ pub(crate) mod history;
 pub(crate) mod index;
 #[cfg(feature = "index")]
 pub(crate) mod index_compare;
+#[cfg(feature = "index")]
+pub(crate) mod index_older;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;

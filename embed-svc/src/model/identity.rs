@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    folder::{Dense, ModelFolder, Stage},
+    folder::{Dense, ModelFolder, Source, Stage},
     tokenise::TextTokenizer,
 };
 
@@ -25,7 +25,11 @@ pub(super) fn digest(folder: &ModelFolder, tokenizer: &TextTokenizer, max_tokens
         format!("{:?}", stages(&folder.stages)),
         format!("{:?}", folder.head),
         format!("{max_tokens} {}", folder.lower_case),
-        tokenizer.settings(),
+        // The words of a text file are part of its weights, and may be millions.
+        match folder.source {
+            Source::TextFile => String::new(),
+            _ => tokenizer.settings(),
+        },
     ];
     let mut hasher = Sha256::new();
     for part in parts {

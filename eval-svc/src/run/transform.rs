@@ -483,10 +483,7 @@ fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
 fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
         let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
-        kept && result
-            .failed_checks
-            .iter()
-            .any(|check| Check::name_of(*check) == "generator_error")
+        kept && result.failed_checks().any(|check| check == Check::GeneratorError)
     };
     let Some(first) = results.first() else {
         return Ok(());

@@ -17,7 +17,7 @@ use tonic::Code;
 pub(crate) use super::error::EncodingError;
 use super::{Batching, RequestKind, WorkEngine};
 use crate::{
-    metric::Similarity,
+    metric::{Similarity, similarity::cosine_of_units},
     prompts::{self, Sent},
 };
 
@@ -112,7 +112,7 @@ const ENOUGH: usize = 60;
 /// Texts that are encoded twice, at most.
 const TWICE: usize = 30;
 /// Least cosine of the two vectors of a text.
-const SAME: f64 = 1.0 - 1e-4;
+const SAME: f32 = 1.0 - 1e-4;
 
 pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
     EncodingError::Refused(Box::new(Fault::from_status(status)))
@@ -191,17 +191,20 @@ impl Encoded {
     /// Compares the vectors of a second answer, in another order, with those of the first.
     fn compare(&self, answer: &EncodeResponse, batch: &[usize], texts: &[&str]) -> Result<(), EncodingError> {
         let mut again = Self {
+            data: vec![0.0; batch.len() * self.cols],
+            cols: self.cols,
             space: self.space.clone(),
+            cut: vec![None; batch.len()],
             ..Self::default()
         };
-        again.take(texts.len(), answer, batch)?;
-        for &index in batch {
-            let [one, two] = [self, &again].map(|encoded| &encoded.data[index * encoded.cols..][..encoded.cols]);
-            let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
-            let lengths = (dot(one, one) * dot(two, two)).sqrt();
-            let cosine = if one == two { 1.0 } else { dot(one, two) / lengths };
-            // A vector of length 0 has no cosine.
-            if cosine.is_nan() || cosine < SAME {
+        // Numbered by their places in the batch, so that no more vectors are held than it has.
+        let places: Vec<usize> = (0..batch.len()).collect();
+        again.take(batch.len(), answer, &places)?;
+        for (place, &index) in batch.iter().enumerate() {
+            let (one, two) = (self.row(index), again.row(place));
+            // Two vectors of length 0 have no cosine and are equal.
+            let cosine = if one == two { 1.0 } else { cosine_of_units(one, two) };
+            if cosine < SAME {
                 let text: String = texts[index].chars().take(60).collect();
                 return Err(EncodingError::Unusable(format!(
                     "gave a text another vector when it was asked again, in another batch: cosine {cosine:.4} for `{text}`; it \
@@ -210,6 +213,11 @@ impl Encoded {
             }
         }
         Ok(())
+    }
+
+    /// The vector of a text.
+    fn row(&self, index: usize) -> &[f32] {
+        &self.data[index * self.cols..][..self.cols]
     }
 
     /// Reads an answer and checks all its parts.

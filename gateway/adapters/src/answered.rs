@@ -23,7 +23,7 @@ pub(crate) fn of_status(status: &Status) -> Fault {
 }
 
 /// Whether the server received the request and answered it with this failure. If not, the failure
-/// says nothing of the request: there was no connection, it broke, or no answer came in time.
+/// says nothing of the request: the connection failed or broke, or the time was up.
 pub fn answered(fault: &Fault) -> bool {
     matches!(fault.code, Code::Internal | Code::DataLoss)
         || [HTTP_STATUS, GRPC_STATUS]

@@ -152,7 +152,7 @@ impl Servers {
             replicas: &self.all,
             deadline,
             again: &|| !(once && sent.load(Ordering::Acquire)),
-            // Whatever a server answers is its answer: it has not failed.
+            // An error that a server answers is its answer, not a failure of the server.
             content: Content::OPAQUE,
             vouch: &|_| Box::pin(std::future::ready(false)),
         };

@@ -192,10 +192,10 @@ pub(super) struct Anchor {
 
 /// The vectors that meet in one answer.
 #[derive(Debug, Default)]
-pub(super) struct Meeting(Mutex<Met>);
+pub(super) struct Meeting(Mutex<MeetingState>);
 
 #[derive(Debug, Default)]
-struct Met {
+struct MeetingState {
     oldest: Option<Anchor>,
     /// By replica, the newest attempt.
     newest: BTreeMap<usize, u64>,
@@ -226,7 +226,7 @@ impl Meeting {
 
     /// The vectors or replicas not yet found to agree. None if all vectors are of one attempt.
     pub(super) fn unverified(self, epoch: &Epoch) -> Option<Unverified> {
-        let Met { oldest, newest } = self.0.into_inner();
+        let MeetingState { oldest, newest } = self.0.into_inner();
         let oldest = oldest?;
         let newest = newest.into_iter().map(|(replica, attempt)| Origin { replica, attempt });
         let newest: Vec<Origin> = newest.collect();

@@ -61,7 +61,8 @@ impl<'a, R: AsRef<Arc<Peer>>> Sending<'a, R> {
     pub(super) async fn failed(&self, replica: &Arc<R>, mut attempt: Attempt, fault: Fault) -> Fault {
         let (peer, content) = (R::as_ref(replica), self.order.content);
         let texts = (peer.is_here() || answered(&fault)).then(|| (content.texts)());
-        // Several bad texts in a row look like a broken peer. Another text tells them apart.
+        // Several bad texts in a row look like a broken peer. A broken peer fails for another text
+        // too.
         if let Some(texts) = texts.as_deref().filter(|texts| !texts.is_empty())
             && attempt.would_eject(texts)
             && timeout(VOUCHING, (self.order.vouch)(Arc::clone(replica)))

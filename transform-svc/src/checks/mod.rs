@@ -51,9 +51,10 @@ pub fn run_told(kind: Kind, original: &str, transformed: &str, language: Option<
         };
     }
     let (before, after) = (words::count(original), words::count(text));
-    let answer = answers::Answer::new(original, text, kind.changes_language());
     // Texts of these kinds mean something else than their original.
     let rewrites = !matches!(kind, Kind::Distractors | Kind::Continuation);
+    let answer = rewrites.then(|| answers::Answer::new(original, text, kind.changes_language()));
+    let of_answer = |check: fn(&answers::Answer<'_>) -> bool| answer.as_ref().is_some_and(check);
     let holds = |check: Check| match check {
         Check::Identical => text.to_lowercase() == original.trim().to_lowercase(),
         Check::Empty => text.is_empty(),
@@ -65,12 +66,12 @@ pub fn run_told(kind: Kind, original: &str, transformed: &str, language: Option<
         Check::Runaway => !kind.expands() && after > RUNAWAY_FACTOR * before.max(1),
         Check::Truncated => !kind.shortens() && before > TRUNCATED_MIN_WORDS && after * TRUNCATED_DIVISOR < before,
         Check::SummaryLonger => kind == Kind::Summarisation && after > before,
-        Check::Refusal => rewrites && answers::is_refusal(answer),
-        Check::Remark => rewrites && !leaks::has_lead_in(original, text) && answers::has_remark(answer),
-        Check::Alternatives => rewrites && answers::offers_alternatives(answer),
-        Check::Note => rewrites && answers::has_note(original, text),
-        Check::Garbled => rewrites && answers::is_garbled(original, text),
-        Check::Placeholder => rewrites && answers::has_placeholder(original, text),
+        Check::Refusal => of_answer(answers::is_refusal),
+        Check::Remark => !leaks::has_lead_in(original, text) && of_answer(answers::has_remark),
+        Check::Alternatives => of_answer(answers::offers_alternatives),
+        Check::Note => of_answer(answers::has_note),
+        Check::Garbled => of_answer(answers::is_garbled),
+        Check::Placeholder => of_answer(answers::has_placeholder),
         Check::Unspecified | Check::GeneratorError | Check::TooFew | Check::Duplicate | Check::Filtered => false,
     };
     Check::all().filter(|check| holds(*check)).collect()

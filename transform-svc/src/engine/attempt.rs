@@ -1,7 +1,10 @@
 //! The attempts on one text. Each attempt is one call, or two calls where the second works on the
 //! output of the first.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use super::{
     Call, Finished, GuardMode, Job, Outcome, Plan,
@@ -319,18 +322,25 @@ impl AttemptContext<'_> {
         if stored.fresh {
             return (key, found);
         }
+        let asking = AtomicU32::new(0);
         let asked = version.get_or_try_init(|| async {
-            let (_, fresh) = self.produce_as(call, identity, CacheAccess::Bypass).await;
-            fresh.map(|fresh| fresh.entry.fingerprint)
+            let fresh = self.produce_as(call, identity, CacheAccess::Bypass).await.1?;
+            asking.store(fresh.calls, Ordering::Relaxed);
+            Ok(fresh.entry.fingerprint)
         });
-        match asked.await {
+        let (key, found) = match asked.await {
             Ok(version) if *version == stored.entry.fingerprint => (key, found),
             Ok(version) => {
-                self.produce_as(call, &format!("{identity}#{version}"), plan.access)
-                    .await
+                let generator = format!("{identity}#version={version}");
+                self.produce_as(call, &generator, plan.access).await
             }
             Err(error) => (key, Err(error)),
-        }
+        };
+        let with_calls = |produced: Produced| Produced {
+            calls: produced.calls + asking.into_inner(),
+            ..produced
+        };
+        (key, found.map(with_calls))
     }
 
     /// The same under this name of the generator, with this use of the caches.

@@ -142,7 +142,7 @@ impl OpenAi {
             digest: String::new(),
             cache_key: match config.revision.as_str() {
                 "" => format!("openai:{model}@{base}"),
-                revision => format!("openai:{model}@{base}#{revision}"),
+                revision => format!("openai:{model}@{base}#revision={revision}"),
             },
         };
         let fleet = limits.map(|limits| limits.open(&identity.fingerprint(), &id, config.terms()));

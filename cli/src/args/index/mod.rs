@@ -13,6 +13,7 @@ use migrate::IndexMigrateCommand;
 use super::{
     AugmentArgs, EngineArgs, FleetArgs,
     index_compare::{IndexCompareArgs, IndexInterleaveArgs, IndexPreferenceArgs, IndexRobustnessArgs},
+    index_older::OlderCollectionArgs,
 };
 
 /// `isomer index …`
@@ -145,10 +146,8 @@ pub(crate) struct IndexEncoderArgs {
     /// Scale to unit length, or not [default: as the encoder does].
     #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
     pub(crate) normalise: Option<bool>,
-    /// Use a collection that an older isomer filled, which did not record the encoder's settings:
-    /// they are taken for those of now.
-    #[arg(long, env = "ISOMER_ACCEPT_UNRECORDED_SETTINGS")]
-    pub(crate) accept_unrecorded_settings: bool,
+    #[command(flatten)]
+    pub(crate) older: OlderCollectionArgs,
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
     #[command(flatten)]

@@ -162,11 +162,7 @@ pub(super) async fn sides(
         let wanted = args.augmented_queries == own || args.augmented_queries == AugmentedSide::Both;
         let augment = Some(&args.augmentation).filter(|args| args.wanted() && wanted);
         let (store, encoder) = side(connection, address, augment, display).await?;
-        let encoder = match args.accept_unrecorded_settings {
-            true => encoder.with_unrecorded_settings(),
-            false => encoder,
-        };
-        sides.push((store, encoder));
+        sides.push((store, args.older.apply(encoder)));
     }
     Ok(sides)
 }

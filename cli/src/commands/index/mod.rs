@@ -296,10 +296,7 @@ async fn encoder(
     let encoder = Encoder::connect(connection.channel.clone(), recipe)
         .await
         .map_err(failure)?;
-    Ok(match args.accept_unrecorded_settings {
-        true => encoder.with_unrecorded_settings(),
-        false => encoder,
-    })
+    Ok(args.older.apply(encoder))
 }
 
 async fn augmentation(

@@ -16,7 +16,7 @@ use isomer_proto::{
         Transformation, transform_stream_response::Event, transformation::Kind,
     },
 };
-use output::{Errors, Ordered, Stored, line, summary};
+use output::{Errors, Ordered, StoredTexts, line, summary};
 use serde_json::json;
 
 use crate::{
@@ -65,7 +65,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
     let mut sink = Ordered::open(args.output.as_deref())?;
     let (mut done, mut cached, mut without) = (0, 0, 0_u64);
-    let (mut errors, mut stored) = (Errors::default(), Stored::default());
+    let (mut errors, mut stored) = (Errors::default(), StoredTexts::default());
     let mut end = None;
     while let Some(message) = stream.message().await? {
         match message.event {

@@ -85,13 +85,13 @@ pub(super) fn summary(end: &TransformStreamEnd) -> String {
     text
 }
 
-/// Stored texts of a server, whose model may have changed since.
+/// StoredTexts texts of a server, whose model may have changed since.
 #[derive(Debug, Default)]
-pub(super) struct Stored {
+pub(super) struct StoredTexts {
     texts: usize,
 }
 
-impl Stored {
+impl StoredTexts {
     pub(super) fn count(&mut self, result: &TransformResult) {
         let is_stored = result.provenance.as_ref().is_some_and(|made| made.cache_hit);
         let of_server = result.calls.last().is_some_and(|call| !call.fingerprint.is_empty());

@@ -78,7 +78,7 @@ async fn two_bad_texts_are_known_beside_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_bad_texts_in_a_row_are_told_from_a_broken_provider() {
+async fn many_bad_texts_in_a_row_eject_a_provider_only_if_it_is_broken() {
     let fake = Fake::new(1);
     fake.set(|manner| manner.cannot_begin = Some("bad"));
     let scene = scene(plain(), &[("a", &fake)]).await;
@@ -188,7 +188,7 @@ async fn a_text_that_passes_again_is_not_suspected_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_repeats_is_told_at_once() {
+async fn a_refusal_that_repeats_is_returned_at_once() {
     let fake = unable(Code::InvalidArgument);
     let scene = scene(plain(), &[("a", &fake)]).await;
     assert_up(&scene).await;

@@ -1,11 +1,13 @@
 //! An answer with its original, and its parts: an introduction, the rewrite, a closing remark.
 
+use std::collections::HashSet;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
-    lead, paragraphs,
+    brackets, lead, paragraphs,
     phrases::{Class, Concepts, begins_other, begins_with, plain},
-    slots, stems,
+    stems,
 };
 use crate::words;
 
@@ -17,7 +19,6 @@ const TRACED: usize = 3;
 pub(super) const DISTINCT: [&str; 6] = ["paraphrase", "rewrite", "summary", "translation", "wording", "grammar"];
 
 /// An answer with its original.
-#[derive(Clone, Copy)]
 pub(in crate::checks) struct Answer<'a> {
     pub(super) original: &'a str,
     pub(super) text: &'a str,
@@ -25,6 +26,9 @@ pub(in crate::checks) struct Answer<'a> {
     pub(super) translated: bool,
     /// Concepts of the original.
     pub(super) before: Concepts,
+    /// Stems of the original.
+    stems: HashSet<String>,
+    pub(super) parts: Parts<'a>,
 }
 
 /// An answer in parts.
@@ -40,57 +44,58 @@ pub(super) struct Parts<'a> {
 
 impl<'a> Answer<'a> {
     pub(in crate::checks) fn new(original: &'a str, text: &'a str, translated: bool) -> Self {
-        Self {
+        let mut answer = Self {
             original,
             text,
             translated,
             before: Concepts::of(original),
-        }
+            stems: stems(&plain(original)),
+            parts: Parts {
+                rewrite: text,
+                has_remark: false,
+                asks: false,
+                is_announced: false,
+            },
+        };
+        answer.divide();
+        answer
     }
 
     /// Concepts of a part of the answer that the original does not have.
-    pub(super) fn fresh(self, part: &str) -> Concepts {
+    pub(super) fn fresh(&self, part: &str) -> Concepts {
         Concepts::of(part).without(self.before)
     }
 
     /// Whether a part of the answer shares no word with the original, which has enough of them.
-    pub(super) fn is_unrelated(self, part: &str) -> bool {
-        let original = stems(&plain(self.original));
-        !self.translated && original.len() >= TRACED && original.is_disjoint(&stems(&plain(part)))
+    pub(super) fn is_unrelated(&self, part: &str) -> bool {
+        !self.translated && self.stems.len() >= TRACED && self.stems.is_disjoint(&stems(&plain(part)))
     }
 
     /// Whether a part can stand for the original.
-    pub(super) fn is_rewrite(self, part: &str) -> bool {
+    pub(super) fn is_rewrite(&self, part: &str) -> bool {
         let (before, after) = (words::count(self.original), words::count(part));
         after >= 3.min(before) && after * 5 >= before && !self.is_unrelated(part)
     }
 
-    /// The parts of the answer.
-    pub(super) fn parts(self) -> Parts<'a> {
-        let mut parts = Parts {
-            rewrite: self.text,
-            has_remark: false,
-            asks: false,
-            is_announced: false,
-        };
+    /// Finds the parts of the answer.
+    fn divide(&mut self) {
         if let Some(rest) = self.after_introduction() {
-            parts.rewrite = rest;
-            parts.has_remark = true;
             let is_one = self.is_rewrite(rest) || self.translated;
-            parts.is_announced = !is_question(self.text) || is_question(self.original) || is_one;
+            self.parts.rewrite = rest;
+            self.parts.has_remark = true;
+            self.parts.is_announced = !is_question(self.text) || is_question(self.original) || is_one;
         }
-        if let Some(rest) = self.before_closing(parts.rewrite) {
-            let fresh = self.fresh(&parts.rewrite[rest.len()..]);
-            parts.asks = fresh.has_any(&["send"]) && !fresh.has(Class::Offer);
-            parts.rewrite = rest;
-            parts.has_remark = true;
+        if let Some(rest) = self.before_closing(self.parts.rewrite) {
+            let fresh = self.fresh(&self.parts.rewrite[rest.len()..]);
+            self.parts.asks = fresh.has_any(&["send"]) && !fresh.has(Class::Offer);
+            self.parts.rewrite = rest;
+            self.parts.has_remark = true;
         }
-        parts
     }
 
     /// The paragraphs of a text of the answer, or its lines, if the original has fewer; else the
     /// sentences.
-    fn blocks(self, text: &str) -> Vec<&str> {
+    fn blocks<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let divided = paragraphs(text);
         if divided.len() > paragraphs(self.original).len().max(1) {
             return divided;
@@ -103,7 +108,7 @@ impl<'a> Answer<'a> {
     }
 
     /// The rest of the answer after its beginning, if that announces a rewrite.
-    fn after_introduction(self) -> Option<&'a str> {
+    fn after_introduction(&self) -> Option<&'a str> {
         let announces = |head: &str| {
             let fresh = self.fresh(head);
             let asks = fresh.has_any(&["send", "choose"]);
@@ -111,7 +116,7 @@ impl<'a> Answer<'a> {
         };
         if labels(self.text) < 2
             && let Some((head, rest)) = lead(self.text, LEAD)
-            && !head.contains(slots::is_opening)
+            && !head.contains(brackets::is_opening)
             && announces(head)
         {
             return Some(rest);
@@ -119,7 +124,7 @@ impl<'a> Answer<'a> {
         let [first, _, ..] = self.blocks(self.text)[..] else {
             return None;
         };
-        if first.chars().count() > LEAD || lead(first, LEAD).is_some() || slots::is_enclosed(first) {
+        if first.chars().count() > LEAD || lead(first, LEAD).is_some() || brackets::is_enclosed(first) {
             return None;
         }
         let rest = self.text.trim_start().strip_prefix(first.trim_start())?.trim_start();
@@ -133,7 +138,7 @@ impl<'a> Answer<'a> {
     }
 
     /// The text before its end, if that is a remark.
-    fn before_closing(self, text: &'a str) -> Option<&'a str> {
+    fn before_closing(&self, text: &'a str) -> Option<&'a str> {
         let [_, .., last] = self.blocks(text)[..] else {
             return None;
         };
@@ -151,7 +156,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Whether the last part of an answer talks about it, or to the user.
-    fn is_closing(self, last: &str) -> bool {
+    fn is_closing(&self, last: &str) -> bool {
         let fresh = self.fresh(last);
         let (is_aside, names) = (self.is_unrelated(last), fresh.has_any(&DISTINCT));
         let asks = is_question(last) && !is_question(self.original);
@@ -169,7 +174,7 @@ fn labels(text: &str) -> usize {
 
 /// Whether a part is the item of a list, a footnote or a note in brackets.
 fn is_item(part: &str) -> bool {
-    part.trim_end().ends_with(slots::is_closing) || part.trim_start().starts_with(['*', '※', '-', '•'])
+    part.trim_end().ends_with(brackets::is_closing) || part.trim_start().starts_with(['*', '※', '-', '•'])
 }
 
 /// The quoted parts of a text.

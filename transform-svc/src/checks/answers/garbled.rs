@@ -1,6 +1,8 @@
 //! Text that no reader would write: control characters, wrong encodings, tokens of chat templates,
 //! one piece many times over.
 
+use super::answer::Answer;
+
 /// Tokens of chat templates, and what wrong encodings of Chinese look like.
 const TOKENS: [&str; 16] = [
     "锟斤拷",
@@ -28,7 +30,8 @@ const CP1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}
 const PIECE: usize = 100;
 
 /// Whether an answer is garbled where its original is not.
-pub(in crate::checks) fn is_garbled(original: &str, text: &str) -> bool {
+pub(in crate::checks) fn is_garbled(answer: &Answer<'_>) -> bool {
+    let Answer { original, text, .. } = *answer;
     let (before, after) = (original.to_lowercase(), text.to_lowercase());
     text.chars().any(is_broken) && !original.chars().any(is_broken)
         || TOKENS

@@ -1,11 +1,12 @@
 //! Answers that are not a rewrite: refusals and questions, remarks, several rewrites, notes,
 //! garbled text and open slots.
 //!
-//! Each check compares the answer with its original: words, brackets and marks that the original
-//! has too are no sign of a failure. A text that looks like a refusal may thus be rewritten. How
-//! often the checks are right is measured on labelled answers (`tests/it/answers.rs`).
+//! Each check compares the answer with its original. Words, brackets and marks that the original
+//! has too do not count, so a text that looks like a refusal may be rewritten. The checks are
+//! measured on labelled answers (`tests/it/answers.rs`).
 
 mod answer;
+mod brackets;
 mod garbled;
 mod phrases;
 mod several;
@@ -46,9 +47,9 @@ fn stems(text: &str) -> HashSet<String> {
         .collect()
 }
 
-/// Whether a character is written without spaces between words.
+/// Whether a character may join words: by script, or, in Korean, by the endings of words.
 fn is_unspaced(c: char) -> bool {
-    matches!(c as u32, 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xAC00..=0xD7AF)
+    words::is_unspaced(c) || ('\u{AC00}'..='\u{D7AF}').contains(&c)
 }
 
 /// The paragraphs of a text: what stands between blank lines.
@@ -65,7 +66,7 @@ fn lead(text: &str, most_chars: usize) -> Option<(&str, &str)> {
         .take_while(|(_, c)| *c != '\n')
         .find(|(_, c)| matches!(c, ':' | '：'))?;
     let rest = &text[at + colon.len_utf8()..];
-    // 10:30 and https:// are no lead.
+    // 10:30 and https:// have a colon too.
     let is_mark = rest.starts_with(char::is_whitespace) || colon == '：' || text[..at].chars().any(is_unspaced);
     (is_mark && !rest.trim().is_empty()).then(|| (text[..at].trim(), rest.trim()))
 }

@@ -6,9 +6,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
     answer::Answer,
-    is_unspaced, lead, paragraphs,
+    brackets, is_unspaced, lead, paragraphs,
     phrases::{Class, OR, begins_other, begins_with, plain},
-    slots, stems,
+    stems,
 };
 use crate::{list, words};
 
@@ -24,14 +24,15 @@ const MARKS: [char; 14] = [
 ];
 /// Characters of a line that holds such words alone, at most.
 const ALONE: usize = 25;
+
 /// Whether an answer offers several rewrites where the original is one text.
-pub(in crate::checks) fn offers_alternatives(answer: Answer<'_>) -> bool {
+pub(in crate::checks) fn offers_alternatives(answer: &Answer<'_>) -> bool {
     let Answer {
         original,
         text,
         translated,
         ..
-    } = answer;
+    } = *answer;
     let [before, after] = [original, text].map(introductions);
     let whole = |part: &&str| words::count(part) * SHARE >= words::count(original) && words::count(part) > 1;
     let rewrites = items(text).into_iter().filter(whole).count();
@@ -43,8 +44,8 @@ pub(in crate::checks) fn offers_alternatives(answer: Answer<'_>) -> bool {
         parts.len() > 1 && !original.contains(mark) && parts.iter().all(whole)
     });
     let one = paragraphs(original).len() < 2;
-    let mut several = paragraphs(answer.parts().rewrite);
-    several.retain(|part| !part.starts_with(['*', '※']) && !slots::is_enclosed(part));
+    let mut several = paragraphs(answer.parts.rewrite);
+    several.retain(|part| !part.starts_with(['*', '※']) && !brackets::is_enclosed(part));
     listed
         || divided
         || before.named == 0 && after.named > 0
@@ -77,7 +78,7 @@ fn introductions(text: &str) -> Introductions {
     });
     let is_labelled = |line: &&&str| {
         let rest = lead(line, LABEL).map_or(**line, |(_, rest)| rest);
-        (rest.len() < line.len() || line.starts_with(slots::is_opening) && !slots::is_enclosed(line))
+        (rest.len() < line.len() || line.starts_with(brackets::is_opening) && !brackets::is_enclosed(line))
             && words::count(rest) > 3
     };
     Introductions {

@@ -1,21 +1,13 @@
 //! Brackets that the original lacks: notes about the rewrite, and slots that were left open.
 
 use super::{
+    answer::Answer,
+    brackets::{enclosed, enclosed_first, is_opening},
     is_unspaced, lead, paragraphs,
     phrases::{Class, Concepts, begins_with, plain},
 };
 use crate::words;
 
-const BRACKETS: [(char, char); 8] = [
-    ('(', ')'),
-    ('[', ']'),
-    ('{', '}'),
-    ('<', '>'),
-    ('（', '）'),
-    ('【', '】'),
-    ('［', '］'),
-    ('〔', '〕'),
-];
 /// Names in brackets that are tokens of chat templates.
 const CODE: [&str; 9] = [
     "s",
@@ -44,35 +36,38 @@ const CENTURIES: [&str; 12] = [
     "eeuw",
 ];
 /// Signs of a text that is missing.
-const OPEN: [&str; 9] = ["lorem ipsum", "___", "[...]", "[…]", "[ ]", "○○", "〇〇", "××", "某某"];
+const OPEN: [&str; 12] = [
+    "lorem ipsum",
+    "___",
+    "＿＿",
+    "......",
+    "..../",
+    "[...]",
+    "[…]",
+    "[ ]",
+    "○○",
+    "〇〇",
+    "××",
+    "某某",
+];
 /// Characters of a slot's name, at most.
 const SLOT: usize = 40;
 
 /// Whether an answer begins or ends with a note about itself.
-pub(in crate::checks) fn has_note(original: &str, text: &str) -> bool {
-    let (before, original, text) = (Concepts::of(original), plain(original), plain(text));
+pub(in crate::checks) fn has_note(answer: &Answer<'_>) -> bool {
+    let (original, text) = (plain(answer.original), plain(answer.text));
     let about_itself = |inside: &str| {
         begins_with(Class::Label, inside) && lead(inside, SLOT).is_some()
             || [Class::Label, Class::Manner, Class::Task]
                 .into_iter()
-                .any(|class| Concepts::of(inside).without(before).has(class))
+                .any(|class| answer.fresh(inside).has(class))
     };
-    let at_an_end = |inside: &str| !original.contains(inside) && about_itself(inside);
+    let is_new = |inside: &str| !original.contains(inside);
     let last = text.trim_end_matches(['.', '。', '!', '*']);
-    enclosed(last).is_some_and(at_an_end)
-        || enclosed(last).is_some_and(|inside| !original.contains(inside) && stands_apart(last, inside))
+    enclosed(last).is_some_and(|inside| is_new(inside) && (about_itself(inside) || stands_apart(last, inside)))
         || text.lines().filter(|line| line.starts_with(is_opening)).count() == 1
-            && enclosed_first(&text).is_some_and(at_an_end)
+            && enclosed_first(&text).is_some_and(|inside| is_new(inside) && about_itself(inside))
         || has_footnote(&original, &text)
-}
-
-/// The inside of the brackets at the end of a text.
-fn enclosed(text: &str) -> Option<&str> {
-    BRACKETS.iter().find_map(|(open, close)| {
-        let inside = text.strip_suffix(*close)?;
-        let at = inside.rfind(*open).filter(|at| *at > 0)?;
-        Some(inside[at + open.len_utf8()..].trim())
-    })
 }
 
 /// Whether the brackets at the end of a text follow a whole sentence, and do not hold a slot.
@@ -83,33 +78,6 @@ fn stands_apart(text: &str, inside: &str) -> bool {
         .trim_end()
         .ends_with(['.', '!', '?', '。', '！', '？', '؟', '…', '»', '”', '"']);
     ends && words::count(inside) > 1 && !Concepts::of(inside).has(Class::Slot)
-}
-
-/// Whether a character opens brackets.
-pub(super) fn is_opening(c: char) -> bool {
-    BRACKETS.iter().any(|(open, _)| c == *open)
-}
-
-/// Whether a character closes brackets.
-pub(super) fn is_closing(c: char) -> bool {
-    BRACKETS.iter().any(|(_, close)| c == *close)
-}
-
-/// Whether brackets enclose a whole text.
-pub(super) fn is_enclosed(text: &str) -> bool {
-    let text = text.trim().trim_end_matches(['.', '。']);
-    BRACKETS
-        .iter()
-        .any(|(open, close)| text.starts_with(*open) && text.ends_with(*close))
-}
-
-/// The inside of the brackets at the beginning of a text.
-fn enclosed_first(text: &str) -> Option<&str> {
-    BRACKETS.iter().find_map(|(open, close)| {
-        let inside = text.strip_prefix(*open)?;
-        let (inside, rest) = inside.split_once(*close)?;
-        (!inside.starts_with('|') && !rest.trim().is_empty()).then(|| inside.trim())
-    })
 }
 
 /// Whether the last paragraph is a footnote, and the original has none.
@@ -129,7 +97,9 @@ fn has_footnote(original: &str, text: &str) -> bool {
 }
 
 /// Whether an answer leaves more slots open than its original.
-pub(in crate::checks) fn has_placeholder(original: &str, text: &str) -> bool {
+pub(in crate::checks) fn has_placeholder(answer: &Answer<'_>) -> bool {
+    let Answer { original, text, .. } = *answer;
+    let [before, after] = [original, text].map(str::to_lowercase);
     let is_name = |(open, slot): &(char, String)| {
         let own = Concepts::of(slot);
         let is_note = own.has(Class::Label) || own.has(Class::Manner);
@@ -140,9 +110,7 @@ pub(in crate::checks) fn has_placeholder(original: &str, text: &str) -> bool {
     let named = |text: &str| slots(text).filter(is_name).count() + named_in_round(text);
     named(text) > named(original)
         || masks(text) > masks(original)
-        || OPEN
-            .iter()
-            .any(|mark| text.to_lowercase().contains(mark) && !original.to_lowercase().contains(mark))
+        || OPEN.iter().any(|mark| after.contains(mark) && !before.contains(mark))
 }
 
 /// Names in square, curly and angle brackets.
@@ -191,7 +159,7 @@ fn masks(text: &str) -> usize {
             c.is_whitespace() || c.is_ascii_punctuation() && !matches!(c, '.' | '/' | '-') || is_unspaced(c)
         })
         .filter(|word| is_mask(word.trim_matches(['.', '/', '-'])));
-    dates.count() + crosses(text) + circles(text) + dots(text)
+    dates.count() + crosses(text) + circles(text) + between_percents(text)
 }
 
 /// Circles and crosses in place of the number of a date or an issue: `〇月〇日`.
@@ -209,12 +177,11 @@ fn circles(text: &str) -> usize {
     (0..chars.len()).filter(|at| is_mask(*at)).count()
 }
 
-/// Dotted and underlined gaps, and names between percent signs.
-fn dots(text: &str) -> usize {
-    let gaps = ["......", "..../", "＿＿", "___"];
+/// Names between percent signs.
+fn between_percents(text: &str) -> usize {
     let named = text.split('%').skip(1).step_by(2);
     let is_name = |name: &&str| name.len() > 2 && name.chars().all(|c| c.is_uppercase() || c == '_');
-    gaps.iter().filter(|gap| text.contains(**gap)).count() + named.filter(is_name).count()
+    named.filter(is_name).count()
 }
 
 /// Runs of `X` that stand for digits or a name. Beside a century, two or three are a Roman number.

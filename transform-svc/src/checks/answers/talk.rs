@@ -29,8 +29,8 @@ const OF_TASK: [&str; 15] = [
 ];
 
 /// Whether an answer declines, or asks back.
-pub(in crate::checks) fn is_refusal(answer: Answer<'_>) -> bool {
-    let parts = answer.parts();
+pub(in crate::checks) fn is_refusal(answer: &Answer<'_>) -> bool {
+    let parts = &answer.parts;
     let declines = declines(answer.text);
     if !declines && offers_alternatives(answer) {
         return false;
@@ -49,13 +49,13 @@ pub(in crate::checks) fn is_refusal(answer: Answer<'_>) -> bool {
 }
 
 /// Whether an answer holds a remark before or after the rewrite.
-pub(in crate::checks) fn has_remark(answer: Answer<'_>) -> bool {
-    answer.parts().has_remark && !is_refusal(answer) && !is_garbled(answer.original, answer.text)
+pub(in crate::checks) fn has_remark(answer: &Answer<'_>) -> bool {
+    answer.parts.has_remark && !is_refusal(answer) && !is_garbled(answer)
 }
 
 /// Whether a part talks to the user in place of a rewrite. If it `may_be_unrelated`, fewer
 /// signs are enough where it has no word of the original.
-fn talks(answer: Answer<'_>, part: &str, may_be_unrelated: bool) -> bool {
+fn talks(answer: &Answer<'_>, part: &str, may_be_unrelated: bool) -> bool {
     let fresh = answer.fresh(part);
     if fresh.has(Class::Machine) && !answer.before.has(Class::Bot) {
         return true;

@@ -437,6 +437,11 @@ async fn stored_texts_of_another_version_are_made_again_where_a_request_asks_for
         assert_eq!(response.results[0].text, expected, "{now}");
         // One call tells the version, another one makes the text.
         assert_eq!(stub.calls(), if is_same { 2 } else { 3 });
+        let calls = response.results[0]
+            .usage
+            .as_ref()
+            .map_or(0, |usage| usage.generator_calls);
+        assert_eq!(calls, if is_same { 1 } else { 2 }, "both calls are counted");
         let versions: Vec<_> = response.summary.unwrap().fingerprints.into_keys().collect();
         assert_eq!(versions, [format!("m#{now}")]);
 
