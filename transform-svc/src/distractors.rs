@@ -1,6 +1,7 @@
 //! Sets of texts that look like an original and mean something else (CLSD). This module reads them
 //! from an answer, checks and measures them.
 
+use isomer_proto::ProtoEnum;
 use std::collections::HashSet;
 
 use crate::{

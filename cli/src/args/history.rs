@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use isomer_proto::eval::v1::{HistoryQuantity, HistoryReference};
 
 /// `isomer history`
 #[derive(Args, Debug)]
@@ -20,11 +21,11 @@ pub(crate) struct HistoryArgs {
     #[arg(long, env = "ISOMER_SUITE_DIGEST", value_name = "DIGEST")]
     pub(crate) suite_digest: Option<String>,
     /// The score that releases are compared by.
-    #[arg(long, env = "ISOMER_OF", value_enum, default_value_t = QuantityArg::Total)]
-    pub(crate) of: QuantityArg,
+    #[arg(long, env = "ISOMER_OF", value_enum, default_value_t = HistoryQuantity::Total)]
+    pub(crate) of: HistoryQuantity,
     /// What releases are held against.
-    #[arg(long, env = "ISOMER_AGAINST", value_enum, default_value_t = AgainstArg::Baseline)]
-    pub(crate) against: AgainstArg,
+    #[arg(long, env = "ISOMER_AGAINST", value_enum, default_value_t = HistoryReference::Baseline)]
+    pub(crate) against: HistoryReference,
     /// How much worse a release may be, in points.
     #[arg(long, env = "ISOMER_MARGIN", value_name = "POINTS", default_value_t = 1.0)]
     pub(crate) margin: f64,
@@ -39,22 +40,4 @@ pub(crate) struct HistoryArgs {
     /// Folder for history.json, history.html and history.md.
     #[arg(long, env = "ISOMER_OUT", default_value = "isomer-history", value_name = "DIR")]
     pub(crate) out: PathBuf,
-}
-
-/// The score that releases are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum QuantityArg {
-    /// The score of the original texts.
-    Original,
-    /// The mean over the axes' transformed texts.
-    Total,
-}
-
-/// What releases are held against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AgainstArg {
-    /// The baseline of each check; the first release where the checks have none.
-    Baseline,
-    /// The first release.
-    First,
 }

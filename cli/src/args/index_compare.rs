@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use isomer_index::compare::rules::{Of, RuleLimit};
 
 use super::{AugmentArgs, EngineArgs, index_older::OlderCollectionArgs};
-use crate::gate_args::UndecidedArg;
+use isomer_proto::eval::v1::GateUndecided;
 
 /// Queries, and how they are searched for.
 #[derive(Args, Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct IndexGateArgs {
     /// What becomes of a gate that the queries leave undecided: it blocks with exit code 4, is a
     /// warning, or counts as failed [default: block].
     #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
-    pub(crate) undecided: Option<UndecidedArg>,
+    pub(crate) undecided: Option<GateUndecided>,
 }
 
 /// `isomer index compare`

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use isomer_proto::gateway::v1::AccessScope;
 
 /// `isomer keys`
 #[derive(Args, Debug)]
@@ -75,19 +76,6 @@ Examples:
     Audit(AuditArgs),
 }
 
-/// What a key may ask for.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScopeArg {
-    /// Vectors and reranking.
-    Encode,
-    /// Transformed texts; with encode, augmented vectors.
-    Transform,
-    /// Scores, runs, reports, and the pages.
-    Evaluate,
-    /// Providers, keys, the audit log.
-    Admin,
-}
-
 /// `isomer keys create`
 #[derive(Args, Debug)]
 pub(crate) struct CreateKeyArgs {
@@ -102,7 +90,7 @@ pub(crate) struct CreateKeyArgs {
         value_delimiter = ',',
         value_name = "SCOPE"
     )]
-    pub(crate) scopes: Vec<ScopeArg>,
+    pub(crate) scopes: Vec<AccessScope>,
     /// When it ends: a while (90d, 12h), a date or a time (2027-01-31T12:00:00Z) [default: never].
     #[arg(long, value_name = "WHEN")]
     pub(crate) expires: Option<String>,
@@ -124,7 +112,7 @@ pub(crate) struct ImportKeyArgs {
         value_delimiter = ',',
         value_name = "SCOPE"
     )]
-    pub(crate) scopes: Vec<ScopeArg>,
+    pub(crate) scopes: Vec<AccessScope>,
     /// File that holds the key alone.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: PathBuf,
@@ -141,7 +129,7 @@ pub(crate) struct UpdateKeyArgs {
     pub(crate) name: Option<String>,
     /// Other scopes, in place of those it has; repeat or separate by commas.
     #[arg(long = "scope", value_enum, value_delimiter = ',', value_name = "SCOPE")]
-    pub(crate) scopes: Vec<ScopeArg>,
+    pub(crate) scopes: Vec<AccessScope>,
     /// When it ends, or `never`.
     #[arg(long, value_name = "WHEN")]
     pub(crate) expires: Option<String>,

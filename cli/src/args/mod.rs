@@ -29,7 +29,11 @@ pub(crate) mod thresholds;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use isomer_proto::transform::v1::JudgeScale;
+use isomer_proto::{
+    common::v1::Dtype,
+    encoder::v1::Truncation,
+    transform::v1::{AugmentationPooling, GuardMode, JudgeScale, OnFailure, OnFingerprintChange, PartialFailurePolicy},
+};
 
 use crate::gate_args::GateArgs;
 use prompts::PromptArgs;
@@ -363,8 +367,8 @@ pub(crate) struct EmbedArgs {
     #[arg(long, env = "ISOMER_PROMPT")]
     pub(crate) prompt: Option<String>,
     /// What to do with a text that is too long.
-    #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = TruncationArg::Tail)]
-    pub(crate) truncation: TruncationArg,
+    #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = Truncation::Tail)]
+    pub(crate) truncation: Truncation,
     /// Keep only so many dimensions (Matryoshka).
     #[arg(long, env = "ISOMER_DIMENSIONS")]
     pub(crate) dimensions: Option<u32>,
@@ -373,8 +377,8 @@ pub(crate) struct EmbedArgs {
     pub(crate) normalise: Option<bool>,
     /// Element type of the vectors. int8 needs a calibration set (`calibration.txt` in the model's
     /// folder), or all texts in one request of at least 100 (--batch).
-    #[arg(long, env = "ISOMER_DTYPE", value_enum, default_value_t = DtypeArg::F32)]
-    pub(crate) dtype: DtypeArg,
+    #[arg(long, env = "ISOMER_DTYPE", value_enum, default_value_t = Dtype::F32)]
+    pub(crate) dtype: Dtype,
     /// Texts per request.
     #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) batch: u32,
@@ -442,7 +446,7 @@ pub(crate) struct AugmentArgs {
     pub(crate) generators: Vec<String>,
     /// How the vectors of a text and its variants become one [default: mean].
     #[arg(long, env = "ISOMER_POOLING", value_enum, requires = "augment")]
-    pub(crate) pooling: Option<PoolingArg>,
+    pub(crate) pooling: Option<AugmentationPooling>,
     /// Weight of the original, 0 to 1, with --pooling weighted [default: 0.75].
     #[arg(long, env = "ISOMER_ORIGINAL_WEIGHT", value_name = "WEIGHT", requires = "augment")]
     pub(crate) original_weight: Option<f64>,
@@ -457,7 +461,7 @@ pub(crate) struct AugmentArgs {
     pub(crate) generation_budget: Option<f64>,
     /// What to do where a variant is missing [default: use-arrived].
     #[arg(long, env = "ISOMER_MISSING_VARIANTS", value_enum, requires = "augment")]
-    pub(crate) missing_variants: Option<MissingVariantsArg>,
+    pub(crate) missing_variants: Option<PartialFailurePolicy>,
     /// Seed of the variants [default: 1337].
     #[arg(long, env = "ISOMER_AUGMENT_SEED", requires = "augment")]
     pub(crate) seed: Option<u64>,
@@ -472,50 +476,6 @@ pub(crate) enum AugmentModeArg {
     Budget,
     /// What the caches hold; a server makes the rest for the next time.
     Cached,
-}
-
-/// How vectors of a text and its variants become one.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PoolingArg {
-    /// Arithmetic mean.
-    Mean,
-    /// Largest value of each dimension.
-    Max,
-    /// --original-weight for the original, the rest shared by the variants.
-    Weighted,
-}
-
-/// What to do where a variant is missing.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MissingVariantsArg {
-    /// Pool what is there.
-    UseArrived,
-    /// Stop with an error.
-    Fail,
-}
-
-/// What to do with a text that is too long.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum TruncationArg {
-    /// Refuse it.
-    Error,
-    /// Drop its beginning.
-    Head,
-    /// Drop its end.
-    Tail,
-}
-
-/// Element type of vectors.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DtypeArg {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    F16,
-    /// Signed bytes, 256 steps over the range of each dimension.
-    Int8,
-    /// One bit a dimension, eight to a byte, most significant first.
-    Ubinary,
 }
 
 /// `isomer transform …`
@@ -538,7 +498,7 @@ pub(crate) enum TransformCommand {
 pub(crate) struct JudgeArgs {
     /// What is rated.
     #[arg(long, env = "ISOMER_SCALE", value_enum)]
-    pub(crate) scale: ScaleArg,
+    pub(crate) scale: JudgeScale,
     /// The judge: `local:ID` or `openai:MODEL@URL` [default: the server's generator].
     #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
@@ -565,28 +525,6 @@ pub(crate) struct JudgeArgs {
     /// Neither read nor write the cache.
     #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_cache: bool,
-}
-
-/// What a judge rates.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScaleArg {
-    /// Semantic similarity of the pair, 0 to 5.
-    Similarity,
-    /// Quality of the transformation, 1 to 5.
-    Quality,
-    /// Fluency of the transformed text, 1 to 5.
-    Fluency,
-}
-
-impl ScaleArg {
-    /// The scale as the services name it.
-    pub(crate) fn proto(self) -> JudgeScale {
-        match self {
-            Self::Similarity => JudgeScale::Similarity,
-            Self::Quality => JudgeScale::Quality,
-            Self::Fluency => JudgeScale::Fluency,
-        }
-    }
 }
 
 /// `isomer transform judge-select`
@@ -706,8 +644,8 @@ pub(crate) struct TransformArgs {
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) attempts: u32,
     /// What to return for a text whose attempts all failed a check.
-    #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailureArg::KeepOriginal)]
-    pub(crate) on_failure: OnFailureArg,
+    #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailure::KeepOriginal)]
+    pub(crate) on_failure: OnFailure,
     /// Sampling temperature; 0 is greedy [default: 0, and 1 for distractors, as in CLSD].
     #[arg(long, env = "ISOMER_TEMPERATURE")]
     pub(crate) temperature: Option<f64>,
@@ -724,11 +662,11 @@ pub(crate) struct TransformArgs {
     #[arg(long, env = "ISOMER_RETRY_TEMPERATURE", value_name = "T")]
     pub(crate) retry_temperature: Option<f64>,
     /// Use of stored texts of another version of the generator's model, as the server names it.
-    #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChangeArg::Report)]
-    pub(crate) on_fingerprint_change: OnFingerprintChangeArg,
+    #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChange::Report)]
+    pub(crate) on_fingerprint_change: OnFingerprintChange,
     /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
-    #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardsArg::Warn)]
-    pub(crate) guards: GuardsArg,
+    #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardMode::Warn)]
+    pub(crate) guards: GuardMode,
     /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47)
     /// [default: drawn from es fr de tr ar, once for `translation`, for each text for
     /// `cross_translation`].
@@ -785,17 +723,6 @@ pub(crate) struct TransformArgs {
     pub(crate) no_cache: bool,
 }
 
-/// What a meaning guard that fires leads to.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum GuardsArg {
-    /// The result names it.
-    Warn,
-    /// Another attempt, as long as there are any.
-    Retry,
-    /// No guard runs.
-    Off,
-}
-
 /// The sentence of a pair that a group's candidates are compared with.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnchorArg {
@@ -803,26 +730,6 @@ pub(crate) enum AnchorArg {
     Sentence1,
     /// The second sentence.
     Sentence2,
-}
-
-/// Use of stored texts of another version of the model.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum OnFingerprintChangeArg {
-    /// They are used, and counted by version.
-    Report,
-    /// They are made again.
-    Regenerate,
-}
-
-/// What to return for a text whose attempts all failed.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum OnFailureArg {
-    /// The original text.
-    KeepOriginal,
-    /// No text.
-    Drop,
-    /// Stop with an error.
-    Fail,
 }
 
 /// `isomer datasets`
@@ -1053,7 +960,7 @@ pub(crate) struct CheckJudgeArgs {
     pub(crate) judge_sample: Option<u32>,
     /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
     #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
-    pub(crate) judge_scales: Vec<ScaleArg>,
+    pub(crate) judge_scales: Vec<JudgeScale>,
     /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the
     /// suite's, else 3].
     #[arg(long, env = "ISOMER_JUDGE_ACCEPT", value_name = "RATING")]

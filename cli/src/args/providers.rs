@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use isomer_proto::gateway::v1::ProviderKind;
 
 const FILE_HELP: &str = "\
 The file has one [[provider]] table each, e.g.
@@ -81,8 +82,8 @@ pub(crate) struct CreateArgs {
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// What it speaks.
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(isomer_registry::kind::names()))]
-    pub(crate) kind: String,
+    #[arg(long, value_enum)]
+    pub(crate) kind: ProviderKind,
     /// `grpc://host:port`, `grpcs://host:port`, `http://…` or `https://…`.
     #[arg(long, value_name = "URL")]
     pub(crate) address: String,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use isomer_proto::eval::v1::{Alternative, BootstrapMethod, BootstrapStatistic, PairedTest, ZeroMethod};
 
 /// `isomer stats …`
 #[derive(Subcommand, Debug)]
@@ -93,14 +94,14 @@ pub(crate) struct CompareArgs {
     #[arg(long, env = "ISOMER_REFERENCE", value_name = "NAME")]
     pub(crate) reference: Option<String>,
     /// Which way the others are expected to differ from the reference.
-    #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = AlternativeArg::TwoSided)]
-    pub(crate) alternative: AlternativeArg,
+    #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
+    pub(crate) alternative: Alternative,
     /// How the p-value of the signed-rank test is computed.
     #[arg(long, env = "ISOMER_METHOD", value_enum, default_value_t = MethodArg::Auto)]
     pub(crate) method: MethodArg,
     /// What becomes of differences that are zero in the signed-rank test.
-    #[arg(long, env = "ISOMER_ZEROS", value_enum, default_value_t = ZerosArg::Wilcox)]
-    pub(crate) zeros: ZerosArg,
+    #[arg(long, env = "ISOMER_ZEROS", value_enum, default_value_t = ZeroMethod::Wilcox)]
+    pub(crate) zeros: ZeroMethod,
     /// Correct the normal approximation for continuity.
     #[arg(long, env = "ISOMER_CONTINUITY_CORRECTION", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) continuity_correction: bool,
@@ -114,8 +115,8 @@ pub(crate) struct PairsArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// Which paired test.
-    #[arg(long, env = "ISOMER_TEST", value_enum, default_value_t = TestArg::PairedBootstrap)]
-    pub(crate) test: TestArg,
+    #[arg(long, env = "ISOMER_TEST", value_enum, default_value_t = PairedTest::PairedBootstrap)]
+    pub(crate) test: PairedTest,
     /// Pairs whose adjusted p-value lies at or below it differ.
     #[arg(long, env = "ISOMER_ALPHA", default_value_t = 0.05)]
     pub(crate) alpha: f64,
@@ -176,11 +177,11 @@ pub(crate) struct BootstrapArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// Of each column; a correlation is one of two columns.
-    #[arg(long, env = "ISOMER_STATISTIC", value_enum, default_value_t = StatisticArg::Mean)]
-    pub(crate) statistic: StatisticArg,
+    #[arg(long, env = "ISOMER_STATISTIC", value_enum, default_value_t = BootstrapStatistic::Mean)]
+    pub(crate) statistic: BootstrapStatistic,
     /// How the ends of the interval are read off the resamples.
-    #[arg(long, env = "ISOMER_INTERVAL", value_enum, default_value_t = IntervalArg::Percentile)]
-    pub(crate) interval: IntervalArg,
+    #[arg(long, env = "ISOMER_INTERVAL", value_enum, default_value_t = BootstrapMethod::Percentile)]
+    pub(crate) interval: BootstrapMethod,
     #[command(flatten)]
     pub(crate) draws: DrawArgs,
 }
@@ -191,8 +192,8 @@ pub(crate) struct CorrelationArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// Which sign is expected.
-    #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = AlternativeArg::TwoSided)]
-    pub(crate) alternative: AlternativeArg,
+    #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
+    pub(crate) alternative: Alternative,
     #[command(flatten)]
     pub(crate) draws: DrawArgs,
 }
@@ -240,22 +241,11 @@ pub(crate) struct DesignArgs {
     #[arg(long, env = "ISOMER_POWER", default_value_t = 0.8)]
     pub(crate) power: f64,
     /// One-sided or two-sided.
-    #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = AlternativeArg::TwoSided)]
-    pub(crate) alternative: AlternativeArg,
+    #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
+    pub(crate) alternative: Alternative,
     /// Plan for Student's t instead of the signed-rank test.
     #[arg(long, env = "ISOMER_STUDENT", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) student: bool,
-}
-
-/// Which way a difference is expected.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AlternativeArg {
-    /// Either way.
-    TwoSided,
-    /// Above.
-    Greater,
-    /// Below.
-    Less,
 }
 
 /// How a signed-rank p-value is computed.
@@ -269,54 +259,6 @@ pub(crate) enum MethodArg {
     Conditional,
     /// Normal approximation.
     Normal,
-}
-
-/// What becomes of zeros.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum ZerosArg {
-    /// Dropped.
-    Wilcox,
-    /// Ranked, then left out.
-    Pratt,
-    /// Ranked, half to each side.
-    Zsplit,
-}
-
-/// Which paired test.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum TestArg {
-    /// Of the mean difference.
-    PairedBootstrap,
-    /// Wilcoxon's.
-    SignedRank,
-    /// Permutation test of the mean difference.
-    SignFlip,
-}
-
-/// What is resampled.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StatisticArg {
-    /// Arithmetic mean.
-    Mean,
-    /// Median.
-    Median,
-    /// Median of the Walsh averages.
-    HodgesLehmann,
-    /// Pearson's r.
-    Pearson,
-    /// Spearman's rho.
-    Spearman,
-    /// Kendall's tau-b.
-    Kendall,
-}
-
-/// How the ends of an interval are read off.
-#[derive(ValueEnum, Debug, Clone, Copy)]
-pub(crate) enum IntervalArg {
-    /// Quantiles.
-    Percentile,
-    /// Bias-corrected and accelerated.
-    Bca,
 }
 
 /// How far apart two ratings are.

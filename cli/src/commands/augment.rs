@@ -9,7 +9,7 @@ use isomer_proto::transform::v1::{
 
 use super::transform::catalogue::{catalogue, kind_named};
 use crate::{
-    args::{AugmentArgs, AugmentModeArg, MissingVariantsArg, PoolingArg},
+    args::{AugmentArgs, AugmentModeArg},
     connect::Connection,
     exit::Failure,
     progress::Display,
@@ -34,11 +34,7 @@ impl AugmentArgs {
     }
 
     pub(super) fn pooling(&self) -> AugmentationPooling {
-        match self.pooling {
-            None | Some(PoolingArg::Mean) => AugmentationPooling::Mean,
-            Some(PoolingArg::Max) => AugmentationPooling::Max,
-            Some(PoolingArg::Weighted) => AugmentationPooling::Weighted,
-        }
+        self.pooling.unwrap_or(AugmentationPooling::Mean)
     }
 
     /// The sources in the order of the flags, generator by generator within a transformation. A
@@ -53,11 +49,7 @@ impl AugmentArgs {
         let mut spec = AugmentationSpec {
             seed: self.seed,
             generation_budget: self.budget()?,
-            partial_failure: match self.missing_variants {
-                None | Some(MissingVariantsArg::UseArrived) => PartialFailurePolicy::UseArrived,
-                Some(MissingVariantsArg::Fail) => PartialFailurePolicy::Fail,
-            }
-            .into(),
+            partial_failure: self.missing_variants.unwrap_or(PartialFailurePolicy::UseArrived).into(),
             mode: self.mode().into(),
             ..AugmentationSpec::default()
         };

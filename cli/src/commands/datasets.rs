@@ -3,13 +3,13 @@
 use std::{io::Write, process::ExitCode};
 
 use comfy_table::Table;
-use isomer_proto::eval::v1::{DatasetInfo, ListDatasetsRequest, TaskType, task_service_client::TaskServiceClient};
+use isomer_proto::{
+    ProtoEnum,
+    eval::v1::{DatasetInfo, ListDatasetsRequest, TaskType, task_service_client::TaskServiceClient},
+};
 use serde_json::{Value, json};
 
-use super::{
-    eval::asking::{TASKS, named},
-    stdout_failure,
-};
+use super::{eval::asking::task_named, stdout_failure};
 use crate::{
     args::{DatasetsArgs, Format},
     connect::Session,
@@ -18,7 +18,7 @@ use crate::{
 
 pub(super) async fn run(session: &Session, args: DatasetsArgs) -> Result<ExitCode, Failure> {
     let task_type = match &args.task {
-        Some(task) => named("--task", task, TASKS)?,
+        Some(task) => task_named(task)?,
         None => TaskType::Unspecified,
     };
     let connection = session.connect().await?;
@@ -49,8 +49,7 @@ pub(super) async fn run(session: &Session, args: DatasetsArgs) -> Result<ExitCod
 }
 
 fn task(dataset: &DatasetInfo) -> &'static str {
-    let known = |(_, task): &&(&str, TaskType)| *task == dataset.task_type();
-    TASKS.iter().find(known).map_or("", |(name, _)| name)
+    dataset.task_type().dashed()
 }
 
 fn document(dataset: &DatasetInfo) -> Value {

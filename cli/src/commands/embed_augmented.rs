@@ -4,7 +4,8 @@ use std::{io::Write, path::Path, process::ExitCode};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::{
-    encoder::v1::EncodeResponse,
+    common::v1::Dtype,
+    encoder::v1::{EncodeResponse, Truncation},
     transform::v1::{
         EncodeAugmentedRequest, EncodeAugmentedResponse, TextItem, Variants,
         augmentation_service_client::AugmentationServiceClient,
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use super::{embed::Sink, stdout_failure};
 use crate::{
-    args::{DtypeArg, EmbedArgs, TruncationArg},
+    args::EmbedArgs,
     connect::{Connection, MAX_MESSAGE_BYTES},
     exit::Failure,
     input::Record,
@@ -104,12 +105,12 @@ pub(super) async fn run(
 
 /// Refuses the options of plain encoding that augmented encoding does not have.
 fn check(args: &EmbedArgs) -> Result<(), Failure> {
-    if args.dtype != DtypeArg::F32 {
+    if args.dtype != Dtype::F32 {
         return Err(Failure::usage(
             "--dtype: augmented vectors are f32; leave --dtype or --augment out",
         ));
     }
-    if !matches!(args.truncation, TruncationArg::Tail) {
+    if args.truncation != Truncation::Tail {
         return Err(Failure::usage(
             "--truncation: with --augment texts that are too long lose their end; leave --truncation or --augment out",
         ));

@@ -3,9 +3,11 @@
 use std::{io::Write, process::ExitCode};
 
 use isomer_fleet::Queue;
-use isomer_proto::eval::v1::{
-    FleetLane, FleetWait, FleetWaitReason, FleetWorker, GetFleetRequest, GetFleetResponse,
-    run_service_client::RunServiceClient,
+use isomer_proto::{
+    ProtoEnum,
+    eval::v1::{
+        FleetLane, FleetWait, FleetWorker, GetFleetRequest, GetFleetResponse, run_service_client::RunServiceClient,
+    },
 };
 use isomer_registry::document;
 use isomer_service_kit::{Fault, config::Validate};
@@ -61,17 +63,7 @@ async fn ask_queue(session: &Session, engine: Option<String>) -> Result<GetFleet
 }
 
 fn reason(wait: &FleetWait) -> &'static str {
-    match wait.reason() {
-        FleetWaitReason::Unspecified => "unknown",
-        FleetWaitReason::NoWorker => "no-worker",
-        FleetWaitReason::Version => "version",
-        FleetWaitReason::Arithmetic => "arithmetic",
-        FleetWaitReason::Paused => "paused",
-        FleetWaitReason::Budget => "budget",
-        FleetWaitReason::Concurrency => "concurrency",
-        FleetWaitReason::Busy => "busy",
-        FleetWaitReason::InWork => "in-work",
-    }
+    wait.reason().dashed()
 }
 
 fn as_json(fleet: &GetFleetResponse) -> Value {
@@ -206,6 +198,8 @@ fn state(lane: &FleetLane, until: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use isomer_proto::eval::v1::FleetWaitReason;
+
     use super::*;
 
     #[test]

@@ -3,17 +3,14 @@
 use std::{io::Write, process::ExitCode};
 
 use isomer_eval::report::history::{self, HistoryOptions, HistoryQuantity};
-use isomer_proto::eval::v1::{GetHistoryRequest, HistoryQuantity as ProtoQuantity, HistoryReference};
+use isomer_proto::eval::v1::{GetHistoryRequest, HistoryQuantity as Quantity, HistoryReference};
 
 use super::{
     kept_runs::{Runs, load_report, written},
     stdout_failure,
 };
 use crate::{
-    args::{
-        Format,
-        history::{AgainstArg, HistoryArgs, QuantityArg},
-    },
+    args::{Format, history::HistoryArgs},
     connect::Session,
     exit::Failure,
 };
@@ -62,12 +59,12 @@ async fn named(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<Files, Failure
     }
     let options = HistoryOptions {
         of: match args.of {
-            QuantityArg::Original => HistoryQuantity::Original,
-            QuantityArg::Total => HistoryQuantity::Total,
+            Quantity::Original => HistoryQuantity::Original,
+            Quantity::Total | Quantity::Unspecified => HistoryQuantity::Total,
         },
         margin: args.margin,
         alpha: args.alpha,
-        against_first: args.against == AgainstArg::First,
+        against_first: args.against == HistoryReference::First,
         earlier: args.earlier,
         suite: args.suite_digest.clone(),
     };
@@ -81,16 +78,8 @@ async fn kept(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<Files, Failure>
     let request = GetHistoryRequest {
         encoder_id: args.encoder.clone(),
         suite_digest: args.suite_digest.clone().unwrap_or_default(),
-        of: match args.of {
-            QuantityArg::Original => ProtoQuantity::Original,
-            QuantityArg::Total => ProtoQuantity::Total,
-        }
-        .into(),
-        against: match args.against {
-            AgainstArg::Baseline => HistoryReference::Baseline,
-            AgainstArg::First => HistoryReference::First,
-        }
-        .into(),
+        of: args.of.into(),
+        against: args.against.into(),
         margin: Some(args.margin),
         alpha: Some(args.alpha),
         earlier: args.earlier,

@@ -49,7 +49,7 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
     };
     let connection = session.connect_with_prompts(args.prompts_dir.as_deref()).await?;
     let request = JudgeRequest {
-        scale: args.scale.proto().into(),
+        scale: args.scale.into(),
         generator_id: args.generator.clone().unwrap_or_default(),
         seed: Some(args.seed),
         max_attempts: Some(args.attempts),

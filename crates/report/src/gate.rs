@@ -8,7 +8,7 @@ use super::format::{fine, p_value, percent};
 use crate::{
     stats::gate::Verdict,
     task::TaskType,
-    terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit},
+    terms::{Adjust, Basis, OnUndecided, RuleKind, Side, Texts, Unit},
 };
 
 /// What a rule, an encoder's rules, or the gate says.
@@ -347,8 +347,7 @@ impl GateReport {
 
     /// Whether any rule compares the encoders with a baseline.
     fn compares_level(&self) -> bool {
-        let level = [RuleKind::Margin, RuleKind::MaxNegativeFlips, RuleKind::MinOverlap];
-        self.rules.iter().any(|rule| level.contains(&rule.kind))
+        self.rules.iter().any(|rule| rule.kind.measure().needs_baseline())
     }
 
     /// The first reason for which a rule is invalid, as a sentence.
@@ -391,10 +390,10 @@ impl GateReport {
 impl GateRule {
     /// The limit, e.g. `≤ 3.00 points`.
     pub fn limit_text(&self) -> String {
-        let sign = match self.kind {
-            RuleKind::MinScore | RuleKind::MinSeparation | RuleKind::MinOverlap => "≥ ",
-            RuleKind::Margin => "≥ −",
-            RuleKind::MaxDrop | RuleKind::MaxDropPercent | RuleKind::Worst | RuleKind::MaxNegativeFlips => "≤ ",
+        let sign = match self.kind.row().side {
+            Side::AtLeast => "≥ ",
+            Side::AtLeastMinus => "≥ −",
+            Side::AtMost => "≤ ",
         };
         let unit = if self.unit == "percent" { " %" } else { "" };
         format!("{sign}{}{unit}", fine(self.limit))
@@ -407,15 +406,10 @@ impl GateRule {
             Texts::Changed => ", changed texts",
             Texts::Accepted => ", accepted texts",
         };
-        let of = match self.kind {
-            RuleKind::MinScore => format!("score, {}", self.of),
-            RuleKind::MinSeparation if self.of == "separation" => "separation".to_owned(),
-            RuleKind::MinSeparation => format!("separation, {}", self.of),
-            RuleKind::Margin => format!("difference from the baseline, {}", self.of),
-            RuleKind::Worst => format!("drop of the worst data set, {}", self.of),
-            RuleKind::MaxNegativeFlips => format!("negative flips against the baseline, {}", self.of),
-            RuleKind::MinOverlap => format!("overlap with the baseline's first 10, {}", self.of),
-            RuleKind::MaxDrop | RuleKind::MaxDropPercent => format!("drop, {}", self.of),
+        let value = self.kind.row().value;
+        let of = match self.of.as_str() {
+            of if of == value => value.to_owned(),
+            of => format!("{value}, {of}"),
         };
         format!("{of}{texts}")
     }

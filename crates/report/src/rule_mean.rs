@@ -6,7 +6,7 @@ use super::{GateReport, GateRule, Report, RuleVerdict};
 use crate::{
     profile::{DatasetProfile, EncoderProfile},
     stats::mean,
-    terms::{Basis, RuleKind},
+    terms::{Basis, Measure},
 };
 
 impl GateRule {
@@ -42,16 +42,16 @@ impl Report {
             let d = self.datasets.iter().position(|one| one.name == *name)?;
             let score = |encoder: &EncoderProfile| score(encoder.datasets.get(d)?, &rule.of);
             let (now, original) = (score(own)?, own.datasets.get(d)?.original);
-            let value = match rule.kind {
-                RuleKind::MaxDrop => original - now,
-                RuleKind::MaxDropPercent => (original - now) / original * 100.0,
-                RuleKind::MinScore => now,
-                RuleKind::Margin => now - score(other?)?,
-                // Decided on the worst data set, on texts, and on items of two encoders: their
-                // estimate is not a mean of the profile's groups.
-                RuleKind::Worst | RuleKind::MinSeparation | RuleKind::MaxNegativeFlips | RuleKind::MinOverlap => {
-                    return None;
-                }
+            if rule.kind.row().each_dataset {
+                return None;
+            }
+            let value = match rule.kind.measure() {
+                Measure::Drop => original - now,
+                Measure::DropPercent => (original - now) / original * 100.0,
+                Measure::Score => now,
+                Measure::Difference => now - score(other?)?,
+                // Values of texts and items are no means of the profile's groups.
+                Measure::Separation | Measure::NegativeFlips | Measure::Overlap => return None,
             };
             let group = match self.datasets[d].group.as_str() {
                 "" => name,

@@ -28,6 +28,7 @@ mod auth;
 mod bucket;
 #[cfg(feature = "server")]
 mod caller;
+mod choice;
 pub mod client;
 #[cfg(feature = "server")]
 mod connect;
@@ -89,6 +90,7 @@ pub use auth::Authenticator;
 pub use bucket::Bucket;
 #[cfg(feature = "server")]
 pub use caller::CALLER;
+pub use choice::choice;
 pub use client::GrpcChannel;
 /// Configuration: the crate `isomer-config`.
 pub use isomer_config as config;

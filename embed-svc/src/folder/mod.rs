@@ -13,13 +13,14 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
+use isomer_proto::common::v1::Similarity;
 use serde::de::DeserializeOwned;
 
 use crate::{error::EmbedError, pooling::PoolingMode};
 
 pub use head::Head;
 pub use modules::Source;
-pub use settings::{Prompts, Similarity};
+pub use settings::Prompts;
 pub use stage::{Dense, Stage};
 pub use words::{WordList, WordTokens, Words};
 
@@ -137,7 +138,7 @@ impl ModelFolder {
             max_seq_length: None,
             lower_case: false,
             prompts: Prompts::default(),
-            similarity: Similarity::default(),
+            similarity: Similarity::Cosine,
             matryoshka: Vec::new(),
             warnings: Vec::new(),
         }

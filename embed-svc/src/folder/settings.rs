@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use isomer_proto::{ProtoEnum, common::v1::Similarity};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,20 +16,6 @@ pub struct Prompts {
     pub by_name: BTreeMap<String, String>,
     /// The prompt used when a request names none.
     pub default: Option<String>,
-}
-
-/// How vectors are compared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Similarity {
-    /// Cosine.
-    #[default]
-    Cosine,
-    /// Dot product.
-    Dot,
-    /// Negative Euclidean distance.
-    Euclidean,
-    /// Negative Manhattan distance.
-    Manhattan,
 }
 
 pub(super) struct Transformer {
@@ -211,19 +198,15 @@ pub(super) fn model(root: &Path) -> Result<Model, EmbedError> {
             format!("name one of [{known}]"),
         ));
     }
-    let similarity = match config.similarity_fn_name.as_deref() {
-        None | Some("cosine") => Similarity::Cosine,
-        Some("dot") => Similarity::Dot,
-        Some("euclidean") => Similarity::Euclidean,
-        Some("manhattan") => Similarity::Manhattan,
-        Some(other) => {
-            return Err(EmbedError::file(
-                &file,
-                format!("similarity_fn_name is `{other}`"),
-                "served are cosine, dot, euclidean, manhattan",
-            ));
-        }
-    };
+    let name = config.similarity_fn_name.as_deref().unwrap_or("cosine");
+    let similarity = Similarity::named(name).ok_or_else(|| {
+        let known: Vec<_> = Similarity::all().map(ProtoEnum::name).collect();
+        EmbedError::file(
+            &file,
+            format!("similarity_fn_name is `{name}`"),
+            format!("served are {}", known.join(", ")),
+        )
+    })?;
     Ok(Model {
         prompts: Prompts {
             by_name,

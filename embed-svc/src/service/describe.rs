@@ -1,7 +1,7 @@
 //! Descriptions of encoders for clients.
 
 use isomer_proto::{
-    common::v1::{Dtype, Similarity as ProtoSimilarity, VectorSpace},
+    common::v1::{Dtype, VectorSpace},
     encoder::v1::{Capability, Encoder, ListEncodersRequest, ListEncodersResponse},
 };
 
@@ -12,7 +12,6 @@ use crate::{
     batch::Want,
     config::EmbedConfig,
     error::EmbedError,
-    folder::Similarity,
     quantise::Ranges,
     registry::{Known, Loaded},
     space,
@@ -109,13 +108,7 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
         max_batch_items: number(config.max_batch_items),
         max_batch_tokens: number(config.max_batch_tokens),
         prompts: folder.prompts.by_name.clone().into_iter().collect(),
-        similarity: match folder.similarity {
-            Similarity::Cosine => ProtoSimilarity::Cosine,
-            Similarity::Dot => ProtoSimilarity::Dot,
-            Similarity::Euclidean => ProtoSimilarity::Euclidean,
-            Similarity::Manhattan => ProtoSimilarity::Manhattan,
-        }
-        .into(),
+        similarity: folder.similarity.into(),
         normalises: model.normalises(),
         dtypes: if model.is_cross_encoder() {
             Vec::new()

@@ -3,9 +3,11 @@
 use std::fmt::Display;
 
 use isomer_proto::{
+    ProtoEnum,
     common::v1::Dtype,
     encoder::v1::{Input, Output, Priority as ProtoPriority, Truncation, input},
 };
+use isomer_service_kit::choice;
 
 use super::Inner;
 use crate::{
@@ -236,28 +238,19 @@ pub(super) fn refuse_long(tokens: &[Tokens], most: usize) -> Result<(), EmbedErr
     }
 }
 
+fn given<E: ProtoEnum>(field: &str, value: i32) -> Result<Option<E>, EmbedError> {
+    choice(field, value).map_err(|fault| EmbedError::invalid(field, fault.message, fault.hint.unwrap_or_default()))
+}
+
 pub(super) fn dtype(value: i32) -> Result<Dtype, EmbedError> {
-    match Dtype::try_from(value) {
-        Ok(Dtype::Unspecified) => Ok(Dtype::F32),
-        Ok(other) => Ok(other),
-        Err(_) => Err(EmbedError::invalid(
-            "output_dtype",
-            format!("unknown value {value}"),
-            "DTYPE_F32, DTYPE_F16, DTYPE_INT8 or DTYPE_UBINARY",
-        )),
-    }
+    Ok(given("output_dtype", value)?.unwrap_or(Dtype::F32))
 }
 
 pub(super) fn want(value: i32) -> Result<Want, EmbedError> {
-    match Output::try_from(value) {
-        Ok(Output::Unspecified | Output::TextVector) => Ok(Want::TextVector),
-        Ok(Output::TokenVectors) => Ok(Want::TokenVectors),
-        Err(_) => Err(EmbedError::invalid(
-            "output",
-            format!("unknown value {value}"),
-            "OUTPUT_TEXT_VECTOR or OUTPUT_TOKEN_VECTORS",
-        )),
-    }
+    Ok(match given("output", value)? {
+        Some(Output::TokenVectors) => Want::TokenVectors,
+        _ => Want::TextVector,
+    })
 }
 
 /// Whether the encoder can give what is wanted.
@@ -283,25 +276,12 @@ pub(super) fn served(encoder: &Loaded, want: Want) -> Result<(), EmbedError> {
 }
 
 pub(super) fn truncation(value: i32) -> Result<Truncation, EmbedError> {
-    match Truncation::try_from(value) {
-        Ok(Truncation::Unspecified) => Ok(Truncation::Tail),
-        Ok(other) => Ok(other),
-        Err(_) => Err(EmbedError::invalid(
-            "truncation",
-            format!("unknown value {value}"),
-            "ERROR, HEAD or TAIL",
-        )),
-    }
+    Ok(given("truncation", value)?.unwrap_or(Truncation::Tail))
 }
 
 pub(super) fn priority(value: i32) -> Result<Priority, EmbedError> {
-    match ProtoPriority::try_from(value) {
-        Ok(ProtoPriority::Unspecified | ProtoPriority::Interactive) => Ok(Priority::Interactive),
-        Ok(ProtoPriority::Batch) => Ok(Priority::Batch),
-        Err(_) => Err(EmbedError::invalid(
-            "priority",
-            format!("unknown value {value}"),
-            "INTERACTIVE or BATCH",
-        )),
-    }
+    Ok(match given("priority", value)? {
+        Some(ProtoPriority::Batch) => Priority::Batch,
+        _ => Priority::Interactive,
+    })
 }

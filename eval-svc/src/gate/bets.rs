@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Basis, GateError, Rule, RuleLimit, Texts, Unit,
+    Basis, GateError, Measure, Rule, Texts, Unit,
     bound::{Bound, BoundRule, best},
     spec::refused,
 };
@@ -57,14 +57,14 @@ pub(super) fn bound(
     tasks: Option<&[TaskType]>,
 ) -> Result<(Basis, Unit), GateError> {
     let leave = "or leave `sequential` out";
-    if matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+    if rule.limit.measure() == Measure::Separation {
         return Ok((basis, unit));
     }
-    if !matches!(rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_)) {
+    if !rule.limit.kind.row().bets {
         let message = format!(
             "has no value for each item, and sequential = \"betting\" bets on items; use max_drop, min_score or min_separation, {leave}"
         );
-        return Err(rule.place.wrong(rule.limit.kind().name(), message));
+        return Err(rule.place.wrong(rule.limit.kind.name(), message));
     }
     if rule.texts != Texts::All {
         let message = format!(
@@ -143,7 +143,7 @@ pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usiz
              everything takes fewer items",
             rule.title
         );
-        return Err(rule.rule.place.wrong(rule.rule.limit.kind().name(), message));
+        return Err(rule.rule.place.wrong(rule.rule.limit.kind.name(), message));
     }
     Ok(())
 }

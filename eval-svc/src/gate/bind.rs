@@ -6,7 +6,7 @@ use isomer_config::spelling::nearest;
 use isomer_report::terms::transformation::CATALOGUE;
 
 use super::{
-    Adjust, Basis, Gate, GateError, Rule, RuleLimit, Sequential, Texts, Unit, When, bets,
+    Adjust, Basis, Gate, GateError, Measure, Rule, Sequential, Texts, Unit, When, bets,
     bound::{Bound, BoundRule, Quantity, best},
     paired, sensitivity,
     spec::check_alpha,
@@ -143,14 +143,14 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     let wrong = |key: &str, message: String| rule.place.wrong(key, message);
     rule.limit
         .check()
-        .map_err(|message| wrong(rule.limit.kind().name(), message))?;
+        .map_err(|message| wrong(rule.limit.kind.name(), message))?;
     rule.limits.check().map_err(|(key, message)| wrong(key, message))?;
     let basis = rule.basis_with(gate.basis);
-    if matches!(rule.limit, RuleLimit::MinSeparation(_)) && rule.basis.is_some() {
+    if rule.limit.measure() == Measure::Separation && rule.basis.is_some() {
         let message = "is for rules on scores; min_separation has Clopper-Pearson bounds over texts: leave `basis` out";
         return Err(wrong("basis", message.to_owned()));
     }
-    if matches!(rule.limit, RuleLimit::Worst(_)) && !matches!(basis, Basis::Bounded | Basis::Point) {
+    if rule.limit.kind.row().each_dataset && !matches!(basis, Basis::Bounded | Basis::Point) {
         let message = format!(
             "is {}; worst has bounds over the items of each data set: leave `basis` out, or use \"point\"",
             basis.name()
@@ -161,7 +161,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     if let Some(what) = rule.limit.paired() {
         paired::check(rule, what, basis)?;
     }
-    if matches!(rule.limit, RuleLimit::Margin(_)) && matches!(basis, Basis::Student | Basis::Bootstrap) {
+    if rule.limit.measure() == Measure::Difference && matches!(basis, Basis::Student | Basis::Bootstrap) {
         let message = format!(
             "is {}; a margin is tested by the signed-rank test, Holm-adjusted over rules and encoders: use \
              \"signed-rank\", or \"point\"",
@@ -169,8 +169,8 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         );
         return Err(wrong("basis", message));
     }
-    if matches!(rule.limit, RuleLimit::Margin(_)) || rule.limit.paired().is_some() {
-        let key = rule.limit.kind().name();
+    if rule.limit.measure().needs_baseline() {
+        let key = rule.limit.kind.name();
         if scene.baseline.is_none() {
             let message = "compares with a baseline encoder and none is named: add --baseline ID, or baseline = \"ID\" to \
                            the suite";
@@ -236,7 +236,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
 /// Whether a margin without a basis is decided over items: the signed-rank test needs groups.
 fn has_items(rule: &Rule, gate: &Gate, basis: Basis, few_groups: bool) -> bool {
     let one_look = gate.sequential.unwrap_or_default() == Sequential::Off;
-    matches!(rule.limit, RuleLimit::Margin(_))
+    rule.limit.measure() == Measure::Difference
         && basis == Basis::SignedRank
         && rule.texts == Texts::All
         && match rule.unit.or(gate.unit) {
@@ -252,12 +252,12 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     if rule.texts == Texts::All {
         return Ok(());
     }
-    if matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+    if rule.limit.measure() == Measure::Separation {
         return wrong(format!(
             "is \"{name}\", which is for rules on scores; separation leaves unchanged texts out by itself"
         ));
     }
-    if matches!(rule.limit, RuleLimit::MaxDropPercent(_)) {
+    if rule.limit.measure() == Measure::DropPercent {
         return wrong(format!(
             "is \"{name}\", and each transformation then has an original score of its own; use max_drop, in points"
         ));
@@ -278,14 +278,9 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
 /// The unit of a rule. By default groups, or items if there are few groups and the rule has bounds
 /// over items.
 fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: bool) -> Result<Unit, GateError> {
-    let worst = matches!(rule.limit, RuleLimit::Worst(_));
-    let may_count = |limit| {
-        matches!(
-            limit,
-            RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_) | RuleLimit::Margin(_)
-        )
-    };
-    let of_items = (worst || may_count(rule.limit)) && basis == Basis::Bounded;
+    let worst = rule.limit.kind.row().each_dataset;
+    let item_bounds = rule.limit.kind.row().item_bounds;
+    let of_items = (worst || item_bounds) && basis == Basis::Bounded;
     if worst && of_items {
         return match rule.unit {
             Some(Unit::Group) => {
@@ -301,18 +296,18 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
     }
     match named {
         Some(Unit::Item) if rule.unit.is_some() && !of_items => {
-            let message = match rule.limit {
-                RuleLimit::Margin(_) if rule.texts != Texts::All => format!(
+            let message = match rule.limit.kind {
+                kind if kind.measure() == Measure::Difference && rule.texts != Texts::All => format!(
                     "is \"item\", and texts is \"{}\": a margin over items is about all texts; leave `texts` out, or take \"group\"",
                     rule.texts.name()
                 ),
-                limit if may_count(limit) => format!(
+                _ if item_bounds => format!(
                     "is \"item\", which has bounds of its own, and the basis is {}: leave `basis` out, or take \"group\"",
                     basis.name()
                 ),
-                limit => format!(
+                kind => format!(
                     "is \"item\", which {} does not support: use max_drop, min_score, margin or worst, or take \"group\"",
-                    limit.kind().name()
+                    kind.name()
                 ),
             };
             Err(rule.place.wrong("unit", message))
@@ -327,15 +322,14 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
 fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
     let wrong = |message: String| Err(rule.place.wrong("of", message));
     let of = rule.of.as_str();
-    if matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+    if rule.limit.measure() == Measure::Separation {
         return match sensitivity::kind(of) {
             Ok(kind) => Ok(Quantity::Separation(kind)),
             Err(message) => wrong(message),
         };
     }
     if of == "original" {
-        let has_original = matches!(rule.limit, RuleLimit::MinScore(_) | RuleLimit::Margin(_));
-        return if has_original || rule.limit.paired().is_some() {
+        return if rule.limit.measure().has_original() {
             Ok(Quantity::Original)
         } else {
             wrong("the original has no drop against itself; name `total`, an axis or a transformation".to_owned())
@@ -487,10 +481,7 @@ const WIDTH: Range = Range {
 };
 
 fn remedy(rule: &BoundRule) -> &'static str {
-    let by_items = matches!(
-        rule.rule.limit,
-        RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_) | RuleLimit::Margin(_)
-    );
+    let by_items = rule.rule.limit.kind.row().item_bounds;
     match rule.basis {
         Basis::Bounded if by_items => {
             "so few may all miss a collapse. Use unit = \"item\" (these data sets, other items), or name basis = \"student\" and accept its \

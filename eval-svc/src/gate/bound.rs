@@ -1,6 +1,6 @@
 //! A gate and its rules after they are bound to a run.
 
-use super::{Adjust, Basis, OnUndecided, Rule, RuleLimit, Sequential, Unit, limits::Settled};
+use super::{Adjust, Basis, Measure, OnUndecided, Rule, RuleLimit, Sequential, Side, Unit, limits::Settled};
 use crate::{profile::Axis, separation::Kind};
 
 /// A gate that has been checked against the run.
@@ -49,22 +49,22 @@ impl BoundRule {
     /// Whether it compares the original with the transformed texts (a drop) rather than limits a
     /// score.
     pub(crate) fn is_drop(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::Worst(_))
+        self.rule.limit.measure() == Measure::Drop
     }
 
     /// Whether it compares scores with each other, so that a score at chance level says nothing.
     pub(crate) fn compares_scores(&self) -> bool {
-        self.is_drop() || matches!(self.rule.limit, RuleLimit::MaxDropPercent(_) | RuleLimit::Margin(_))
+        self.rule.limit.measure().compares_scores()
     }
 
     /// Whether it compares each data set, or group, with the limit separately.
     pub(crate) fn is_worst(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::Worst(_))
+        self.rule.limit.kind.row().each_dataset
     }
 
     /// Whether it is decided by the test against the baseline, Holm-adjusted.
     pub(super) fn is_test(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::Margin(_)) && self.basis == Basis::SignedRank
+        self.rule.limit.measure() == Measure::Difference && self.basis == Basis::SignedRank
     }
 }
 
@@ -85,13 +85,8 @@ pub(crate) enum Quantity {
 
 /// The best possible value of a group or an item.
 pub(super) fn best(limit: RuleLimit) -> f64 {
-    match limit {
-        RuleLimit::MinScore(_) | RuleLimit::MinOverlap(_) => 100.0,
-        RuleLimit::Margin(_) => 100.0,
-        RuleLimit::MaxDrop(_)
-        | RuleLimit::MaxDropPercent(_)
-        | RuleLimit::MinSeparation(_)
-        | RuleLimit::Worst(_)
-        | RuleLimit::MaxNegativeFlips(_) => 0.0,
+    match limit.kind.row().side {
+        Side::AtMost => 0.0,
+        Side::AtLeast | Side::AtLeastMinus => 100.0,
     }
 }

@@ -1,7 +1,7 @@
 //! One look: decides every rule of every encoder on the scores so far.
 
 use super::{
-    Adjust, Basis, OnUndecided, RuleLimit, Unit, ValidityLimit,
+    Adjust, Basis, Measure, OnUndecided, Unit, ValidityLimit,
     adjust::{self, Level},
     bets::{self, ItemSequences},
     bound::{Bound, BoundRule, Quantity},
@@ -140,9 +140,9 @@ fn counted(gate: &Bound, grid: &Grid) -> String {
 fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
     GateRule {
         title: rule.title.clone(),
-        kind: rule.rule.limit.kind(),
-        limit: rule.rule.limit.value(),
-        unit: rule.rule.limit.unit().to_owned(),
+        kind: rule.rule.limit.kind,
+        limit: rule.rule.limit.value,
+        unit: rule.rule.limit.measure().unit().to_owned(),
         of: rule.rule.of.clone(),
         task: rule.rule.task,
         dataset: rule.rule.dataset.clone(),
@@ -194,7 +194,7 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
                 members.push((encoder, r));
                 comparisons.push(Comparison {
                     differences,
-                    margin: rule.rule.limit.value(),
+                    margin: rule.rule.limit.value,
                 });
             }
         }
@@ -340,7 +340,7 @@ fn validate(
     let named = shares.known.iter();
     verdict.shares = named.map(|(limit, share)| (limit.name().to_owned(), *share)).collect();
     // An encoder at chance level may well be worse than its baseline.
-    let worse = matches!(rule.rule.limit, RuleLimit::Margin(_)) && verdict.verdict == GateVerdict::Fail;
+    let worse = rule.rule.limit.measure() == Measure::Difference && verdict.verdict == GateVerdict::Fail;
     let at_chance = at_chance.invalid(rule.limits).filter(|_| !worse);
     invalidate(verdict, why.or(at_chance));
 }

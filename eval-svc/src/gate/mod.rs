@@ -65,6 +65,7 @@ mod sensitivity;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod text;
 mod validity;
 mod worst;
 
@@ -76,8 +77,8 @@ pub use limits::{Limits, LimitsMessage, check_share};
 pub(crate) use observe::SubsetScores;
 pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub use spec::{
-    Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Texts, Unit,
-    ValidityLimit, When, check_alpha,
+    Adjust, Basis, Gate, GateError, Measure, OnUndecided, Place, Rule, RuleKind, RuleLimit, Sequential, Side, Texts,
+    Unit, ValidityLimit, When, check_alpha,
 };
 pub(crate) use validity::{ChanceLevels, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
 pub(crate) use worst::ItemStrata;

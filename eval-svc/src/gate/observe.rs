@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    RuleLimit, Texts,
+    Measure, Texts,
     bound::{BoundRule, Quantity},
 };
 use crate::{
@@ -85,11 +85,11 @@ pub(super) fn observations(
         let name = &grid.datasets[dataset];
         let (own, dropped) = source.series((position, rule), encoder, dataset, seeds)?;
         let original = grid.original[encoder][dataset];
-        let series: Vec<f64> = match rule.rule.limit {
-            RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => own,
-            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) if dropped => own,
-            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) => own.iter().map(|score| original - score).collect(),
-            RuleLimit::MaxDropPercent(_) => {
+        let series: Vec<f64> = match rule.rule.limit.measure() {
+            Measure::Score | Measure::Separation => own,
+            Measure::Drop if dropped => own,
+            Measure::Drop => own.iter().map(|score| original - score).collect(),
+            Measure::DropPercent => {
                 if original <= 0.0 {
                     return Err(format!(
                         "the original score on {name} is {original:.1}: a drop in percent of it means nothing; use max_drop"
@@ -98,10 +98,10 @@ pub(super) fn observations(
                 own.iter().map(|score| (original - score) / original * 100.0).collect()
             }
             // Their values are those of items, which `report::paired_strata` makes.
-            RuleLimit::MaxNegativeFlips(_) | RuleLimit::MinOverlap(_) => {
+            Measure::NegativeFlips | Measure::Overlap => {
                 return Err("it is about items, not about scores".to_owned());
             }
-            RuleLimit::Margin(_) => {
+            Measure::Difference => {
                 let Some(baseline) = baseline else {
                     return Err("no baseline encoder was named".to_owned());
                 };
@@ -123,23 +123,23 @@ pub(super) fn range(rule: &BoundRule, grid: &Grid, encoder: usize, datasets: &[u
     let score = Range { low: least, high: most };
     let of_dataset = |dataset: &usize| {
         let original = grid.original[encoder][*dataset];
-        match rule.rule.limit {
-            RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => score,
+        match rule.rule.limit.measure() {
+            Measure::Score | Measure::Separation => score,
             // On a subset of the items, the original may have any score.
-            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) if rule.rule.texts != Texts::All => Range {
+            Measure::Drop if rule.rule.texts != Texts::All => Range {
                 low: least - most,
                 high: most - least,
             },
-            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) => Range::of_drop(original, least, most),
-            RuleLimit::MaxDropPercent(_) => {
+            Measure::Drop => Range::of_drop(original, least, most),
+            Measure::DropPercent => {
                 let points = Range::of_drop(original, least, most);
                 Range {
                     low: points.low / original * 100.0,
                     high: points.high / original * 100.0,
                 }
             }
-            RuleLimit::MaxNegativeFlips(_) | RuleLimit::MinOverlap(_) => Range { low: 0.0, high: most },
-            RuleLimit::Margin(_) => Range {
+            Measure::NegativeFlips | Measure::Overlap => Range { low: 0.0, high: most },
+            Measure::Difference => Range {
                 low: least - most,
                 high: most - least,
             },

@@ -8,7 +8,7 @@ use crate::{
 
 /// Checks what a rule on items of two encoders may say.
 pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), GateError> {
-    let name = rule.limit.kind().name();
+    let name = rule.limit.kind.name();
     if basis != Basis::Bounded {
         let message = format!("is {}; {name} has bounds over items: leave `basis` out", basis.name());
         return Err(rule.place.wrong("basis", message));
@@ -48,7 +48,7 @@ pub(super) fn check_tasks<'a>(
         "{}; name the data sets that it is about with `task` or `dataset`",
         undefined(paired, &without.join(", "))
     );
-    Err(rule.place.wrong(rule.limit.kind().name(), message))
+    Err(rule.place.wrong(rule.limit.kind.name(), message))
 }
 
 fn undefined(paired: Paired, of: &str) -> String {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use isomer_config::spelling::nearest;
 
 use super::{
-    Gate, GateError, RuleLimit,
+    Gate, GateError, Measure,
     bound::{Bound, BoundRule, Quantity},
     spec::SEPARATION,
 };
@@ -57,7 +57,7 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
 /// The first such rule and its place.
 pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<(), GateError> {
     for rule in &gate.rules {
-        if !matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+        if rule.limit.measure() != Measure::Separation {
             continue;
         }
         let Some(kinds) = kinds else {
@@ -92,7 +92,7 @@ pub(crate) fn check_texts(
     let alpha = gate.alpha / looks.max(1) as f64;
     for (r, kind, datasets) in gate.separations() {
         let Some(rule) = gate.rules.get(r) else { continue };
-        let limit = rule.rule.limit.value();
+        let limit = rule.rule.limit.value;
         let passes = |n: u64| clopper_pearson_lower(n, n, alpha) >= limit;
         let there = texts(kind, datasets);
         if passes(there) {
@@ -161,7 +161,7 @@ pub(super) fn decide(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleV
         return verdict;
     };
     let (low, high) = tally.bounds(verdict.alpha);
-    let limit = rule.rule.limit.value();
+    let limit = rule.rule.limit.value;
     verdict.units = usize::try_from(tally.texts).unwrap_or(usize::MAX);
     verdict.estimate = Some(share);
     (verdict.low, verdict.high) = (Some(low), Some(high));

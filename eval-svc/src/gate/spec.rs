@@ -1,8 +1,10 @@
 //! Rules and gates as a suite or a request gives them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-pub use isomer_report::terms::{Adjust, Basis, OnUndecided, RuleKind, Texts, Unit, ValidityLimit};
+pub use isomer_report::terms::{Adjust, Basis, Measure, OnUndecided, RuleKind, Side, Texts, Unit, ValidityLimit};
 
 use super::limits::Limits;
 use crate::{
@@ -13,9 +15,6 @@ use crate::{
     },
     task::TaskType,
 };
-
-/// Largest drop or margin in points: from one end of a score's scale to the other.
-const WIDEST: f64 = 200.0;
 
 /// The quantity that stands for all kinds of change.
 pub(crate) const SEPARATION: &str = "separation";
@@ -101,28 +100,32 @@ impl When {
     }
 }
 
-/// What a rule limits, in points (main score x 100) unless it says percent.
+/// A rule has one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleLimit {
-    /// Largest drop: original less transformed.
-    MaxDrop(f64),
-    /// Largest drop in percent of the original.
-    MaxDropPercent(f64),
-    /// Lowest score.
-    MinScore(f64),
-    /// Largest shortfall of the score against the baseline encoder's.
-    Margin(f64),
-    /// Smallest share, 0 to 1, of texts whose rewrites the encoder separates from a change of
-    /// meaning.
-    MinSeparation(f64),
-    /// Largest drop of any data set, or group of data sets.
-    Worst(f64),
-    /// Largest share of items, in percent, that the baseline encoder has right and the encoder has
-    /// wrong.
-    MaxNegativeFlips(f64),
-    /// Smallest share, in percent, of the first documents of a query that both encoders find.
-    MinOverlap(f64),
+#[serde(into = "BTreeMap<RuleKind, f64>", try_from = "BTreeMap<RuleKind, f64>")]
+pub struct RuleLimit {
+    /// Names the compared value.
+    pub kind: RuleKind,
+    /// The value of the limit, in the unit of the kind.
+    pub value: f64,
+}
+
+impl From<RuleLimit> for BTreeMap<RuleKind, f64> {
+    fn from(limit: RuleLimit) -> Self {
+        Self::from([(limit.kind, limit.value)])
+    }
+}
+
+impl TryFrom<BTreeMap<RuleKind, f64>> for RuleLimit {
+    type Error = String;
+
+    fn try_from(limits: BTreeMap<RuleKind, f64>) -> Result<Self, String> {
+        let mut limits = limits.into_iter();
+        match (limits.next(), limits.next()) {
+            (Some((kind, value)), None) => Ok(Self { kind, value }),
+            _ => Err(format!("a rule has one limit: {}", RuleKind::one_of())),
+        }
+    }
 }
 
 /// Where a gate or rule was written, for error messages.
@@ -227,7 +230,7 @@ impl Rule {
 
     /// Whether both limit the same quantity of the same data sets.
     pub(crate) fn same_subject(&self, other: &Self) -> bool {
-        self.limit.kind() == other.limit.kind()
+        self.limit.kind == other.limit.kind
             && self.of == other.of
             && self.task == other.task
             && self.dataset == other.dataset
@@ -238,16 +241,15 @@ impl Rule {
     /// not a sample of anything, so a lowest score is compared with the score itself unless the
     /// rule asks for bounds.
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
-        let margin = matches!(self.limit, RuleLimit::Margin(_));
+        let measure = self.limit.measure();
+        let margin = measure == Measure::Difference;
         match (self.basis, general) {
-            _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
+            _ if measure == Measure::Separation => Basis::ClopperPearson,
             (Some(own), _) => own,
             // Items of two encoders have no other bounds.
             _ if self.limit.paired().is_some() => Basis::Bounded,
             // Each data set has bounds over its own items, whatever basis the other rules have.
-            (None, Some(general)) if matches!(self.limit, RuleLimit::Worst(_)) && general != Basis::Point => {
-                Basis::Bounded
-            }
+            (None, Some(general)) if self.limit.kind.row().each_dataset && general != Basis::Point => Basis::Bounded,
             // The margin's test is the signed-rank test, whatever basis the other rules have.
             (None, Some(Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap | Basis::Bounded))
                 if margin =>
@@ -255,7 +257,7 @@ impl Rule {
                 Basis::SignedRank
             }
             (None, Some(general)) => general,
-            (None, None) if matches!(self.limit, RuleLimit::MinScore(_)) => Basis::Point,
+            (None, None) if measure == Measure::Score => Basis::Point,
             (None, None) if margin => Basis::SignedRank,
             (None, None) => Basis::Bounded,
         }
@@ -266,29 +268,12 @@ impl Rule {
         if let Some(name) = &self.name {
             return name.clone();
         }
-        let mut title = match self.limit {
-            RuleLimit::MaxDrop(points) => format!("{} drops by at most {points} points", self.of),
-            RuleLimit::MaxDropPercent(percent) => format!("{} drops by at most {percent} %", self.of),
-            RuleLimit::MinScore(points) => format!("{} scores at least {points}", self.of),
-            RuleLimit::Margin(points) => format!("{} is at most {points} points below the baseline", self.of),
-            RuleLimit::MinSeparation(share) if self.of == SEPARATION => {
-                format!("separation is at least {share}")
-            }
-            RuleLimit::MinSeparation(share) => format!("separation of {} is at least {share}", self.of),
-            RuleLimit::Worst(points) => format!("no data set drops by more than {points} points, {}", self.of),
-            RuleLimit::MaxNegativeFlips(percent) => {
-                format!(
-                    "at most {percent} % of the items become wrong against the baseline, {}",
-                    self.of
-                )
-            }
-            RuleLimit::MinOverlap(percent) => {
-                format!(
-                    "at least {percent} % of the first 10 documents are the baseline's, {}",
-                    self.of
-                )
-            }
+        let of = match self.limit.measure() {
+            Measure::Separation if self.of != SEPARATION => format!("separation of {}", self.of),
+            _ => self.of.clone(),
         };
+        let title = self.limit.kind.row().title.replace("{of}", &of);
+        let mut title = title.replace("{limit}", &self.limit.value.to_string());
         match self.texts {
             Texts::All => {}
             Texts::Changed => title.push_str(", changed texts"),
@@ -307,81 +292,30 @@ impl Rule {
 impl RuleLimit {
     /// The limit of this kind.
     pub fn new(kind: RuleKind, value: f64) -> Self {
-        match kind {
-            RuleKind::MaxDrop => Self::MaxDrop(value),
-            RuleKind::MaxDropPercent => Self::MaxDropPercent(value),
-            RuleKind::MinScore => Self::MinScore(value),
-            RuleKind::Margin => Self::Margin(value),
-            RuleKind::MinSeparation => Self::MinSeparation(value),
-            RuleKind::Worst => Self::Worst(value),
-            RuleKind::MaxNegativeFlips => Self::MaxNegativeFlips(value),
-            RuleKind::MinOverlap => Self::MinOverlap(value),
-        }
+        Self { kind, value }
+    }
+
+    /// The value that is compared with the limit.
+    pub fn measure(self) -> Measure {
+        self.kind.measure()
     }
 
     /// What it compares of each item of the encoder and the baseline; `None` for rules on scores
     /// and separation.
     pub(crate) fn paired(self) -> Option<Paired> {
-        match self {
-            Self::MaxNegativeFlips(_) => Some(Paired::NegativeFlips),
-            Self::MinOverlap(_) => Some(Paired::Overlap),
+        match self.measure() {
+            Measure::NegativeFlips => Some(Paired::NegativeFlips),
+            Measure::Overlap => Some(Paired::Overlap),
             _ => None,
-        }
-    }
-
-    /// What it limits, without the value.
-    pub fn kind(self) -> RuleKind {
-        match self {
-            Self::MaxDrop(_) => RuleKind::MaxDrop,
-            Self::MaxDropPercent(_) => RuleKind::MaxDropPercent,
-            Self::MinScore(_) => RuleKind::MinScore,
-            Self::Margin(_) => RuleKind::Margin,
-            Self::MinSeparation(_) => RuleKind::MinSeparation,
-            Self::Worst(_) => RuleKind::Worst,
-            Self::MaxNegativeFlips(_) => RuleKind::MaxNegativeFlips,
-            Self::MinOverlap(_) => RuleKind::MinOverlap,
-        }
-    }
-
-    /// The default quantity of a rule with this limit.
-    pub fn default_quantity(self) -> &'static str {
-        match self {
-            Self::MinSeparation(_) => SEPARATION,
-            _ => "total",
         }
     }
 
     /// The form that [`crate::stats`] takes.
     pub(super) fn held(self) -> Limit {
-        match self {
-            Self::MaxDrop(most) | Self::MaxDropPercent(most) | Self::Worst(most) | Self::MaxNegativeFlips(most) => {
-                Limit::at_most(most)
-            }
-            Self::MinScore(least) | Self::MinSeparation(least) | Self::MinOverlap(least) => Limit::at_least(least),
-            Self::Margin(margin) => Limit::at_least(-margin),
-        }
-    }
-
-    /// The value of the limit.
-    pub fn value(self) -> f64 {
-        match self {
-            Self::MaxDrop(value)
-            | Self::MaxDropPercent(value)
-            | Self::MinScore(value)
-            | Self::Margin(value)
-            | Self::MinSeparation(value)
-            | Self::Worst(value)
-            | Self::MaxNegativeFlips(value)
-            | Self::MinOverlap(value) => value,
-        }
-    }
-
-    /// Unit of the limit and of the value compared with it.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Self::MaxDropPercent(_) | Self::MaxNegativeFlips(_) | Self::MinOverlap(_) => "percent",
-            Self::MinSeparation(_) => "share",
-            Self::MaxDrop(_) | Self::MinScore(_) | Self::Margin(_) | Self::Worst(_) => "points",
+        match self.kind.row().side {
+            Side::AtMost => Limit::at_most(self.value),
+            Side::AtLeast => Limit::at_least(self.value),
+            Side::AtLeastMinus => Limit::at_least(-self.value),
         }
     }
 
@@ -390,20 +324,12 @@ impl RuleLimit {
     /// # Errors
     /// What would be right.
     pub fn check(self) -> Result<(), String> {
-        let (low, high, hint) = match self {
-            Self::MaxDrop(_) | Self::Worst(_) => (0.0, WIDEST, " (points, score x 100)"),
-            Self::Margin(_) => (0.0, WIDEST, " (points below the baseline, score x 100)"),
-            Self::MaxDropPercent(_) => (0.0, 100.0, " (percent of the original score)"),
-            Self::MaxNegativeFlips(_) => (0.0, 100.0, " (percent of the items)"),
-            Self::MinOverlap(_) => (0.0, 100.0, " (percent of a query's first documents)"),
-            Self::MinScore(_) => (-100.0, 100.0, " (points, score x 100)"),
-            Self::MinSeparation(_) => (0.0, 1.0, " (share of texts; chance is 0.5)"),
-        };
-        if (low..=high).contains(&self.value()) {
-            Ok(())
-        } else {
-            Err(format!("is {}, should be {low} to {high}{hint}", self.value()))
+        let (low, high) = self.measure().limits();
+        if (low..=high).contains(&self.value) {
+            return Ok(());
         }
+        let unit = self.kind.row().limit_unit;
+        Err(format!("is {}, should be {low} to {high} ({unit})", self.value))
     }
 }
 

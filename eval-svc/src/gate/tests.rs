@@ -23,10 +23,7 @@ fn rule(limit: RuleLimit) -> Rule {
         dataset: None,
         // The numbers of these tests are those of signed-rank bounds; the default basis has its own
         // tests.
-        basis: match limit {
-            RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) => Some(Basis::SignedRank),
-            _ => None,
-        },
+        basis: matches!(limit.kind, RuleKind::MaxDrop | RuleKind::MaxDropPercent).then_some(Basis::SignedRank),
         unit: None,
         texts: Texts::All,
         when: When::Always,
@@ -171,7 +168,7 @@ const SIX: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 fn six_drops_pass_fail_or_stay_undecided_by_their_signed_rank_bounds() {
     // P(W <= 2) = 3/64 <= 0.05 < 5/64: the third of the ordered Walsh averages 1, 1.5, 2, 2, … from
     // either end.
-    let undecided = said(rule(RuleLimit::MaxDrop(3.5)), &SIX);
+    let undecided = said(rule(RuleLimit::new(RuleKind::MaxDrop, 3.5)), &SIX);
     assert_eq!(
         (undecided.estimate, undecided.low, undecided.high),
         (Some(3.5), Some(2.0), Some(5.0))
@@ -180,9 +177,15 @@ fn six_drops_pass_fail_or_stay_undecided_by_their_signed_rank_bounds() {
         (undecided.verdict, undecided.units, undecided.seeds),
         (GateVerdict::Undecided, 6, 2)
     );
-    assert_eq!(said(rule(RuleLimit::MaxDrop(5.0)), &SIX).verdict, GateVerdict::Pass);
-    assert_eq!(said(rule(RuleLimit::MaxDrop(1.9)), &SIX).verdict, GateVerdict::Fail);
-    let close = said(rule(RuleLimit::MaxDrop(4.0)), &SIX);
+    assert_eq!(
+        said(rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)), &SIX).verdict,
+        GateVerdict::Pass
+    );
+    assert_eq!(
+        said(rule(RuleLimit::new(RuleKind::MaxDrop, 1.9)), &SIX).verdict,
+        GateVerdict::Fail
+    );
+    let close = said(rule(RuleLimit::new(RuleKind::MaxDrop, 4.0)), &SIX);
     assert!(
         close.units_needed.unwrap() > 6 && close.remark().contains("data sets (now 6)"),
         "{close:?}"
@@ -193,7 +196,7 @@ fn six_drops_pass_fail_or_stay_undecided_by_their_signed_rank_bounds() {
 fn student_bounds_are_the_means_and_points_have_none() {
     let with = |basis, limit| Rule {
         basis: Some(basis),
-        ..rule(RuleLimit::MaxDrop(limit))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, limit))
     };
     // 3.5 ± 2.0150 · 1.8708 / √6
     let student = said(with(Basis::Student, 5.1), &SIX);
@@ -216,7 +219,7 @@ fn a_quantity_a_task_and_a_data_set_narrow_a_rule() {
     };
     let of = |of: &str| Rule {
         of: of.to_owned(),
-        ..rule(RuleLimit::MaxDrop(9.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 9.0))
     };
     assert!((point(of("total")) - 3.5).abs() < 1e-12);
     assert!((point(of("length")) - 7.0).abs() < 1e-12);
@@ -236,19 +239,19 @@ fn a_quantity_a_task_and_a_data_set_narrow_a_rule() {
         ..of("total")
     };
     assert!((point(one) - 5.0).abs() < 1e-12);
-    let percent = rule(RuleLimit::MaxDropPercent(9.0));
+    let percent = rule(RuleLimit::new(RuleKind::MaxDropPercent, 9.0));
     assert!((point(percent) - 3.5 / 80.0 * 100.0).abs() < 1e-12);
 }
 
 #[test]
 fn a_floor_is_held_against_the_point_unless_bounds_are_asked_for() {
-    let floor = said(rule(RuleLimit::MinScore(76.0)), &SIX);
+    let floor = said(rule(RuleLimit::new(RuleKind::MinScore, 76.0)), &SIX);
     assert_eq!((floor.verdict, floor.low), (GateVerdict::Pass, None));
     assert!((floor.estimate.unwrap() - 76.5).abs() < 1e-12);
     let original = Rule {
         of: "original".to_owned(),
         basis: Some(Basis::SignedRank),
-        ..rule(RuleLimit::MinScore(80.5))
+        ..rule(RuleLimit::new(RuleKind::MinScore, 80.5))
     };
     let original = said(original, &SIX);
     assert_eq!((original.verdict, original.seeds), (GateVerdict::Fail, 1));
@@ -256,7 +259,7 @@ fn a_floor_is_held_against_the_point_unless_bounds_are_asked_for() {
 
 #[test]
 fn one_data_set_is_undecided_on_bounds_and_says_that_no_test_is_possible() {
-    let alone = said_early(rule(RuleLimit::MaxDrop(5.0)), &[1.0; 6], 1);
+    let alone = said_early(rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)), &[1.0; 6], 1);
     assert_eq!(alone.verdict, GateVerdict::Undecided);
     assert_eq!(alone.estimate, Some(1.0));
     assert!(alone.note.as_ref().unwrap().contains("one data set only"), "{alone:?}");
@@ -265,22 +268,33 @@ fn one_data_set_is_undecided_on_bounds_and_says_that_no_test_is_possible() {
         "{}",
         alone.remark()
     );
-    let four = said_early(rule(RuleLimit::MaxDrop(50.0)), &[1.0, 1.0, 2.0, 2.0, 1.0, 1.0], 4);
+    let four = said_early(
+        rule(RuleLimit::new(RuleKind::MaxDrop, 50.0)),
+        &[1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
+        4,
+    );
     assert_eq!((four.verdict, four.units_needed), (GateVerdict::Undecided, Some(5)));
     assert!(four.note.unwrap().contains("4 data sets allow no signed-rank bound"));
 }
 
 #[test]
 fn drops_of_zero_everywhere_keep_a_limit_of_zero_and_a_missing_number_is_invalid() {
-    let none = said(rule(RuleLimit::MaxDrop(0.0)), &[0.0; 6]);
+    let none = said(rule(RuleLimit::new(RuleKind::MaxDrop, 0.0)), &[0.0; 6]);
     assert_eq!((none.verdict, none.estimate), (GateVerdict::Pass, Some(0.0)));
     assert_eq!((none.low, none.high), (Some(0.0), Some(0.0)));
-    let missing = said(rule(RuleLimit::MaxDrop(50.0)), &[1.0, f64::NAN, 1.0, 1.0, 1.0, 1.0]);
+    let missing = said(
+        rule(RuleLimit::new(RuleKind::MaxDrop, 50.0)),
+        &[1.0, f64::NAN, 1.0, 1.0, 1.0, 1.0],
+    );
     assert_eq!((missing.verdict, missing.estimate), (GateVerdict::Invalid, None));
     assert!(missing.note.unwrap().contains("d1 is not a number"));
     let mut grid = grid(&["a"], &SIX);
     grid.original[0][3] = -4.0;
-    let said = all(&gate(vec![rule(RuleLimit::MaxDropPercent(5.0))]), &grid, None);
+    let said = all(
+        &gate(vec![rule(RuleLimit::new(RuleKind::MaxDropPercent, 5.0))]),
+        &grid,
+        None,
+    );
     assert!(said.encoders[0].rules[0].note.as_ref().unwrap().contains("d3 is -4.0"));
     assert_eq!((said.verdict, said.blocked), (GateVerdict::Invalid, true));
     assert!(
@@ -303,7 +317,7 @@ fn beside(differences: &[f64]) -> Grid {
 
 #[test]
 fn a_margin_is_tested_against_the_baseline_which_is_not_judged_itself() {
-    let margin = gate(vec![rule(RuleLimit::Margin(1.0))]);
+    let margin = gate(vec![rule(RuleLimit::new(RuleKind::Margin, 1.0))]);
     let judged = |differences: &[f64]| all(&margin, &beside(differences), Some(0));
     let near = [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.0, 0.05];
     let report = judged(&near);
@@ -325,7 +339,7 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
     let rules = [Some("original"), Some("total"), Some("lexical")].map(|of| Rule {
         of: of.unwrap().to_owned(),
         unit: Some(Unit::Group),
-        ..rule(RuleLimit::Margin(1.0))
+        ..rule(RuleLimit::new(RuleKind::Margin, 1.0))
     });
     // Six data sets of which one lies below the margin by least: 2/64 alone, 6/64 for three.
     let six = [0.1, -0.1, 0.2, -0.2, 0.3, -1.1];
@@ -348,7 +362,10 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
 
 #[test]
 fn the_worst_rule_of_the_worst_encoder_is_the_verdict_and_undecided_blocks_unless_it_warns() {
-    let mut rules = gate(vec![rule(RuleLimit::MaxDrop(5.0)), rule(RuleLimit::MaxDrop(3.5))]);
+    let mut rules = gate(vec![
+        rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)),
+        rule(RuleLimit::new(RuleKind::MaxDrop, 3.5)),
+    ]);
     let grid = grid(&["a", "b"], &SIX);
     let report = all(&rules, &grid, None);
     assert_eq!((report.verdict, report.blocked), (GateVerdict::Undecided, true));
@@ -360,7 +377,7 @@ fn the_worst_rule_of_the_worst_encoder_is_the_verdict_and_undecided_blocks_unles
         rules.undecided = Some(undecided);
         assert_eq!(all(&rules, &grid, None).blocked, blocked, "{undecided:?}");
     }
-    rules.rules.push(rule(RuleLimit::MaxDrop(1.0)));
+    rules.rules.push(rule(RuleLimit::new(RuleKind::MaxDrop, 1.0)));
     let failed = all(&rules, &grid, None);
     assert_eq!((failed.verdict, failed.blocked), (GateVerdict::Fail, true));
     assert!(failed.sentence().contains("Gate failed: a, b"), "{}", failed.sentence());
@@ -368,7 +385,10 @@ fn the_worst_rule_of_the_worst_encoder_is_the_verdict_and_undecided_blocks_unles
 
 #[test]
 fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
-    let rules = gate(vec![rule(RuleLimit::MaxDrop(50.0)), rule(RuleLimit::MaxDrop(3.5))]);
+    let rules = gate(vec![
+        rule(RuleLimit::new(RuleKind::MaxDrop, 50.0)),
+        rule(RuleLimit::new(RuleKind::MaxDrop, 3.5)),
+    ]);
     let mut scores = grid(&["a"], &SIX);
     let bound = bound(&rules, &scores, None).unwrap();
     let rewrites = rewritten(&scores);
@@ -404,7 +424,7 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
 fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
     let of = |of: &str| Rule {
         of: of.to_owned(),
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     assert_eq!(
         complaint(of("lenght")),
@@ -420,12 +440,12 @@ fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
     assert!(complaint(of("quantum")).contains("allowed: total, original, lexical"));
     let dataset = |name: &str| Rule {
         dataset: Some(name.to_owned()),
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     assert!(complaint(dataset("D1")).contains("no data set `D1`; did you mean `d1`?"));
     let task = Rule {
         task: Some(TaskType::Bitext),
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     assert!(
         complaint(task).contains("`gate.rule[0].task`: no data set of the suite is of task type bitext; it has sts")
@@ -434,7 +454,7 @@ fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
 
 #[test]
 fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_hint() {
-    let margin = rule(RuleLimit::Margin(1.0));
+    let margin = rule(RuleLimit::new(RuleKind::Margin, 1.0));
     assert!(complaint(margin.clone()).contains("add --baseline ID, or baseline = \"ID\""));
     let student = Rule {
         basis: Some(Basis::Student),
@@ -448,13 +468,13 @@ fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_hint() {
 
 #[test]
 fn limits_and_chances_that_cannot_be_meant_are_refused() {
-    assert!(complaint(rule(RuleLimit::MaxDrop(-1.0))).contains("is -1, should be 0 to 200"));
-    assert!(complaint(rule(RuleLimit::MaxDropPercent(120.0))).contains("should be 0 to 100"));
-    assert!(complaint(rule(RuleLimit::MinScore(f64::NAN))).contains("should be -100 to 100"));
+    assert!(complaint(rule(RuleLimit::new(RuleKind::MaxDrop, -1.0))).contains("is -1, should be 0 to 200"));
+    assert!(complaint(rule(RuleLimit::new(RuleKind::MaxDropPercent, 120.0))).contains("should be 0 to 100"));
+    assert!(complaint(rule(RuleLimit::new(RuleKind::MinScore, f64::NAN))).contains("should be -100 to 100"));
     for alpha in [0.0, 0.5, 1.0, f64::NAN] {
         let odd = Gate {
             alpha: Some(alpha),
-            ..gate(vec![rule(RuleLimit::MaxDrop(3.0))])
+            ..gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))])
         };
         let message = bound(&odd, &grid(&["a"], &SIX), None).unwrap_err().to_string();
         assert!(
@@ -471,7 +491,7 @@ fn points_and_rounds_do_not_go_together() {
         sequential: Some(Sequential::Pocock),
         ..gate(vec![Rule {
             basis: None,
-            ..rule(RuleLimit::MaxDrop(3.0))
+            ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
         }])
     };
     let message = bound(&sequential, &grid(&["a"], &SIX), None).unwrap_err().to_string();
@@ -503,9 +523,9 @@ fn points_and_rounds_do_not_go_together() {
 fn rules_that_no_score_can_decide_are_refused_with_what_would_help() {
     let lone = Rule {
         dataset: Some("d1".to_owned()),
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
-    let fine = rule(RuleLimit::MaxDrop(3.0));
+    let fine = rule(RuleLimit::new(RuleKind::MaxDrop, 3.0));
     let message = bound(&gate(vec![fine, lone.clone()]), &grid(&["a"], &SIX), None)
         .unwrap_err()
         .to_string();
@@ -534,7 +554,7 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         for cell in rewrites.iter_mut().flatten().flatten() {
             cell.unchanged = unchanged;
         }
-        let bound = bound(&gate(vec![rule(RuleLimit::MaxDrop(limit))]), &grid, None).unwrap();
+        let bound = bound(&gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, limit))]), &grid, None).unwrap();
         let everything = whole(facts(&rewrites), &datasets, 2);
         look(&bound, &grid, &everything, None)
     };
@@ -560,7 +580,7 @@ fn a_bound_without_an_end_decides_nothing() {
     let scores = grid(&["a"], &SIX);
     let student = Rule {
         basis: Some(Basis::Student),
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     let bound = bound(&gate(vec![student]), &scores, None).unwrap();
     let rewrites = rewritten(&scores);
@@ -580,20 +600,26 @@ fn a_request_lays_its_settings_over_and_takes_the_place_of_rules_on_the_same_sub
     let own = Gate {
         alpha: Some(0.01),
         undecided: Some(OnUndecided::Fail),
-        ..gate(vec![rule(RuleLimit::MaxDrop(3.0)), rule(RuleLimit::MinScore(60.0))])
+        ..gate(vec![
+            rule(RuleLimit::new(RuleKind::MaxDrop, 3.0)),
+            rule(RuleLimit::new(RuleKind::MinScore, 60.0)),
+        ])
     };
     let over = Gate {
         alpha: Some(0.1),
-        ..gate(vec![rule(RuleLimit::MaxDrop(5.0)), rule(RuleLimit::Margin(1.0))])
+        ..gate(vec![
+            rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)),
+            rule(RuleLimit::new(RuleKind::Margin, 1.0)),
+        ])
     };
     let both = own.overlaid(&over);
     let limits: Vec<RuleLimit> = both.rules.iter().map(|rule| rule.limit).collect();
     assert_eq!(
         limits,
         [
-            RuleLimit::MaxDrop(5.0),
-            RuleLimit::MinScore(60.0),
-            RuleLimit::Margin(1.0)
+            RuleLimit::new(RuleKind::MaxDrop, 5.0),
+            RuleLimit::new(RuleKind::MinScore, 60.0),
+            RuleLimit::new(RuleKind::Margin, 1.0)
         ]
     );
     assert_eq!((both.alpha, both.undecided), (Some(0.1), Some(OnUndecided::Fail)));
@@ -601,13 +627,13 @@ fn a_request_lays_its_settings_over_and_takes_the_place_of_rules_on_the_same_sub
 
 #[test]
 fn a_request_may_leave_the_suites_rules_out() {
-    let suite = gate(vec![rule(RuleLimit::MaxDrop(3.0))]);
+    let suite = gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))]);
     let request = Gate {
         without_suite_rules: true,
-        ..gate(vec![rule(RuleLimit::MinScore(60.0))])
+        ..gate(vec![rule(RuleLimit::new(RuleKind::MinScore, 60.0))])
     };
     let limits: Vec<RuleLimit> = suite.overlaid(&request).rules.iter().map(|rule| rule.limit).collect();
-    assert_eq!(limits, [RuleLimit::MinScore(60.0)]);
+    assert_eq!(limits, [RuleLimit::new(RuleKind::MinScore, 60.0)]);
 }
 
 #[test]
@@ -627,11 +653,11 @@ fn languages_of_a_data_set_are_one_observation() {
     for column in &mut grid.transformed[0][0] {
         *column = vec![80.0; 2];
     }
-    let found = bound(&gate(vec![rule(RuleLimit::MaxDrop(5.0))]), &grid, None).map(|_| ());
+    let found = bound(&gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 5.0))]), &grid, None).map(|_| ());
     // Signed-rank bounds need five groups; the number of data sets would have been enough.
     let told = found.unwrap_err().to_string();
     assert!(told.contains("2 groups of data sets (12 data sets"), "{told}");
-    let mut point = rule(RuleLimit::MaxDrop(5.0));
+    let mut point = rule(RuleLimit::new(RuleKind::MaxDrop, 5.0));
     point.basis = Some(Basis::Point);
     let report = all(&gate(vec![point]), &grid, None);
     let said = &report.encoders[0].rules[0];
@@ -661,15 +687,15 @@ fn by_default(limit: RuleLimit, groups: usize) -> Result<(Basis, Unit, bool), St
 #[test]
 fn few_groups_leave_a_rule_to_the_items_and_too_few_for_their_limit_are_refused() {
     assert_eq!(
-        by_default(RuleLimit::MaxDrop(3.0), 5),
+        by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 5),
         Ok((Basis::Bounded, Unit::Item, true))
     );
     assert_eq!(
-        by_default(RuleLimit::MaxDrop(3.0), 1),
+        by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 1),
         Ok((Basis::Bounded, Unit::Item, true))
     );
     // Six groups count as groups, and 3 points cannot be shown on so few: ln 0.05 / ln 0.97 = 98.4.
-    let told = by_default(RuleLimit::MaxDrop(3.0), 6).unwrap_err();
+    let told = by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 6).unwrap_err();
     for part in [
         "there are 6 data sets",
         "need at least 99",
@@ -679,20 +705,20 @@ fn few_groups_leave_a_rule_to_the_items_and_too_few_for_their_limit_are_refused(
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(
-        by_default(RuleLimit::MaxDrop(3.0), 99),
+        by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 99),
         Ok((Basis::Bounded, Unit::Group, true))
     );
     // A limit of half the scale needs ln 0.05 / ln 0.5 = 4.3.
     assert_eq!(
-        by_default(RuleLimit::MaxDrop(50.0), 6),
+        by_default(RuleLimit::new(RuleKind::MaxDrop, 50.0), 6),
         Ok((Basis::Bounded, Unit::Group, true))
     );
     assert_eq!(
-        by_default(RuleLimit::MinScore(3.0), 1),
+        by_default(RuleLimit::new(RuleKind::MinScore, 3.0), 1),
         Ok((Basis::Point, Unit::Group, true))
     );
     assert_eq!(
-        by_default(RuleLimit::Margin(3.0), 6),
+        by_default(RuleLimit::new(RuleKind::Margin, 3.0), 6),
         Ok((Basis::SignedRank, Unit::Group, true))
     );
 }
@@ -713,16 +739,19 @@ fn a_unit_that_a_rule_cannot_have_is_refused() {
             .map(|_| ())
             .map_err(|error| error.to_string())
     };
-    assert_eq!(told(RuleLimit::MaxDrop(3.0), None, None), Ok(()));
-    assert_eq!(told(RuleLimit::MinScore(3.0), Some(Basis::Bounded), None), Ok(()));
-    let student = told(RuleLimit::MaxDrop(3.0), Some(Basis::Student), None).unwrap_err();
+    assert_eq!(told(RuleLimit::new(RuleKind::MaxDrop, 3.0), None, None), Ok(()));
+    assert_eq!(
+        told(RuleLimit::new(RuleKind::MinScore, 3.0), Some(Basis::Bounded), None),
+        Ok(())
+    );
+    let student = told(RuleLimit::new(RuleKind::MaxDrop, 3.0), Some(Basis::Student), None).unwrap_err();
     assert!(
         student.contains("`gate.rule[0].unit`") && student.contains("the basis is student"),
         "{student}"
     );
-    let percent = told(RuleLimit::MaxDropPercent(3.0), None, None).unwrap_err();
+    let percent = told(RuleLimit::new(RuleKind::MaxDropPercent, 3.0), None, None).unwrap_err();
     assert!(percent.contains("max_drop_percent does not support"), "{percent}");
-    let rounds = told(RuleLimit::MaxDrop(3.0), None, Some(Sequential::Pocock)).unwrap_err();
+    let rounds = told(RuleLimit::new(RuleKind::MaxDrop, 3.0), None, Some(Sequential::Pocock)).unwrap_err();
     assert!(rounds.contains("an early look does not have all of them"), "{rounds}");
 }
 
@@ -732,7 +761,7 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
     let grid = grid(&["a"], &[1.0, 2.0]);
     let plain = Rule {
         basis: None,
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     let bound = bound(&gate(vec![plain]), &grid, None).unwrap();
     let rewrites = rewritten(&grid);
@@ -774,7 +803,7 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
 fn the_worst_data_set_is_held_against_the_limit_by_itself() {
     let on_points = |limit: f64| Rule {
         basis: Some(Basis::Point),
-        ..rule(RuleLimit::Worst(limit))
+        ..rule(RuleLimit::new(RuleKind::Worst, limit))
     };
     // The mean drop is 2, one data set drops by 7.
     let drops = [1.0, 1.0, 7.0, 1.0, 1.0, 1.0];
@@ -783,7 +812,7 @@ fn the_worst_data_set_is_held_against_the_limit_by_itself() {
     assert!(told.note.unwrap().contains("d2 drops most"));
     assert_eq!(said(on_points(7.0), &drops).verdict, GateVerdict::Pass);
     assert_eq!(
-        said(rule(RuleLimit::MaxDrop(5.0)), &drops).estimate,
+        said(rule(RuleLimit::new(RuleKind::MaxDrop, 5.0)), &drops).estimate,
         Some(1.0),
         "a mean hides it"
     );
@@ -812,7 +841,7 @@ fn the_worst_data_set_has_bounds_over_its_own_items() {
     };
     let grid = grid(&["a"], &[0.0; 3]);
     let decide = |lost: [usize; 3]| {
-        let bound = bound(&gate(vec![rule(RuleLimit::Worst(10.0))]), &grid, None).unwrap();
+        let bound = bound(&gate(vec![rule(RuleLimit::new(RuleKind::Worst, 10.0))]), &grid, None).unwrap();
         assert_eq!(
             (bound.rules[0].unit, bound.rules[0].basis),
             (Unit::Item, Basis::Bounded)
@@ -835,7 +864,7 @@ fn the_worst_data_set_has_bounds_over_its_own_items() {
 
 #[test]
 fn a_worst_rule_takes_no_bounds_over_data_sets() {
-    let worst = rule(RuleLimit::Worst(5.0));
+    let worst = rule(RuleLimit::new(RuleKind::Worst, 5.0));
     let student = Rule {
         basis: Some(Basis::Student),
         ..worst.clone()
@@ -864,7 +893,7 @@ fn a_worst_rule_takes_no_bounds_over_data_sets() {
 #[test]
 fn some_of_the_rewrites_are_asked_only_where_that_means_something() {
     let of = |texts, limit| Rule { texts, ..rule(limit) };
-    let told = complaint(of(Texts::Accepted, RuleLimit::MaxDrop(3.0)));
+    let told = complaint(of(Texts::Accepted, RuleLimit::new(RuleKind::MaxDrop, 3.0)));
     assert!(
         told.contains("gate.rule[0].texts") && told.contains("--judge"),
         "{told}"
@@ -872,18 +901,18 @@ fn some_of_the_rewrites_are_asked_only_where_that_means_something() {
     let separation = Rule {
         of: "separation".to_owned(),
         basis: None,
-        ..of(Texts::Changed, RuleLimit::MinSeparation(0.8))
+        ..of(Texts::Changed, RuleLimit::new(RuleKind::MinSeparation, 0.8))
     };
     assert!(complaint(separation).contains("leaves unchanged texts out by itself"));
-    assert!(complaint(of(Texts::Changed, RuleLimit::MaxDropPercent(3.0))).contains("use max_drop"));
+    assert!(complaint(of(Texts::Changed, RuleLimit::new(RuleKind::MaxDropPercent, 3.0))).contains("use max_drop"));
     let original = Rule {
         of: "original".to_owned(),
-        ..of(Texts::Changed, RuleLimit::MinScore(3.0))
+        ..of(Texts::Changed, RuleLimit::new(RuleKind::MinScore, 3.0))
     };
     assert!(complaint(original).contains("not rewrites"));
     let rounds = Gate {
         sequential: Some(Sequential::Pocock),
-        ..gate(vec![of(Texts::Changed, RuleLimit::MaxDrop(3.0))])
+        ..gate(vec![of(Texts::Changed, RuleLimit::new(RuleKind::MaxDrop, 3.0))])
     };
     let told = bound(&rounds, &grid(&["a"], &[1.0; 8]), None).unwrap_err().to_string();
     assert!(told.contains("leave `sequential` out"), "{told}");
@@ -893,7 +922,7 @@ fn some_of_the_rewrites_are_asked_only_where_that_means_something() {
 fn a_rule_on_changed_texts_looks_at_their_scores_and_at_nothing_else() {
     let changed = Rule {
         texts: Texts::Changed,
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     let grid = grid(&["a"], &[0.0; 6]);
     let bound = bound(&gate(vec![changed]), &grid, None).unwrap();
@@ -931,7 +960,7 @@ fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
     }
     let with = |adjust| Gate {
         adjust: Some(adjust),
-        ..gate(vec![rule(RuleLimit::MaxDrop(3.0))])
+        ..gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))])
     };
     let verdicts =
         |report: &GateReport| -> Vec<GateVerdict> { report.encoders.iter().map(|one| one.verdict).collect() };
@@ -969,7 +998,7 @@ fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
 #[test]
 fn ratings_after_the_rounds_take_decisions_back() {
     let grid = grid(&["a"], &[0.0; 8]);
-    let keeps = gate(vec![rule(RuleLimit::MaxDrop(3.0))]);
+    let keeps = gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))]);
     let bound = bound(&keeps, &grid, None).unwrap();
     let rewrites = rewritten(&grid);
     let rated = |accepted: u64| vec![vec![vec![Rated { rated: 10, accepted }; 2]; 3]; 8];
@@ -998,7 +1027,7 @@ fn a_rule_that_cannot_be_decided_is_invalid_where_nothing_was_rewritten() {
     let by_items = Rule {
         basis: Some(Basis::Bounded),
         unit: Some(Unit::Item),
-        ..rule(RuleLimit::MaxDrop(3.0))
+        ..rule(RuleLimit::new(RuleKind::MaxDrop, 3.0))
     };
     let warned = Gate {
         undecided: Some(OnUndecided::Warn),
@@ -1031,8 +1060,8 @@ fn a_drop_from_a_score_at_chance_level_is_invalid_and_a_floor_is_not() {
         at_least,
         at_most,
     };
-    let floor = rule(RuleLimit::MinScore(50.0));
-    let gate = gate(vec![rule(RuleLimit::MaxDrop(10.0)), floor]);
+    let floor = rule(RuleLimit::new(RuleKind::MinScore, 50.0));
+    let gate = gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 10.0)), floor]);
     let bound = bound(&gate, &grid, None).unwrap();
     let rewrites = rewritten(&grid);
     let said = |of_d1: Chance| {
@@ -1064,7 +1093,7 @@ fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
     let level = Rule {
         when: When::Baseline,
         of: "original".to_owned(),
-        ..rule(RuleLimit::Margin(5.0))
+        ..rule(RuleLimit::new(RuleKind::Margin, 5.0))
     };
     let rules = |gate: &Gate, encoders: &[&str], baseline| {
         let grid = grid(encoders, &[1.0, 2.0, 1.5]);
@@ -1088,7 +1117,7 @@ fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
         };
         bind(gate, &scene).unwrap().map_or(0, |bound| bound.rules.len())
     };
-    let both = gate(vec![rule(RuleLimit::MinScore(50.0)), level.clone()]);
+    let both = gate(vec![rule(RuleLimit::new(RuleKind::MinScore, 50.0)), level.clone()]);
     assert_eq!(rules(&both, &["a", "b"], Some(1)), 2);
     assert_eq!(rules(&both, &["a", "b"], None), 1);
     assert_eq!(rules(&both, &["a"], Some(0)), 1, "the baseline alone");
@@ -1110,7 +1139,7 @@ fn a_margin_counts_items_if_asked_or_if_groups_are_few() {
         let bound = bound(&gate, &grid, Some(1)).unwrap();
         (bound.rules[0].unit, bound.rules[0].basis)
     };
-    let margin = rule(RuleLimit::Margin(5.0));
+    let margin = rule(RuleLimit::new(RuleKind::Margin, 5.0));
     let (items, groups) = ((Unit::Item, Basis::Bounded), (Unit::Group, Basis::SignedRank));
     assert_eq!(units(margin.clone(), 3, None), items);
     assert_eq!(units(margin.clone(), 8, None), groups);
@@ -1136,7 +1165,7 @@ fn an_encoder_at_chance_level_may_fail_a_margin_but_not_pass_it() {
     let said = |margin: f64| {
         let rule = Rule {
             of: "original".to_owned(),
-            ..rule(RuleLimit::Margin(margin))
+            ..rule(RuleLimit::new(RuleKind::Margin, margin))
         };
         let bound = bound(&gate(vec![rule]), &grid, Some(0)).unwrap();
         let facts = Facts {

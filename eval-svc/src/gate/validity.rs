@@ -413,7 +413,7 @@ impl AtChance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{Basis, Limits, Place, Rule, RuleLimit, Texts, Unit, When};
+    use crate::gate::{Basis, Limits, Place, Rule, RuleKind, RuleLimit, Texts, Unit, When};
 
     fn columns() -> Vec<Column> {
         [
@@ -432,7 +432,7 @@ mod tests {
         BoundRule {
             rule: Rule {
                 name: None,
-                limit: RuleLimit::MaxDrop(3.0),
+                limit: RuleLimit::new(RuleKind::MaxDrop, 3.0),
                 of: String::new(),
                 task: None,
                 dataset: None,

@@ -22,7 +22,7 @@ use crate::{
         subset::{Mask, items_where},
     },
     gate::{
-        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores,
+        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Quantity, Sequence, SubsetScores,
         Texts, Unit,
     },
     profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
@@ -136,7 +136,7 @@ impl<'a> KnownItems<'a> {
                     all.insert((encoder, r), found);
                     continue;
                 }
-                if matches!(rule.rule.limit, RuleLimit::Margin(_)) {
+                if rule.rule.limit.measure() == Measure::Difference {
                     all.insert((encoder, r), self.margin(gate, (encoder, rule), figure));
                     continue;
                 }
@@ -247,7 +247,7 @@ impl<'a> KnownItems<'a> {
             let Some(figure) = figure(rule) else { continue };
             let compared = gate
                 .baseline
-                .filter(|_| matches!(rule.rule.limit, RuleLimit::Margin(_)));
+                .filter(|_| rule.rule.limit.measure() == Measure::Difference);
             for encoder in gate.judged.iter().copied().chain(compared) {
                 let of_dataset = |choice: Choice, d: usize| {
                     let unit = self.evidence(encoder, d);

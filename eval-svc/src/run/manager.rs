@@ -10,6 +10,7 @@ use std::{
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 #[cfg(feature = "fleet")]
 use isomer_fleet::Overview;
+pub use isomer_proto::eval::v1::ReportFormat;
 use isomer_service_kit::{Fault, Tenant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -95,31 +96,14 @@ pub struct Owner {
     pub tenant: Tenant,
 }
 
-/// Form of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportFormat {
-    /// `report.json`, everything.
-    Json,
-    /// `report.md`.
-    Markdown,
-    /// `report.html`, one file.
-    Html,
-    /// `junit.xml`.
-    Junit,
-    /// `items.json`, what the scores are made of item by item.
-    Items,
-}
-
-impl ReportFormat {
-    /// File name and media type.
-    pub fn file(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Json => ("report.json", "application/json"),
-            Self::Markdown => ("report.md", "text/markdown; charset=utf-8"),
-            Self::Html => ("report.html", "text/html; charset=utf-8"),
-            Self::Junit => ("junit.xml", "application/xml"),
-            Self::Items => (kept_items::FILE, "application/json"),
-        }
+/// File name and media type of a report.
+fn file_of(format: ReportFormat) -> (&'static str, &'static str) {
+    match format {
+        ReportFormat::Json | ReportFormat::Unspecified => ("report.json", "application/json"),
+        ReportFormat::Markdown => ("report.md", "text/markdown; charset=utf-8"),
+        ReportFormat::Html => ("report.html", "text/html; charset=utf-8"),
+        ReportFormat::Junit => ("junit.xml", "application/xml"),
+        ReportFormat::Items => (kept_items::FILE, "application/json"),
     }
 }
 
@@ -329,7 +313,7 @@ impl RunManager {
         let all = self.inner.live.lock();
         let active = all
             .iter()
-            .filter(|(_, live)| live.record().state.is_active() && !live.superseded());
+            .filter(|(_, live)| live.record().is_active() && !live.superseded());
         active.map(|(id, live)| (id.clone(), Arc::clone(live))).collect()
     }
 
@@ -338,7 +322,7 @@ impl RunManager {
         all.retain(|_, live| !live.superseded());
         let mut ended: Vec<String> = all
             .iter()
-            .filter(|(_, live)| !live.record().state.is_active())
+            .filter(|(_, live)| !live.record().is_active())
             .map(|(id, _)| id.clone())
             .collect();
         ended.sort_unstable();
@@ -488,7 +472,7 @@ impl RunManager {
             });
         }
         let record = self.get(id).await?;
-        if !record.state.is_active() {
+        if !record.is_active() {
             return Ok(record);
         }
         let Some(live) = self.live(id) else {
@@ -508,7 +492,7 @@ impl RunManager {
         let asked = Instant::now();
         loop {
             let record = self.get(id).await?;
-            if !record.state.is_active() {
+            if !record.is_active() {
                 return Ok(record);
             }
             if asked.elapsed() > within {
@@ -524,7 +508,7 @@ impl RunManager {
     /// [`RunError::Unknown`]; [`RunError::Active`].
     pub async fn delete(&self, id: &str) -> Result<(), RunError> {
         let record = self.get(id).await?;
-        if record.state.is_active() {
+        if record.is_active() {
             return Err(RunError::Active(id.to_owned()));
         }
         self.inner.store.delete(&record).await?;
@@ -550,7 +534,7 @@ impl RunManager {
         if record.state != RunState::Succeeded {
             return Err(none());
         }
-        let (file_name, media_type) = format.file();
+        let (file_name, media_type) = file_of(format);
         let absent = || match format {
             ReportFormat::Items => RunError::NoItems { id: id.to_owned() },
             _ => none(),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+pub use isomer_proto::eval::v1::{RunState, Stage};
+
 pub use isomer_report::terms::{Counters, JudgeCounters};
 use isomer_service_kit::Tenant;
 use jiff::Timestamp;
@@ -84,59 +86,6 @@ impl Default for SuiteChoice {
             name: "quick".to_owned(),
         }
     }
-}
-
-/// State of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunState {
-    /// Waits in the queue.
-    Pending,
-    /// Is being executed.
-    Running,
-    /// Ended, with a report.
-    Succeeded,
-    /// Ended with an error.
-    Failed,
-    /// Stopped by request.
-    Cancelled,
-}
-
-impl RunState {
-    /// Whether the run has not ended yet.
-    pub fn is_active(self) -> bool {
-        matches!(self, Self::Pending | Self::Running)
-    }
-}
-
-/// Stage of the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// Inputs checked, units planned.
-    Plan,
-    /// Texts transformed.
-    Transform,
-    /// Texts encoded.
-    Encode,
-    /// Units scored.
-    Score,
-    /// Transformed texts rated.
-    Judge,
-    /// Profile, statistics, files.
-    Report,
-}
-
-impl Stage {
-    /// Every stage, in order.
-    pub const ALL: [Self; 6] = [
-        Self::Plan,
-        Self::Transform,
-        Self::Encode,
-        Self::Score,
-        Self::Judge,
-        Self::Report,
-    ];
 }
 
 /// Progress of one stage.
@@ -245,6 +194,11 @@ fn failed() -> OnUndecided {
 }
 
 impl RunRecord {
+    /// Whether the run has not ended yet.
+    pub fn is_active(&self) -> bool {
+        matches!(self.state, RunState::Pending | RunState::Running)
+    }
+
     /// Whether a caller may see, cancel and delete the run. `None` sees all runs: runs are not
     /// separated by owner here, or the caller is an administrator.
     pub fn is_seen_by(&self, viewer: Option<&str>) -> bool {

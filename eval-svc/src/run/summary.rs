@@ -1,6 +1,7 @@
 //! Builds the report of a run. Its only inputs besides the results are the current time and the
 //! evidence in the store of scores.
 
+use isomer_proto::ProtoEnum;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;

@@ -13,6 +13,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use isomer_proto::{
+    ProtoEnum,
     common::v1::Usage,
     transform::v1::{
         Check, Guard, OnFingerprintChange, Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec,
@@ -436,7 +437,7 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         },
         seed: Some(plan.suite.seeds[s]),
         max_attempts: Some(plan.suite.attempts),
-        on_failure: wire::on_failure(plan.suite.on_failure).into(),
+        on_failure: plan.suite.on_failure.into(),
         sampling: Some(Sampling {
             temperature: Some(plan.suite.temperature),
             top_p: Some(plan.suite.top_p),
@@ -445,7 +446,7 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         }),
         retry_identical: Some(plan.suite.retry_identical),
         retry_temperature: Some(plan.suite.retry_temperature),
-        guards: wire::guards(plan.suite.guards).into(),
+        guards: plan.suite.guards.into(),
         on_fingerprint_change: OnFingerprintChange::Report.into(),
         prompts: planned.transformation.prompts(),
         bypass_cache: false,
@@ -514,12 +515,8 @@ fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult
 }
 
 fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
-    let outcome = match result.outcome() {
-        ProtoOutcome::Ok => Outcome::Ok,
-        ProtoOutcome::Recovered => Outcome::Recovered,
-        ProtoOutcome::KeptOriginal => Outcome::KeptOriginal,
-        ProtoOutcome::Failed | ProtoOutcome::Unspecified => Outcome::Failed,
-    };
+    let outcome = result.outcome().among(Outcome::ALL, Outcome::name);
+    let outcome = outcome.unwrap_or(Outcome::Failed);
     let (text, change) = match outcome {
         Outcome::Ok | Outcome::Recovered => (
             corpus.intern(result.text.as_str()),

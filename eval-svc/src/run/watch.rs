@@ -104,7 +104,7 @@ async fn look(
                 return Stopped::Finished;
             }
         }
-        if !record.state.is_active() {
+        if !record.is_active() {
             let end = Event {
                 sequence: *after + 1,
                 time: record.ended.unwrap_or_else(Timestamp::now),

@@ -1,13 +1,11 @@
 //! Conversions to and from the transform service's messages.
 
-use isomer_proto::transform::v1::{self as proto, transformation::Kind};
-
-use crate::{
-    judging::Scale,
-    profile::Axis,
-    separation::Kind as Change,
-    suite::{Guards, OnFailure, Transformation},
+use isomer_proto::{
+    ProtoEnum,
+    transform::v1::{self as proto, transformation::Kind},
 };
+
+use crate::{judging::Scale, profile::Axis, separation::Kind as Change, suite::Transformation};
 
 /// A suite's transformation as a message. `place` is the seed's position among the suite's seeds,
 /// so that what is drawn once per seed is drawn without replacement.
@@ -61,37 +59,10 @@ pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
 
 /// The catalogue's axis; `None` for axes that no dataset can be scored on.
 pub(super) fn axis(axis: proto::Axis) -> Option<Axis> {
-    match axis {
-        proto::Axis::Lexical => Some(Axis::Lexical),
-        proto::Axis::Length => Some(Axis::Length),
-        proto::Axis::Language => Some(Axis::Language),
-        proto::Axis::Augmentation => Some(Axis::Augmentation),
-        proto::Axis::Adversarial | proto::Axis::Unspecified => None,
-    }
-}
-
-/// A suite's policy as a message.
-pub(super) fn on_failure(policy: OnFailure) -> proto::OnFailure {
-    match policy {
-        OnFailure::KeepOriginal => proto::OnFailure::KeepOriginal,
-        OnFailure::Fail => proto::OnFailure::Fail,
-    }
-}
-
-/// A suite's guards as a message.
-pub(super) fn guards(mode: Guards) -> proto::GuardMode {
-    match mode {
-        Guards::Warn => proto::GuardMode::Warn,
-        Guards::Retry => proto::GuardMode::Retry,
-        Guards::Off => proto::GuardMode::Off,
-    }
+    axis.among(Axis::ALL, Axis::name)
 }
 
 /// A scale as a message.
 pub(crate) fn judge_scale(scale: Scale) -> proto::JudgeScale {
-    match scale {
-        Scale::Similarity => proto::JudgeScale::Similarity,
-        Scale::Quality => proto::JudgeScale::Quality,
-        Scale::Fluency => proto::JudgeScale::Fluency,
-    }
+    proto::JudgeScale::named(scale.name()).unwrap_or_default()
 }

@@ -7,11 +7,34 @@ use isomer_service_kit::Fault;
 use jiff::Timestamp;
 
 use super::duration;
-use crate::run::{Counters, Event, EventKind, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
+use crate::{
+    run::{Counters, Event, EventKind, RunRecord, RunRequest, StageProgress, SuiteChoice},
+    suite::MOST_ITEMS,
+};
 
 /// Reads the request for a run.
 pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault> {
     let spec = spec.ok_or_else(|| Fault::invalid("spec", "is missing; give the specification of the run"))?;
+    for (field, length) in [
+        ("encoder_ids", spec.encoder_ids.len()),
+        ("seeds", spec.seeds.len()),
+        ("transformations", spec.transformations.len()),
+        ("prompts", spec.prompts.len()),
+        ("gate.rules", spec.gate.as_ref().map_or(0, |gate| gate.rules.len())),
+        (
+            "judge.scales",
+            spec.judge.as_ref().map_or(0, |judge| judge.scales.len()),
+        ),
+        (
+            "separation.kinds",
+            spec.separation.as_ref().map_or(0, |separation| separation.kinds.len()),
+        ),
+    ] {
+        if length > MOST_ITEMS {
+            let message = format!("has {length} entries, at most {MOST_ITEMS}");
+            return Err(Fault::invalid(format!("spec.{field}"), message));
+        }
+    }
     Ok(RunRequest {
         suite: suite(spec.suite)?,
         encoders: spec.encoder_ids,
@@ -60,7 +83,7 @@ pub(super) fn run(record: RunRecord) -> proto::Run {
     });
     proto::Run {
         id: record.id,
-        state: state(record.state).into(),
+        state: record.state.into(),
         spec: Some(spec(record.request)),
         create_time: Some(timestamp(record.created)),
         start_time: record.started.map(timestamp),
@@ -125,30 +148,9 @@ fn spec(request: RunRequest) -> proto::RunSpec {
     }
 }
 
-fn state(state: RunState) -> proto::RunState {
-    match state {
-        RunState::Pending => proto::RunState::Pending,
-        RunState::Running => proto::RunState::Running,
-        RunState::Succeeded => proto::RunState::Succeeded,
-        RunState::Failed => proto::RunState::Failed,
-        RunState::Cancelled => proto::RunState::Cancelled,
-    }
-}
-
-fn stage(stage: Stage) -> proto::Stage {
-    match stage {
-        Stage::Plan => proto::Stage::Plan,
-        Stage::Transform => proto::Stage::Transform,
-        Stage::Encode => proto::Stage::Encode,
-        Stage::Score => proto::Stage::Score,
-        Stage::Judge => proto::Stage::Judge,
-        Stage::Report => proto::Stage::Report,
-    }
-}
-
 fn progress(progress: StageProgress) -> proto::StageProgress {
     proto::StageProgress {
-        stage: stage(progress.stage).into(),
+        stage: progress.stage.into(),
         done: progress.done,
         total: progress.total,
         cached: progress.cached,
@@ -207,5 +209,51 @@ pub(super) fn event(event: Event) -> proto::WatchRunResponse {
         sequence: event.sequence,
         time: Some(timestamp(event.time)),
         event: Some(kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_list_of_a_request_is_bounded() {
+        let most = MOST_ITEMS + 1;
+        let texts = || vec!["x".to_owned(); most];
+        let suite = Some(proto::SuiteRef {
+            source: Some(proto::suite_ref::Source::Builtin("quick".to_owned())),
+            ..proto::SuiteRef::default()
+        });
+        let plain = || proto::RunSpec {
+            suite: suite.clone(),
+            ..proto::RunSpec::default()
+        };
+        let gate = proto::Gate {
+            rules: vec![proto::GateRule::default(); most],
+            ..proto::Gate::default()
+        };
+        let judge = proto::Judge {
+            scales: vec![1; most],
+            ..proto::Judge::default()
+        };
+        let separation = proto::Separation {
+            kinds: texts(),
+            ..proto::Separation::default()
+        };
+        #[rustfmt::skip]
+        let cases = [
+            ("spec.encoder_ids", proto::RunSpec { encoder_ids: texts(), ..plain() }),
+            ("spec.seeds", proto::RunSpec { seeds: vec![1; most], ..plain() }),
+            ("spec.transformations", proto::RunSpec { transformations: texts(), ..plain() }),
+            ("spec.prompts", proto::RunSpec { prompts: vec![proto::EncoderPrompt::default(); most], ..plain() }),
+            ("spec.gate.rules", proto::RunSpec { gate: Some(gate), ..plain() }),
+            ("spec.judge.scales", proto::RunSpec { judge: Some(judge), ..plain() }),
+            ("spec.separation.kinds", proto::RunSpec { separation: Some(separation), ..plain() }),
+        ];
+        for (field, spec) in cases {
+            assert_eq!(request(Some(spec)).unwrap_err().field.as_deref(), Some(field));
+        }
+        assert!(request(Some(plain())).is_ok());
     }
 }

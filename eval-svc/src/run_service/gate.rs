@@ -1,8 +1,8 @@
 //! Conversions between protos and the domain's gate.
 
 use isomer_config::spelling::nearest;
-use isomer_proto::eval::v1 as proto;
-use isomer_service_kit::Fault;
+use isomer_proto::{ProtoEnum, eval::v1 as proto};
+use isomer_service_kit::{Fault, choice};
 
 use crate::{
     gate::{
@@ -27,26 +27,21 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
     Ok(Gate {
         limits,
         without_suite_rules: gate.without_suite_rules,
-        adjust: match known(proto::GateAdjust::try_from(gate.adjust), "spec.gate.adjust")? {
-            proto::GateAdjust::Unspecified => None,
-            proto::GateAdjust::None => Some(Adjust::None),
-            proto::GateAdjust::Holm => Some(Adjust::Holm),
-        },
-        basis: basis("spec.gate.basis", gate.basis)?,
-        unit: unit("spec.gate.unit", gate.unit)?,
-        undecided: match known(proto::GateUndecided::try_from(gate.undecided), "spec.gate.undecided")? {
-            proto::GateUndecided::Unspecified => None,
-            proto::GateUndecided::Block => Some(OnUndecided::Block),
-            proto::GateUndecided::Warn => Some(OnUndecided::Warn),
-            proto::GateUndecided::Fail => Some(OnUndecided::Fail),
-        },
-        sequential: match known(proto::GateSequential::try_from(gate.sequential), "spec.gate.sequential")? {
-            proto::GateSequential::Unspecified => None,
-            proto::GateSequential::Off => Some(Sequential::Off),
-            proto::GateSequential::Pocock => Some(Sequential::Pocock),
-            proto::GateSequential::ObrienFleming => Some(Sequential::ObrienFleming),
-            proto::GateSequential::Betting => Some(Sequential::Betting),
-        },
+        adjust: read::<proto::GateAdjust, _>("spec.gate.adjust", gate.adjust, &Adjust::ALL, Adjust::name)?,
+        basis: read::<proto::GateBasis, _>("spec.gate.basis", gate.basis, &Basis::ALL, Basis::name)?,
+        unit: read::<proto::GateUnit, _>("spec.gate.unit", gate.unit, &Unit::ALL, Unit::name)?,
+        undecided: read::<proto::GateUndecided, _>(
+            "spec.gate.undecided",
+            gate.undecided,
+            &OnUndecided::ALL,
+            OnUndecided::name,
+        )?,
+        sequential: read::<proto::GateSequential, _>(
+            "spec.gate.sequential",
+            gate.sequential,
+            &Sequential::ALL,
+            Sequential::name,
+        )?,
         alpha: gate.alpha,
         rules: gate
             .rules
@@ -57,37 +52,20 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
     })
 }
 
-fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, Fault> {
-    value.map_err(|_| Fault::invalid(field, "is not a value that this version knows"))
+/// The value of the domain that has the name of a field's value.
+fn read<P: ProtoEnum, T: Copy>(
+    field: &str,
+    number: i32,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<Option<T>, Fault> {
+    let given: Option<P> = choice(field, number)?;
+    Ok(given.and_then(|given| given.among(all.iter().copied(), name)))
 }
 
-fn basis(field: &str, basis: i32) -> Result<Option<Basis>, Fault> {
-    Ok(match known(proto::GateBasis::try_from(basis), field)? {
-        proto::GateBasis::Unspecified => None,
-        proto::GateBasis::Point => Some(Basis::Point),
-        proto::GateBasis::SignedRank => Some(Basis::SignedRank),
-        proto::GateBasis::Student => Some(Basis::Student),
-        proto::GateBasis::Bootstrap => Some(Basis::Bootstrap),
-        proto::GateBasis::Bounded => Some(Basis::Bounded),
-        proto::GateBasis::StudentisedBootstrap => Some(Basis::StudentisedBootstrap),
-    })
-}
-
-fn unit(field: &str, unit: i32) -> Result<Option<Unit>, Fault> {
-    Ok(match known(proto::GateUnit::try_from(unit), field)? {
-        proto::GateUnit::Unspecified => None,
-        proto::GateUnit::Item => Some(Unit::Item),
-        proto::GateUnit::Group => Some(Unit::Group),
-    })
-}
-
-fn proto_unit(unit: Option<Unit>) -> i32 {
-    match unit {
-        None => proto::GateUnit::Unspecified,
-        Some(Unit::Item) => proto::GateUnit::Item,
-        Some(Unit::Group) => proto::GateUnit::Group,
-    }
-    .into()
+/// The number of the value that has the name of the domain's; 0 for none.
+fn written<P: ProtoEnum>(name: Option<&str>) -> i32 {
+    name.and_then(P::named).unwrap_or_default().into()
 }
 
 fn filled(text: String) -> Option<String> {
@@ -95,26 +73,33 @@ fn filled(text: String) -> Option<String> {
 }
 
 fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
-    use proto::gate_rule::Limit;
     let field = format!("gate.rules[{position}]");
     let path = |key: &str| format!("spec.{field}.{key}");
-    let limit = match rule.limit {
-        None => {
-            let message = format!("names no limit; set {}", RuleKind::one_of());
-            return Err(Fault::invalid(path("limit"), message));
-        }
-        Some(Limit::MaxDrop(points)) => RuleLimit::MaxDrop(points),
-        Some(Limit::MaxDropPercent(percent)) => RuleLimit::MaxDropPercent(percent),
-        Some(Limit::MinScore(points)) => RuleLimit::MinScore(points),
-        Some(Limit::Margin(points)) => RuleLimit::Margin(points),
-        Some(Limit::MinSeparation(share)) => RuleLimit::MinSeparation(share),
-        Some(Limit::Worst(points)) => RuleLimit::Worst(points),
-        Some(Limit::MaxNegativeFlips(percent)) => RuleLimit::MaxNegativeFlips(percent),
-        Some(Limit::MinOverlap(percent)) => RuleLimit::MinOverlap(percent),
+    let place = Place {
+        origin: String::new(),
+        field: field.clone(),
     };
+    let text = std::mem::take(&mut rule.text);
+    if !text.is_empty() {
+        if rule != proto::GateRule::default() {
+            return Err(Fault::invalid(path("text"), "stands beside other fields").hint("give one or the other"));
+        }
+        let rule: Rule = text
+            .parse()
+            .map_err(|message: String| Fault::invalid(path("text"), message))?;
+        return Ok(Rule { place, ..rule });
+    }
+    let limit = rule.limit.as_ref().and_then(proto::gate_rule::Limit::parts);
+    let limit = limit.and_then(|(name, value)| Some(RuleLimit::new(RuleKind::named(name)?, value)));
+    let limit = limit.ok_or_else(|| {
+        Fault::invalid(
+            path("limit"),
+            format!("names no limit; set {}, or `text`", RuleKind::one_of()),
+        )
+    })?;
     limit
         .check()
-        .map_err(|message| Fault::invalid(path(limit.kind().name()), message))?;
+        .map_err(|message| Fault::invalid(path(limit.kind.name()), message))?;
     let limits = rule
         .read_limits()
         .map_err(|(key, message)| Fault::invalid(path(&key), message))?;
@@ -130,23 +115,16 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
     };
     Ok(Rule {
         limits,
-        texts: match known(proto::GateTexts::try_from(rule.texts), &path("texts"))? {
-            proto::GateTexts::Unspecified | proto::GateTexts::All => Texts::All,
-            proto::GateTexts::Changed => Texts::Changed,
-            proto::GateTexts::Accepted => Texts::Accepted,
-        },
+        texts: read::<proto::GateTexts, _>(&path("texts"), rule.texts, &Texts::ALL, Texts::name)?.unwrap_or_default(),
         when: When::Always,
         name: filled(rule.name),
         limit,
-        of: filled(rule.quantity).unwrap_or_else(|| limit.default_quantity().to_owned()),
+        of: filled(rule.quantity).unwrap_or_else(|| limit.measure().default_quantity().to_owned()),
         task,
         dataset: filled(rule.dataset),
-        basis: basis(&path("basis"), rule.basis)?,
-        unit: unit(&path("unit"), rule.unit)?,
-        place: Place {
-            origin: String::new(),
-            field,
-        },
+        basis: read::<proto::GateBasis, _>(&path("basis"), rule.basis, &Basis::ALL, Basis::name)?,
+        unit: read::<proto::GateUnit, _>(&path("unit"), rule.unit, &Unit::ALL, Unit::name)?,
+        place,
     })
 }
 
@@ -159,70 +137,35 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
         rules: gate.rules.iter().map(proto_rule).collect(),
         alpha: gate.alpha,
         without_suite_rules: gate.without_suite_rules,
-        adjust: match gate.adjust {
-            None => proto::GateAdjust::Unspecified,
-            Some(Adjust::None) => proto::GateAdjust::None,
-            Some(Adjust::Holm) => proto::GateAdjust::Holm,
-        }
-        .into(),
-        basis: proto_basis(gate.basis),
-        unit: proto_unit(gate.unit),
-        undecided: gate
-            .undecided
-            .map_or(proto::GateUndecided::Unspecified, on_undecided)
-            .into(),
-        sequential: match gate.sequential {
-            None => proto::GateSequential::Unspecified,
-            Some(Sequential::Off) => proto::GateSequential::Off,
-            Some(Sequential::Pocock) => proto::GateSequential::Pocock,
-            Some(Sequential::ObrienFleming) => proto::GateSequential::ObrienFleming,
-            Some(Sequential::Betting) => proto::GateSequential::Betting,
-        }
-        .into(),
+        adjust: written::<proto::GateAdjust>(gate.adjust.map(Adjust::name)),
+        basis: written::<proto::GateBasis>(gate.basis.map(Basis::name)),
+        unit: written::<proto::GateUnit>(gate.unit.map(Unit::name)),
+        undecided: written::<proto::GateUndecided>(gate.undecided.map(OnUndecided::name)),
+        sequential: written::<proto::GateSequential>(gate.sequential.map(Sequential::name)),
         ..proto::Gate::default()
     };
     message.write_limits(gate.limits);
     Some(message)
 }
 
-fn proto_basis(basis: Option<Basis>) -> i32 {
-    match basis {
-        None | Some(Basis::ClopperPearson | Basis::Betting) => proto::GateBasis::Unspecified,
-        Some(Basis::Point) => proto::GateBasis::Point,
-        Some(Basis::SignedRank) => proto::GateBasis::SignedRank,
-        Some(Basis::Student) => proto::GateBasis::Student,
-        Some(Basis::Bootstrap) => proto::GateBasis::Bootstrap,
-        Some(Basis::Bounded) => proto::GateBasis::Bounded,
-        Some(Basis::StudentisedBootstrap) => proto::GateBasis::StudentisedBootstrap,
-    }
-    .into()
-}
-
 fn proto_rule(rule: &Rule) -> proto::GateRule {
-    use proto::gate_rule::Limit;
+    let limit = proto::gate_rule::Limit::named(rule.limit.kind.name(), rule.limit.value);
+    if limit.is_none() {
+        // A kind that is newer than the message's fields.
+        return proto::GateRule {
+            text: rule.to_string(),
+            ..proto::GateRule::default()
+        };
+    }
     let mut message = proto::GateRule {
         name: rule.name.clone().unwrap_or_default(),
         quantity: rule.of.clone(),
         task_type: rule.task.map(|task| task.name().to_owned()).unwrap_or_default(),
         dataset: rule.dataset.clone().unwrap_or_default(),
-        basis: proto_basis(rule.basis),
-        unit: proto_unit(rule.unit),
-        texts: match rule.texts {
-            Texts::All => proto::GateTexts::Unspecified,
-            Texts::Changed => proto::GateTexts::Changed,
-            Texts::Accepted => proto::GateTexts::Accepted,
-        }
-        .into(),
-        limit: Some(match rule.limit {
-            RuleLimit::MaxDrop(points) => Limit::MaxDrop(points),
-            RuleLimit::MaxDropPercent(percent) => Limit::MaxDropPercent(percent),
-            RuleLimit::MinScore(points) => Limit::MinScore(points),
-            RuleLimit::Margin(points) => Limit::Margin(points),
-            RuleLimit::MinSeparation(share) => Limit::MinSeparation(share),
-            RuleLimit::Worst(points) => Limit::Worst(points),
-            RuleLimit::MaxNegativeFlips(percent) => Limit::MaxNegativeFlips(percent),
-            RuleLimit::MinOverlap(percent) => Limit::MinOverlap(percent),
-        }),
+        basis: written::<proto::GateBasis>(rule.basis.map(Basis::name)),
+        unit: written::<proto::GateUnit>(rule.unit.map(Unit::name)),
+        texts: written::<proto::GateTexts>(Some(rule.texts.name()).filter(|_| rule.texts != Texts::All)),
+        limit,
         ..proto::GateRule::default()
     };
     message.write_limits(rule.limits);
@@ -231,11 +174,7 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
 
 /// What an undecided gate means, as a proto.
 pub(super) fn on_undecided(undecided: OnUndecided) -> proto::GateUndecided {
-    match undecided {
-        OnUndecided::Block => proto::GateUndecided::Block,
-        OnUndecided::Warn => proto::GateUndecided::Warn,
-        OnUndecided::Fail => proto::GateUndecided::Fail,
-    }
+    proto::GateUndecided::named(undecided.name()).unwrap_or_default()
 }
 
 /// A verdict as a proto.
@@ -251,27 +190,70 @@ pub(super) fn verdict(verdict: GateVerdict) -> proto::Verdict {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use prost::Message;
-    use prost_types::FileDescriptorSet;
+    use std::collections::BTreeSet;
 
     use super::*;
 
-    #[test]
-    fn the_limits_of_the_protocol_are_the_kinds_of_rules() {
-        let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
-        let mut messages = set.file.iter().flat_map(|file| &file.message_type);
-        let message = messages.find(|message| message.name() == "GateRule").unwrap();
-        let limits = message.oneof_decl.iter().position(|one| one.name() == "limit").unwrap();
-        // An optional field is a oneof of its own, so the number is compared, not whether there is
-        // one.
-        let limits = message
-            .field
-            .iter()
-            .filter(|field| field.oneof_index == i32::try_from(limits).ok())
-            .map(|field| field.name());
-        assert_eq!(limits.collect::<Vec<_>>(), RuleKind::ALL.map(RuleKind::name));
-        for kind in RuleKind::ALL {
-            assert_eq!(RuleLimit::new(kind, 0.5).kind(), kind);
+    fn text(text: &str) -> proto::GateRule {
+        proto::GateRule {
+            text: text.to_owned(),
+            ..proto::GateRule::default()
         }
+    }
+
+    #[test]
+    fn every_limit_of_the_protocol_is_a_kind_of_rule() {
+        for kind in RuleKind::ALL {
+            let limit = proto::gate_rule::Limit::named(kind.name(), 0.5).unwrap();
+            assert_eq!(limit.parts(), Some((kind.name(), 0.5)));
+        }
+        assert_eq!(proto::gate_rule::Limit::named("max_unchanged", 0.5), None);
+        assert_eq!(proto::gate_rule::Limit::named("nonsense", 0.5), None);
+    }
+
+    #[test]
+    fn every_value_of_the_protocol_is_a_value_of_the_gate() {
+        fn same<P: ProtoEnum>(ours: &[&str]) {
+            let protocol: BTreeSet<_> = P::all().map(ProtoEnum::dashed).collect();
+            assert_eq!(protocol, ours.iter().copied().collect());
+        }
+        same::<proto::GateAdjust>(&Adjust::ALL.map(Adjust::name));
+        same::<proto::GateBasis>(&Basis::ALL.map(Basis::name));
+        same::<proto::GateUnit>(&Unit::ALL.map(Unit::name));
+        same::<proto::GateUndecided>(&OnUndecided::ALL.map(OnUndecided::name));
+        same::<proto::GateSequential>(&Sequential::ALL.map(Sequential::name));
+        same::<proto::GateTexts>(&Texts::ALL.map(Texts::name));
+    }
+
+    #[test]
+    fn a_rule_as_text_is_the_rule_in_fields() {
+        let fields = proto::GateRule {
+            limit: Some(proto::gate_rule::Limit::MaxDrop(3.0)),
+            quantity: "length".to_owned(),
+            task_type: "sts".to_owned(),
+            basis: proto::GateBasis::SignedRank.into(),
+            max_cut: Some(0.5),
+            validity: [("max_leak".to_owned(), 0.25)].into(),
+            ..proto::GateRule::default()
+        };
+        let written = text("max_drop=3,of=length,task=sts,basis=signed-rank,max_cut=0.5,max_leak=0.25");
+        assert_eq!(rule(0, written).unwrap(), rule(0, fields.clone()).unwrap());
+        assert_eq!(proto_rule(&rule(0, fields.clone()).unwrap()), fields);
+    }
+
+    #[test]
+    fn text_that_is_no_rule_or_stands_beside_fields_is_refused() {
+        let refused = |one: proto::GateRule| rule(2, one).unwrap_err();
+        let unread = refused(text("max_dorp=3"));
+        assert_eq!(unread.field.as_deref(), Some("spec.gate.rules[2].text"));
+        let beside = proto::GateRule {
+            dataset: "STSBenchmark".to_owned(),
+            ..text("max_drop=3")
+        };
+        assert_eq!(refused(beside).field.as_deref(), Some("spec.gate.rules[2].text"));
+        assert_eq!(
+            refused(proto::GateRule::default()).field.as_deref(),
+            Some("spec.gate.rules[2].limit")
+        );
     }
 }

@@ -81,7 +81,7 @@ async fn reports(
                 }
                 RunState::Failed => "it failed, and has no report",
                 RunState::Cancelled => "it was cancelled, and has no report",
-                RunState::Pending | RunState::Running => "it has not ended",
+                RunState::Pending | RunState::Running | RunState::Unspecified => "it has not ended",
             };
             without.push(LeftOutRun {
                 run: record.id,

@@ -1,6 +1,6 @@
 //! Conversions between protos and the domain's judge.
 
-use isomer_proto::{eval::v1 as proto, transform::v1::JudgeScale};
+use isomer_proto::{ProtoEnum, eval::v1 as proto, transform::v1::JudgeScale};
 use isomer_service_kit::Fault;
 
 use crate::{
@@ -13,20 +13,15 @@ pub(super) fn judge(judge: Option<proto::Judge>) -> Result<Judge, Fault> {
     let Some(judge) = judge else {
         return Ok(Judge::default());
     };
-    let mut scales = Vec::with_capacity(judge.scales.len());
-    for (i, scale) in judge.scales.iter().enumerate() {
-        scales.push(match JudgeScale::try_from(*scale) {
-            Ok(JudgeScale::Similarity) => Scale::Similarity,
-            Ok(JudgeScale::Quality) => Scale::Quality,
-            Ok(JudgeScale::Fluency) => Scale::Fluency,
-            Ok(JudgeScale::Unspecified) | Err(_) => {
-                let field = format!("spec.judge.scales[{i}]");
-                return Err(
-                    Fault::invalid(field, "names no scale").hint("give 1 (similarity), 2 (quality) or 3 (fluency)")
-                );
-            }
-        });
-    }
+    let scale = |(i, number): (usize, &i32)| {
+        let scale = JudgeScale::try_from(*number).ok();
+        let found = scale.and_then(|scale| scale.among(Scale::ALL, Scale::name));
+        found.ok_or_else(|| {
+            Fault::invalid(format!("spec.judge.scales[{i}]"), "names no scale")
+                .hint("give 1 (similarity), 2 (quality) or 3 (fluency)")
+        })
+    };
+    let scales = judge.scales.iter().enumerate().map(scale).collect::<Result<_, _>>()?;
     if let Some(accept) = judge.accept {
         check_accept(accept).map_err(|message| Fault::invalid("spec.judge.accept", message))?;
     }

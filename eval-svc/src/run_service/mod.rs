@@ -16,14 +16,18 @@ use futures::StreamExt;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
     GetFleetRequest, GetFleetResponse, GetHistoryRequest, GetHistoryResponse, GetReportRequest, GetReportResponse,
-    GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, ReportFormat,
+    GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, PlanRunRequest, PlanRunResponse, Run,
     WatchRunRequest, WatchRunResponse, run_service_server::RunService,
 };
 use isomer_service_kit::{CALLER, Fault, Tenant};
+use prost::Message;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-use crate::run::{self, Owner, RunManager};
+use crate::run::{Owner, RunManager};
 
+/// Maximum size of a page in bytes, unless its first run alone has more: a client's limit on
+/// messages is often 4 MiB.
+const PAGE_BYTES: usize = 3 << 20;
 /// Default number of entries on a page.
 const PAGE: u32 = 100;
 /// Maximum number of entries on a page.
@@ -75,6 +79,19 @@ fn id(id: String) -> Result<String, Fault> {
     } else {
         Ok(id)
     }
+}
+
+/// The first runs that fit on a page, and whether others are left.
+fn fitting(runs: impl Iterator<Item = Run>) -> (Vec<Run>, bool) {
+    let (mut fit, mut bytes) = (Vec::new(), 0);
+    for run in runs {
+        bytes += run.encoded_len();
+        if bytes > PAGE_BYTES && !fit.is_empty() {
+            return (fit, true);
+        }
+        fit.push(run);
+    }
+    (fit, false)
 }
 
 #[tonic::async_trait]
@@ -133,15 +150,13 @@ impl RunService for RunHandler {
         }
         let listed = self.runs.list(size, before.as_deref(), viewer.as_deref()).await;
         let (records, more) = listed.map_err(Fault::from)?;
-        let next_page_token = records
+        let (runs, cut) = fitting(records.into_iter().map(convert::run));
+        let next_page_token = runs
             .last()
-            .filter(|_| more)
+            .filter(|_| more || cut)
             .map(|last| last.id.clone())
             .unwrap_or_default();
-        Ok(Response::new(ListRunsResponse {
-            runs: records.into_iter().map(convert::run).collect(),
-            next_page_token,
-        }))
+        Ok(Response::new(ListRunsResponse { runs, next_page_token }))
     }
 
     async fn watch_run(
@@ -186,13 +201,7 @@ impl RunService for RunHandler {
     async fn get_report(&self, request: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
         let viewer = caller(&request);
         let request = request.into_inner();
-        let format = match request.format() {
-            ReportFormat::Json | ReportFormat::Unspecified => run::ReportFormat::Json,
-            ReportFormat::Markdown => run::ReportFormat::Markdown,
-            ReportFormat::Html => run::ReportFormat::Html,
-            ReportFormat::Junit => run::ReportFormat::Junit,
-            ReportFormat::Items => run::ReportFormat::Items,
-        };
+        let format = request.format();
         let id = id(request.id)?;
         self.runs.get_for(&id, viewer.as_deref()).await.map_err(Fault::from)?;
         let file = self.runs.report(&id, format).await.map_err(Fault::from)?;
@@ -231,4 +240,25 @@ impl RunService for RunHandler {
 fn duration(seconds: f64) -> Option<prost_types::Duration> {
     let duration = Duration::try_from_secs_f64(seconds).ok()?;
     prost_types::Duration::try_from(duration).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_before_a_run_that_no_longer_fits() {
+        let run = |id: usize, bytes: usize| Run {
+            id: id.to_string(),
+            error: "x".repeat(bytes),
+            ..Run::default()
+        };
+        let ids = |runs: Vec<Run>| runs.into_iter().map(|run| run.id).collect::<Vec<_>>();
+        let (fit, cut) = fitting((0..9).map(|id| run(id, 1 << 20)));
+        assert_eq!((ids(fit), cut), (vec!["0".to_owned(), "1".to_owned()], true));
+        let (fit, cut) = fitting((0..2).map(|id| run(id, 1 << 10)));
+        assert_eq!((fit.len(), cut), (2, false));
+        let (fit, cut) = fitting((0..2).map(|id| run(id, 9 << 20)));
+        assert_eq!((ids(fit), cut), (vec!["0".to_owned()], true));
+    }
 }

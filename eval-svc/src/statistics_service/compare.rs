@@ -1,7 +1,7 @@
 //! Compares treatments with a reference.
 
 use isomer_proto::eval::v1::{self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 
 use super::{DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, resamples, share};
 use crate::stats::{
@@ -45,18 +45,16 @@ impl Settings {
     }
 
     fn read(request: &CompareRequest) -> Result<Self, Fault> {
-        let method = match proto::WilcoxonMethod::try_from(request.method) {
-            Ok(proto::WilcoxonMethod::Unspecified) => Method::Auto,
-            Ok(proto::WilcoxonMethod::Exact) => Method::Exact,
-            Ok(proto::WilcoxonMethod::Normal) => Method::Normal,
-            Ok(proto::WilcoxonMethod::Conditional) => Method::Conditional,
-            Err(_) => return Err(Fault::invalid("method", "is not a known method")),
+        let method = match choice("method", request.method)? {
+            Some(proto::WilcoxonMethod::Exact) => Method::Exact,
+            Some(proto::WilcoxonMethod::Normal) => Method::Normal,
+            Some(proto::WilcoxonMethod::Conditional) => Method::Conditional,
+            _ => Method::Auto,
         };
-        let zeros = match proto::ZeroMethod::try_from(request.zero_method) {
-            Ok(proto::ZeroMethod::Unspecified | proto::ZeroMethod::Wilcox) => Zeros::Drop,
-            Ok(proto::ZeroMethod::Pratt) => Zeros::Pratt,
-            Ok(proto::ZeroMethod::Zsplit) => Zeros::Split,
-            Err(_) => return Err(Fault::invalid("zero_method", "is not a known treatment of zeros")),
+        let zeros = match choice("zero_method", request.zero_method)? {
+            Some(proto::ZeroMethod::Pratt) => Zeros::Pratt,
+            Some(proto::ZeroMethod::Zsplit) => Zeros::Split,
+            _ => Zeros::Drop,
         };
         Ok(Self {
             test: WilcoxonOptions {

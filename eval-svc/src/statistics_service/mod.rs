@@ -12,7 +12,7 @@ use isomer_proto::eval::v1::{
     RankStabilityRequest, RankStabilityResponse, ReliabilityRequest, ReliabilityResponse, ScoreSeries,
     statistics_service_server::StatisticsService,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 use tonic::{Request, Response, Status};
 
 use crate::stats::{Alternative, Interval, StatsError};
@@ -61,12 +61,11 @@ computed! {
 }
 
 fn alternative(number: i32) -> Result<Alternative, Fault> {
-    match proto::Alternative::try_from(number) {
-        Ok(proto::Alternative::Unspecified | proto::Alternative::TwoSided) => Ok(Alternative::TwoSided),
-        Ok(proto::Alternative::Greater) => Ok(Alternative::Greater),
-        Ok(proto::Alternative::Less) => Ok(Alternative::Less),
-        Err(_) => Err(Fault::invalid("alternative", "is not a known alternative")),
-    }
+    Ok(match choice("alternative", number)? {
+        Some(proto::Alternative::Greater) => Alternative::Greater,
+        Some(proto::Alternative::Less) => Alternative::Less,
+        _ => Alternative::TwoSided,
+    })
 }
 
 /// A number strictly between 0 and 1; 0 stands for the default.

@@ -8,7 +8,7 @@ use isomer_proto::eval::v1::{
     BootstrapRequest, BootstrapResponse, BootstrapStatistic, CorrelateRequest, CorrelateResponse, PlanDesignRequest,
     PlanDesignResponse, ScoreSeries, correlate_response::Coefficient,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 
 use super::{
     DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, finite_values,
@@ -47,10 +47,9 @@ pub(super) fn adjust(request: &AdjustPValuesRequest) -> Result<AdjustPValuesResp
 pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse, Fault> {
     finite_values("values", &request.values)?;
     finite_values("second", &request.second)?;
-    let (method, method_name) = match BootstrapMethod::try_from(request.method) {
-        Ok(BootstrapMethod::Unspecified | BootstrapMethod::Percentile) => (IntervalMethod::Percentile, "percentile"),
-        Ok(BootstrapMethod::Bca) => (IntervalMethod::Bca, "BCa"),
-        Err(_) => return Err(Fault::invalid("method", "is not a known method")),
+    let (method, method_name) = match choice("method", request.method)? {
+        Some(BootstrapMethod::Bca) => (IntervalMethod::Bca, "BCa"),
+        _ => (IntervalMethod::Percentile, "percentile"),
     };
     let settings = Bootstrap {
         resamples: resamples(request.resamples, request.values.len())?,
@@ -77,14 +76,13 @@ pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse,
         let estimate = correlation.of(x, y).map_err(undefined("second"))?;
         Ok(answer(estimate, found.interval, found.undefined))
     };
-    match BootstrapStatistic::try_from(request.statistic) {
-        Ok(BootstrapStatistic::Unspecified | BootstrapStatistic::Mean) => of_values(Statistic::Mean),
-        Ok(BootstrapStatistic::Median) => of_values(Statistic::Median),
-        Ok(BootstrapStatistic::HodgesLehmann) => of_values(Statistic::HodgesLehmann),
-        Ok(BootstrapStatistic::Pearson) => of_pairs(Correlation::Pearson),
-        Ok(BootstrapStatistic::Spearman) => of_pairs(Correlation::Spearman),
-        Ok(BootstrapStatistic::Kendall) => of_pairs(Correlation::KendallTauB),
-        Err(_) => Err(Fault::invalid("statistic", "is not a known statistic")),
+    match choice("statistic", request.statistic)?.unwrap_or_default() {
+        BootstrapStatistic::Unspecified | BootstrapStatistic::Mean => of_values(Statistic::Mean),
+        BootstrapStatistic::Median => of_values(Statistic::Median),
+        BootstrapStatistic::HodgesLehmann => of_values(Statistic::HodgesLehmann),
+        BootstrapStatistic::Pearson => of_pairs(Correlation::Pearson),
+        BootstrapStatistic::Spearman => of_pairs(Correlation::Spearman),
+        BootstrapStatistic::Kendall => of_pairs(Correlation::KendallTauB),
     }
 }
 

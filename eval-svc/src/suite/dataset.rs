@@ -37,7 +37,6 @@ const FIELDS: [&str; 18] = [
 ];
 /// Fields that name a source.
 const SOURCES: [&str; 4] = ["builtin", "path", "catalogue", "hub"];
-const MOST_DATASETS: usize = 1_000;
 
 pub(super) fn datasets(top: &Section<'_>, base_dir: Option<&Path>) -> Result<Vec<DatasetSpec>, SuiteError> {
     let Some(items) = top.list("dataset")?.filter(|items| !items.is_empty()) else {
@@ -46,10 +45,6 @@ pub(super) fn datasets(top: &Section<'_>, base_dir: Option<&Path>) -> Result<Vec
             "add at least one [[dataset]] with a task and a path or builtin",
         ));
     };
-    if items.len() > MOST_DATASETS {
-        let message = format!("{} datasets, at most {MOST_DATASETS}", items.len());
-        return Err(top.document.invalid(&(0..0), "dataset", message));
-    }
     items
         .into_iter()
         .map(|(field, item)| dataset(top.document, &field, item, base_dir))

@@ -18,7 +18,6 @@ use crate::{
 
 /// Fields of the gate beside its limits on shares of texts.
 const FIELDS: [&str; 7] = ["alpha", "basis", "unit", "undecided", "sequential", "adjust", "rule"];
-const MOST_RULES: usize = 1_000;
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
     let document = top.document;
@@ -105,10 +104,6 @@ fn sequential(section: &Section<'_>) -> Result<Option<Sequential>, SuiteError> {
 
 fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
     let items = section.list("rule")?.unwrap_or_default();
-    if items.len() > MOST_RULES {
-        let message = format!("{} rules, at most {MOST_RULES}", items.len());
-        return Err(section.document.invalid(&section.span, "gate.rule", message));
-    }
     items
         .into_iter()
         .map(|(field, item)| rule(section.document, &field, item))
@@ -123,7 +118,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
     Ok(Rule {
         limit,
         name: filled(document, section.string("name")?)?,
-        of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.default_quantity().to_owned()),
+        of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.measure().default_quantity().to_owned()),
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
         dataset: filled(document, section.string("dataset")?)?,
         basis: basis(&section)?,
@@ -146,7 +141,7 @@ fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
             continue;
         };
         if let Some((first, _)) = &only {
-            let name = first.kind().name();
+            let name = first.kind.name();
             let message = format!("the rule has {name} already; write a rule for each limit");
             return Err(section.document.invalid(&found.span, found.field, message));
         }

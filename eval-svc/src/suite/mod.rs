@@ -121,7 +121,7 @@ use std::{
 };
 
 use isomer_config::spelling::nearest;
-use serde::{Deserialize, Serialize};
+use isomer_proto::transform::v1::{GuardMode, OnFailure};
 
 use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
@@ -135,7 +135,7 @@ use crate::{
 
 pub use error::SuiteError;
 pub use isomer_report::terms::transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
-pub use protocol::Guards;
+pub(crate) use reader::MOST_ITEMS;
 
 /// Suites that ship with Isomer: name and text.
 pub const BUILTIN: [(&str, &str); 5] = [
@@ -181,7 +181,7 @@ pub struct Suite {
     /// Lowest temperature of attempts after the first.
     pub retry_temperature: f64,
     /// What happens when a meaning guard fires.
-    pub guards: Guards,
+    pub guards: GuardMode,
     /// What to do with a text whose attempts all failed.
     pub on_failure: OnFailure,
     /// Which definition of the metrics.
@@ -196,26 +196,6 @@ pub struct Suite {
     pub separation: Separation,
     /// What a run of it may take.
     pub limits: Limits,
-}
-
-/// What replaces a text that no attempt could transform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnFailure {
-    /// The original text, counted (HTEB).
-    KeepOriginal,
-    /// Nothing: the run fails.
-    Fail,
-}
-
-impl OnFailure {
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::KeepOriginal => "keep_original",
-            Self::Fail => "fail",
-        }
-    }
 }
 
 /// Where a dataset of a suite comes from.

@@ -40,9 +40,18 @@ const FIELDS: [&str; 23] = [
     "limits",
 ];
 const MOST_SEEDS: usize = 100;
+/// Longest text of a suite, in bytes. A run keeps it, and its parsed form takes many times as much.
+const LONGEST: usize = 256 << 10;
 
 pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<Suite, SuiteError> {
     let document = Document { file, text };
+    if text.len() > LONGEST {
+        let message = format!(
+            "has {} bytes, at most {LONGEST}; move its texts to a data set",
+            text.len()
+        );
+        return Err(document.invalid(&(0..0), "suite", message));
+    }
     let parsed = DeTable::parse(text).map_err(|error| SuiteError::Syntax {
         file: file.to_owned(),
         line: document.line(error.span().map_or(0, |span| span.start)),

@@ -1,5 +1,6 @@
 //! How the texts of a suite are made: retries, guards, prompts.
 
+use isomer_proto::{ProtoEnum, transform::v1::GuardMode};
 use std::collections::BTreeMap;
 
 use toml::de::DeValue;
@@ -13,37 +14,12 @@ use super::{
 /// Default for the lowest temperature of retries.
 const RETRY_TEMPERATURE: f64 = 0.7;
 
-/// What happens when a meaning guard fires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guards {
-    /// The text is counted.
-    Warn,
-    /// The text is tried again, and counted if a guard still fires.
-    Retry,
-    /// No guard runs.
-    Off,
-}
-
-impl Guards {
-    const ALL: [Self; 3] = [Self::Warn, Self::Retry, Self::Off];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Warn => "warn",
-            Self::Retry => "retry",
-            Self::Off => "off",
-        }
-    }
-}
-
-pub(super) fn guards(top: &Section<'_>) -> Result<Guards, SuiteError> {
+pub(super) fn guards(top: &Section<'_>) -> Result<GuardMode, SuiteError> {
     let Some(found) = top.string("guards")? else {
-        return Ok(Guards::Warn);
+        return Ok(GuardMode::Warn);
     };
-    let named = Guards::ALL.into_iter().find(|mode| mode.name() == found.value);
-    named.ok_or_else(|| {
-        let known = Guards::ALL.map(Guards::name);
+    GuardMode::named(&found.value).ok_or_else(|| {
+        let known: Vec<_> = GuardMode::all().map(ProtoEnum::name).collect();
         top.document
             .unknown_name(&found.span, found.field, "guard mode", &found.value, &known)
     })
@@ -174,14 +150,14 @@ mod tests {
         let plain = parse("transformations = [\"paraphrase\"]").unwrap();
         assert_eq!(
             (plain.retry_identical, plain.retry_temperature, plain.guards),
-            (true, 0.7, Guards::Warn)
+            (true, 0.7, GuardMode::Warn)
         );
         assert_eq!(plain.top_k, None);
         let told = "transformations = [\"paraphrase\"]\nretry_identical = false\nretry_temperature = 0\nguards = \"retry\"\ntop_k = 40";
         let told = parse(told).unwrap();
         assert_eq!(
             (told.retry_identical, told.retry_temperature, told.guards),
-            (false, 0.0, Guards::Retry)
+            (false, 0.0, GuardMode::Retry)
         );
         assert_eq!(told.top_k, Some(40));
         let wrong = parse("transformations = [\"paraphrase\"]\nguards = \"retri\"").unwrap_err();

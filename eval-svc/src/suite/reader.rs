@@ -8,6 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::SuiteError;
 
+/// Maximum number of entries of any list of a suite. Some are compared with each other.
+pub(crate) const MOST_ITEMS: usize = 1_000;
+
 /// A suite's text and name.
 pub(super) struct Document<'a> {
     pub(super) file: &'a str,
@@ -143,6 +146,10 @@ impl<'a> Section<'a> {
         let DeValue::Array(items) = value.get_ref() else {
             return Err(self.document.wrong_type(value, field, "a list"));
         };
+        if items.len() > MOST_ITEMS {
+            let message = format!("has {} entries, at most {MOST_ITEMS}", items.len());
+            return Err(self.document.invalid(&value.span(), field, message));
+        }
         Ok(Some(
             items
                 .iter()

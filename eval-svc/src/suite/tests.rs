@@ -169,19 +169,71 @@ fn every_data_set_of_every_shipped_suite_has_a_language() {
 
 #[test]
 fn every_shipped_suite_has_a_gate_on_drop_sensitivity_and_level() {
-    use crate::gate::{RuleLimit, Unit};
+    use crate::gate::{RuleKind, RuleLimit, Unit};
     for (name, _) in BUILTIN {
         let suite = Suite::builtin(name).unwrap();
         let gate = suite.gate;
         let limit = if name == "quick" { 10.0 } else { 5.0 };
         let limits: Vec<RuleLimit> = gate.rules.iter().map(|rule| rule.limit).collect();
-        let mut wanted = vec![RuleLimit::MaxDrop(limit), RuleLimit::MinSeparation(0.7)];
-        wanted.extend((name == "quick").then_some(RuleLimit::MinScore(40.0)));
-        wanted.push(RuleLimit::Margin(limit));
+        let mut wanted = vec![
+            RuleLimit::new(RuleKind::MaxDrop, limit),
+            RuleLimit::new(RuleKind::MinSeparation, 0.7),
+        ];
+        wanted.extend((name == "quick").then_some(RuleLimit::new(RuleKind::MinScore, 40.0)));
+        wanted.push(RuleLimit::new(RuleKind::Margin, limit));
         assert_eq!(limits, wanted, "{name}");
         assert_eq!(gate.unit, Some(Unit::Item), "{name}");
         assert!(suite.separation.settled().is_some(), "{name}");
     }
+}
+
+/// Each list of a suite is bounded, also one that is added later: the bound is in the reader.
+#[test]
+fn a_suite_is_bounded_in_length_and_in_every_list() {
+    let long = format!("{GOOD}\n# {}", "x".repeat(256 << 10));
+    assert!(parse(&long).unwrap_err().to_string().contains("at most 262144"));
+    let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let names = |count: usize| {
+        let names: Vec<_> = (0..count).map(|n| format!("\"e{n}\"")).collect();
+        names.join(", ")
+    };
+    let tables = |head: &str, body: &str| format!("[[{head}]]\n{body}\n").repeat(1001);
+    for (field, text) in [
+        ("seeds", GOOD.replace("[1, 2]", &format!("[{}]", numbers(1001)))),
+        (
+            "encoders",
+            GOOD.replacen("seeds", &format!("encoders = [{}]\nseeds", names(1001)), 1),
+        ),
+        ("transformations", GOOD.replace("\"paraphrase\"", &names(1001))),
+        ("target_languages", {
+            let wanted = format!(
+                "{{ name = \"cross_translation\", target_languages = [{}] }}",
+                names(1001)
+            );
+            GOOD.replace("\"paraphrase\"", &wanted)
+        }),
+        (
+            "dataset",
+            GOOD.to_owned() + &tables("dataset", "task = \"sts\"\npath = \"a\""),
+        ),
+        ("gate.rule", GOOD.to_owned() + &tables("gate.rule", "max_drop = 3")),
+        (
+            "judge.scales",
+            format!("{GOOD}\n[judge]\ngenerator = \"local:x\"\nscales = [{}]", names(1001)),
+        ),
+        (
+            "separation.kinds",
+            format!("{GOOD}\n[separation]\nkinds = [{}]", names(1001)),
+        ),
+    ] {
+        let refused = parse(&text).unwrap_err().to_string();
+        assert!(
+            refused.contains(field) && refused.contains("entries, at most 1000"),
+            "{field}: {refused}"
+        );
+    }
+    let most = GOOD.replacen("seeds", &format!("encoders = [{}]\nseeds", names(1000)), 1);
+    assert_eq!(parse(&most).unwrap().encoders.len(), 1000);
 }
 
 #[test]
@@ -305,7 +357,7 @@ basis = "point"
 
 #[test]
 fn a_gate_is_read_with_its_rules_and_their_lines() {
-    use crate::gate::{Basis, OnUndecided, RuleLimit, Sequential};
+    use crate::gate::{Basis, OnUndecided, RuleKind, RuleLimit, Sequential};
     let gate = parse(&format!("{GOOD}{GATED}")).unwrap().gate;
     assert_eq!((gate.alpha, gate.basis), (Some(0.01), Some(Basis::Student)));
     assert_eq!(
@@ -315,11 +367,14 @@ fn a_gate_is_read_with_its_rules_and_their_lines() {
     let [drop, floor] = gate.rules.as_slice() else {
         panic!("{:?}", gate.rules)
     };
-    assert_eq!((drop.limit, drop.of.as_str()), (RuleLimit::MaxDrop(3.0), "total"));
+    assert_eq!(
+        (drop.limit, drop.of.as_str()),
+        (RuleLimit::new(RuleKind::MaxDrop, 3.0), "total")
+    );
     assert_eq!(drop.place.origin, "nightly.toml:17");
     assert_eq!(
         (floor.limit, floor.basis),
-        (RuleLimit::MinScore(70.5), Some(Basis::Point))
+        (RuleLimit::new(RuleKind::MinScore, 70.5), Some(Basis::Point))
     );
     assert_eq!(floor.dataset.as_deref(), Some("STSBenchmark"));
     assert_eq!(parse(GOOD).unwrap().gate, crate::gate::Gate::default());

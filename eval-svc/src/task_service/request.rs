@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use isomer_proto::{
+    ProtoEnum,
     common::v1::Similarity as ProtoSimilarity,
     eval::v1::{
         self as proto, DatasetRef, MetricProfile, ScoreRequest, SearchIndex, TaskOptions, dataset_ref, search_index,
     },
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 
 use crate::{
     config::EvalConfig,
@@ -24,11 +25,9 @@ const MOST_EXPERIMENTS: u32 = 1000;
 
 /// The task of a request; `None` if it does not name one. Unknown numbers are refused.
 pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
-    let task = proto::TaskType::try_from(number).ok();
-    if task == Some(proto::TaskType::Unspecified) {
-        return Ok(None);
-    }
-    task.and_then(task_from_proto).map(Some).ok_or_else(unknown_task)
+    let given = proto::TaskType::given(number).map_err(|_| unknown_task())?;
+    let ours = |task: proto::TaskType| task.among(TaskType::ALL, TaskType::name).ok_or_else(unknown_task);
+    given.map(ours).transpose()
 }
 
 /// The error for an unknown task type.
@@ -39,47 +38,21 @@ pub(super) fn unknown_task() -> Fault {
 
 /// The profile of a request.
 pub(super) fn profile(request: &ScoreRequest) -> Result<Profile, Fault> {
-    Ok(match MetricProfile::try_from(request.profile) {
-        Ok(MetricProfile::Unspecified | MetricProfile::MtebV2) => Profile::MtebV2,
-        Ok(MetricProfile::MtebV1) => Profile::MtebV1,
-        Ok(MetricProfile::Hteb) => Profile::Hteb,
-        Err(_) => {
-            return Err(Fault::invalid("profile", "is not a known metric profile").hint("mteb-v2, mteb-v1 or hteb"));
-        }
-    })
-}
-
-fn task_from_proto(task: proto::TaskType) -> Option<TaskType> {
-    TaskType::ALL.into_iter().find(|ours| task_to_proto(*ours) == task)
+    let profile: Option<MetricProfile> = choice("profile", request.profile)?;
+    let found = profile.and_then(|profile| profile.among(Profile::ALL, Profile::name));
+    Ok(found.unwrap_or_default())
 }
 
 /// The proto's value of a task.
 pub(super) fn task_to_proto(task: TaskType) -> proto::TaskType {
-    match task {
-        TaskType::Sts => proto::TaskType::Sts,
-        TaskType::PairClassification => proto::TaskType::PairClassification,
-        TaskType::Classification => proto::TaskType::Classification,
-        TaskType::Clustering => proto::TaskType::Clustering,
-        TaskType::Reranking => proto::TaskType::Reranking,
-        TaskType::Retrieval => proto::TaskType::Retrieval,
-        TaskType::Summarisation => proto::TaskType::Summarisation,
-        TaskType::Bitext => proto::TaskType::Bitext,
-        TaskType::Clsd => proto::TaskType::Clsd,
-        TaskType::GradedRanking => proto::TaskType::GradedRanking,
-    }
+    proto::TaskType::named(task.name()).unwrap_or_default()
 }
 
 /// The similarity for a request's vectors; cosine by default.
 pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
-    match ProtoSimilarity::try_from(number) {
-        Ok(ProtoSimilarity::Unspecified | ProtoSimilarity::Cosine) => Ok(Similarity::Cosine),
-        Ok(ProtoSimilarity::Dot) => Ok(Similarity::Dot),
-        Ok(ProtoSimilarity::Euclidean) => Ok(Similarity::Euclidean),
-        Ok(ProtoSimilarity::Manhattan) => Ok(Similarity::Manhattan),
-        Err(_) => {
-            Err(Fault::invalid("similarity", "is not a known similarity").hint("cosine, dot, euclidean or manhattan"))
-        }
-    }
+    let similarity: Option<ProtoSimilarity> = choice("similarity", number)?;
+    let found = similarity.and_then(|similarity| similarity.among(Similarity::ALL, Similarity::name));
+    Ok(found.unwrap_or_default())
 }
 
 /// The search mode that a request asks for, checked.

@@ -7,7 +7,8 @@ use isomer_encoder_client::{
     batches,
 };
 use isomer_proto::{
-    common::v1::{Similarity as ProtoSimilarity, Usage, VectorSpace},
+    ProtoEnum,
+    common::v1::{Usage, VectorSpace},
     encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Input, Priority, input},
 };
 use isomer_service_kit::{Fault, GrpcChannel};
@@ -45,12 +46,8 @@ pub(crate) async fn describe(channel: &GrpcChannel, id: &str) -> Result<Encoder,
 
 /// The similarity with which an encoder's vectors are compared; cosine by default.
 pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
-    match encoder.similarity() {
-        ProtoSimilarity::Dot => Similarity::Dot,
-        ProtoSimilarity::Euclidean => Similarity::Euclidean,
-        ProtoSimilarity::Manhattan => Similarity::Manhattan,
-        ProtoSimilarity::Cosine | ProtoSimilarity::Unspecified => Similarity::Cosine,
-    }
+    let similarity = encoder.similarity().among(Similarity::ALL, Similarity::name);
+    similarity.unwrap_or_default()
 }
 
 /// Encodes texts, which should be distinct, with several requests in flight. `done` is called with

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use isomer_proto::common::v1::{Similarity, VectorSpace};
+use isomer_proto::{
+    ProtoEnum,
+    common::v1::{Similarity, VectorSpace},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -83,12 +86,12 @@ impl Mark {
                 dimensions: space.dimensions,
                 augmentation: space.augmentation.clone(),
             },
-            similarity: match similarity {
-                Similarity::Dot => "dot",
-                Similarity::Euclidean => "euclidean",
-                Similarity::Manhattan => "manhattan",
-                Similarity::Cosine | Similarity::Unspecified => "cosine",
+            similarity: if similarity == Similarity::Unspecified {
+                Similarity::Cosine
+            } else {
+                similarity
             }
+            .name()
             .to_owned(),
             chunking: chunking.to_string(),
             with_text,

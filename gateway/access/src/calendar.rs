@@ -1,9 +1,6 @@
 //! Days and months in UTC, by which budgets count.
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use isomer_service_kit::Fault;
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
@@ -21,13 +18,15 @@ pub enum Period {
     Total,
 }
 
-impl fmt::Display for Period {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Period {
+    pub(crate) const ALL: [Self; 3] = [Self::Day, Self::Month, Self::Total];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Day => "day",
             Self::Month => "month",
             Self::Total => "total",
-        })
+        }
     }
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
 pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
     let message = format!("what is left of {name}'s budget of {what} is reserved for its requests in flight");
     Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)
-        .with("per", per.to_string())
+        .with("per", per.name())
         .hint("wait for them to end, send fewer requests at once, or ask for a larger budget")
         .retry_after(Duration::from_secs(1))
 }
@@ -164,7 +164,7 @@ pub(crate) fn over_budget(name: &str, per: Period, what: &str, wait: Option<Dura
         "BUDGET_EXCEEDED",
         format!("{name} has used up its budget of {what} {whole}"),
     )
-    .with("per", per.to_string());
+    .with("per", per.name());
     match wait {
         Some(wait) => fault
             .hint("wait for the next period, or ask for a larger budget")

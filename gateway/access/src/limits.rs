@@ -89,7 +89,7 @@ impl Limits {
             let field = |name: &str| format!("limits.budgets[{index}]{name}");
             if !periods.insert(budget.per) {
                 return Err(
-                    Fault::invalid(field(".per"), format!("a second budget per {}", budget.per))
+                    Fault::invalid(field(".per"), format!("a second budget per {}", budget.per.name()))
                         .hint("put tokens and cost_usd of a period into one budget"),
                 );
             }

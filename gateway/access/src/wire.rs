@@ -1,7 +1,8 @@
 //! Conversions of keys and events between our types and the protocol's.
 
-use isomer_proto::gateway::v1::{
-    AccessScope, ApiKey, AuditEvent as WireEvent, BudgetPeriod, KeyBudget, KeyLimits, KeyUsage,
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{AccessScope, ApiKey, AuditEvent as WireEvent, BudgetPeriod, KeyBudget, KeyLimits, KeyUsage},
 };
 use isomer_service_kit::Fault;
 use prost_types::Timestamp;
@@ -47,34 +48,22 @@ pub(crate) fn only_settable(key: &ApiKey, with_id: bool) -> Result<(), Fault> {
 }
 
 pub(crate) fn scopes(key: &ApiKey) -> Result<Scopes, Fault> {
-    let scope = |(index, number): (usize, &i32)| match AccessScope::try_from(*number) {
-        Ok(AccessScope::Encode) => Ok(Scope::Encode),
-        Ok(AccessScope::Transform) => Ok(Scope::Transform),
-        Ok(AccessScope::Evaluate) => Ok(Scope::Evaluate),
-        Ok(AccessScope::Admin) => Ok(Scope::Admin),
-        Ok(AccessScope::Unspecified) | Err(_) => Err(Fault::invalid(
-            format!("key.scopes[{index}]"),
-            format!("{number} is not a scope"),
-        )
-        .hint("give ENCODE, TRANSFORM, EVALUATE or ADMIN")),
+    let scope = |(index, number): (usize, &i32)| {
+        AccessScope::name_of(*number).parse::<Scope>().map_err(|_| {
+            Fault::invalid(format!("key.scopes[{index}]"), format!("{number} is not a scope"))
+                .hint("give ENCODE, TRANSFORM, EVALUATE or ADMIN")
+        })
     };
     key.scopes.iter().enumerate().map(scope).collect()
 }
 
 pub(crate) fn limits(limits: KeyLimits) -> Result<Limits, Fault> {
     let budget = |(index, budget): (usize, KeyBudget)| {
-        let per = match budget.per() {
-            BudgetPeriod::Day => Period::Day,
-            BudgetPeriod::Month => Period::Month,
-            BudgetPeriod::Total => Period::Total,
-            BudgetPeriod::Unspecified => {
-                return Err(
-                    Fault::invalid(format!("key.limits.budgets[{index}].per"), "is not a period")
-                        .hint("give DAY, MONTH or TOTAL"),
-                );
-            }
-        };
-        Ok(Budget {
+        let per = budget.per().among(Period::ALL, Period::name).ok_or_else(|| {
+            Fault::invalid(format!("key.limits.budgets[{index}].per"), "is not a period")
+                .hint("give DAY, MONTH or TOTAL")
+        })?;
+        Ok::<_, Fault>(Budget {
             per,
             tokens: budget.tokens,
             cost_usd: budget.cost_usd,
@@ -112,12 +101,7 @@ pub fn time(micros: i64) -> Timestamp {
 
 /// The wire form of a key.
 pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
-    let scope = |scope| match scope {
-        Scope::Encode => AccessScope::Encode,
-        Scope::Transform => AccessScope::Transform,
-        Scope::Evaluate => AccessScope::Evaluate,
-        Scope::Admin => AccessScope::Admin,
-    };
+    let scope = |scope: Scope| AccessScope::named(scope.name()).unwrap_or_default();
     let used = |used: Used| KeyUsage {
         requests: used.requests,
         tokens: used.tokens,
@@ -141,11 +125,7 @@ pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
 
 /// The wire form of limits.
 pub fn limits_told(limits: &Limits) -> KeyLimits {
-    let period = |per| match per {
-        Period::Day => BudgetPeriod::Day,
-        Period::Month => BudgetPeriod::Month,
-        Period::Total => BudgetPeriod::Total,
-    };
+    let period = |per: Period| BudgetPeriod::named(per.name()).unwrap_or_default();
     let budget = |budget: &Budget| KeyBudget {
         per: period(budget.per).into(),
         tokens: budget.tokens,

@@ -6,7 +6,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, Output, Truncation, count_tokens_request, encode_request, input},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 use tonic::Code;
 
 use crate::{estimate, limits::Most};
@@ -27,6 +27,10 @@ pub(crate) struct Abilities {
     pub(crate) dimensions: bool,
     /// Whether token ids can be sent in place of texts.
     pub(crate) token_ids: bool,
+    /// Whether it counts tokens.
+    pub(crate) counts: bool,
+    /// Whether it sorts documents by their relevance to a query.
+    pub(crate) reranks: bool,
     /// Most texts per request in the protocol.
     pub(crate) most_items: Most,
     /// Most tokens per request in the protocol.
@@ -136,13 +140,9 @@ impl Abilities {
         request: &EncodeRequest,
         input_types: &HashMap<String, String>,
     ) -> Result<Ask, Fault> {
-        match Output::try_from(request.output) {
-            Ok(Output::Unspecified | Output::TextVector) => {}
-            Ok(Output::TokenVectors) => {
-                let message = format!("{} gives one vector per text", self.kind);
-                return Err(self.unserved("output", message, "ask for OUTPUT_TEXT_VECTOR"));
-            }
-            Err(_) => return Err(unknown("output", request.output)),
+        if choice("output", request.output)? == Some(Output::TokenVectors) {
+            let message = format!("{} gives one vector per text", self.kind);
+            return Err(self.unserved("output", message, "ask for OUTPUT_TEXT_VECTOR"));
         }
         if request.dimensions == Some(0) {
             return Err(Fault::invalid("dimensions", "0 is not permitted").hint("give at least 1, or leave it out"));
@@ -164,13 +164,12 @@ impl Abilities {
     }
 
     fn cut(&self, truncation: i32) -> Result<Cut, Fault> {
-        let (cut, said) = match Truncation::try_from(truncation) {
-            Ok(Truncation::Unspecified) if self.cuts.contains(&Cut::Tail) => return Ok(Cut::Tail),
-            Ok(Truncation::Unspecified) => return Ok(Cut::AsItIs),
-            Ok(Truncation::Error) => (Cut::Refuse, "TRUNCATION_ERROR"),
-            Ok(Truncation::Head) => (Cut::Head, "TRUNCATION_HEAD"),
-            Ok(Truncation::Tail) => (Cut::Tail, "TRUNCATION_TAIL"),
-            Err(_) => return Err(unknown("truncation", truncation)),
+        let cut = match choice("truncation", truncation)? {
+            Some(Truncation::Error) => Cut::Refuse,
+            Some(Truncation::Head) => Cut::Head,
+            Some(Truncation::Tail) => Cut::Tail,
+            _ if self.cuts.contains(&Cut::Tail) => return Ok(Cut::Tail),
+            _ => return Ok(Cut::AsItIs),
         };
         if self.cuts.contains(&cut) {
             return Ok(cut);
@@ -180,18 +179,20 @@ impl Abilities {
             [] => "leave it out: the server applies its default".to_owned(),
             can => format!("leave it out, or ask for {}", can.join(" or ")),
         };
-        Err(self.unserved("truncation", format!("{} cannot be asked for {said}", self.kind), &hint))
+        Err(self.unserved(
+            "truncation",
+            format!("{} cannot be asked for {}", self.kind, cut.name()),
+            &hint,
+        ))
     }
 
     fn dtype(&self, dtype: i32) -> Result<Dtype, Fault> {
-        match Dtype::try_from(dtype) {
-            Ok(Dtype::Unspecified | Dtype::F32) => Ok(Dtype::F32),
-            Ok(dtype @ (Dtype::F16 | Dtype::Ubinary)) => Ok(dtype),
-            Ok(Dtype::Int8) => {
+        match choice("output_dtype", dtype)?.unwrap_or(Dtype::F32) {
+            Dtype::Int8 => {
                 let message = format!("{} does not return calibrated 8-bit integers", self.kind);
                 Err(self.unserved("output_dtype", message, "ask for DTYPE_F32, DTYPE_F16 or DTYPE_UBINARY"))
             }
-            Err(_) => Err(unknown("output_dtype", dtype)),
+            dtype => Ok(dtype),
         }
     }
 
@@ -261,7 +262,7 @@ impl Abilities {
 }
 
 impl Cut {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AsItIs => "TRUNCATION_UNSPECIFIED",
             Self::Refuse => "TRUNCATION_ERROR",
@@ -318,10 +319,6 @@ impl<'a> Piece<'a> {
             Self::Tokens(_) => Err(Fault::internal("token ids for a protocol that has none")),
         }
     }
-}
-
-fn unknown(field: &str, value: i32) -> Fault {
-    Fault::invalid(field, format!("unknown value {value}")).hint("give one of the values of the enumeration")
 }
 
 fn unknown_prompt(name: &str, input_types: &HashMap<String, String>) -> Fault {

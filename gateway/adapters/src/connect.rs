@@ -1,20 +1,17 @@
 //! Makes a backend from a provider's record.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
-use isomer_proto::gateway::v1::{Provider, ProviderKind};
+use isomer_proto::{
+    ProtoEnum as _,
+    gateway::v1::{Provider, ProviderKind},
+};
 use isomer_service_kit::Fault;
 
-use crate::{AddressGuard, EncoderBackend, IsomerBackend, foreign::Foreign, kinds};
-
-/// Settings shared by all providers of a gateway.
-#[derive(Debug, Clone)]
-pub struct Surroundings {
-    /// Which addresses may be called.
-    pub guard: AddressGuard,
-    /// Largest message or body that is accepted from a provider, in bytes.
-    pub max_message_bytes: usize,
-}
+use crate::{
+    EncoderBackend, Surroundings, isomer,
+    kinds::{FOREIGN, Kind},
+};
 
 /// Makes a backend from a provider's record. No call is made yet: the connection is made at the
 /// first call. Rate and concurrency limits belong to this backend, so each provider should be
@@ -27,14 +24,58 @@ pub struct Surroundings {
 /// one that may not be called (`ADDRESS_REFUSED`), TLS files that cannot be read, headers that look
 /// like secrets, invalid rates, input types for a protocol without them.
 pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<dyn EncoderBackend>, Fault> {
-    if provider.kind() == ProviderKind::Isomer {
-        return Ok(Arc::new(IsomerBackend::new(provider, surroundings)?));
-    }
-    let Some((protocol, target)) = kinds::protocol(provider, surroundings)? else {
-        return Err(
-            Fault::invalid("provider.kind", "is not set, or unknown to this version")
-                .hint("name the provider's protocol"),
-        );
+    (kind_of(provider)?.connect)(provider, surroundings)
+}
+
+/// Every kind.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+    iter::once(&isomer::KIND).chain(FOREIGN)
+}
+
+/// The declaration of a provider's kind.
+///
+/// # Errors
+/// A kind that is missing, or that this version does not know.
+pub fn kind_of(provider: &Provider) -> Result<&'static Kind, Fault> {
+    let refuse = |message: &str| {
+        let known: Vec<_> = kinds().map(|kind| kind.value.dashed()).collect();
+        Fault::invalid("provider.kind", message).hint(format!("give one of {}", known.join(", ")))
     };
-    Ok(Arc::new(Foreign::new(provider, protocol, &target)?))
+    match ProviderKind::try_from(provider.kind) {
+        Ok(ProviderKind::Unspecified) => Err(refuse("is missing")),
+        Ok(given) => kinds()
+            .find(|kind| kind.value == given)
+            .ok_or_else(|| refuse("is not served here")),
+        Err(_) => Err(refuse(&format!(
+            "{} is not a kind that this version knows",
+            provider.kind
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_the_protocol_is_declared_once() {
+        let declared: BTreeSet<_> = kinds().map(|kind| kind.value.dashed()).collect();
+        assert_eq!(declared.len(), kinds().count());
+        assert_eq!(declared, ProviderKind::all().map(ProviderKind::dashed).collect());
+    }
+
+    #[test]
+    fn a_kind_that_is_missing_or_unknown_is_refused_by_its_field() {
+        for number in [0, 99] {
+            let provider = Provider {
+                kind: number,
+                ..Provider::default()
+            };
+            let fault = kind_of(&provider).unwrap_err();
+            assert_eq!(fault.field.as_deref(), Some("provider.kind"));
+        }
+    }
 }

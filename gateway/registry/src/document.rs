@@ -1,10 +1,11 @@
 //! Providers as documents for people and programs: JSON, and the TOML of [`crate::file`].
 
-use isomer_proto::gateway::v1::{Provider, ProviderSource, ProviderState, secret_ref::Source};
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{Provider, secret_ref::Source},
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-
-use crate::kind;
 
 /// A provider with the proto's names: the kind by its short name, durations in seconds, times in
 /// RFC 3339. Unset fields are left out.
@@ -28,26 +29,6 @@ pub fn toml(provider: &Provider) -> Result<String, toml::ser::Error> {
     Ok(comments.collect::<String>() + &toml::to_string(&table)?)
 }
 
-/// The name of a source: `stored`, `declared`, `leased`.
-pub fn source(source: ProviderSource) -> &'static str {
-    match source {
-        ProviderSource::Unspecified => "unknown",
-        ProviderSource::Stored => "stored",
-        ProviderSource::Declared => "declared",
-        ProviderSource::Leased => "leased",
-    }
-}
-
-/// The name of a state: `serving`, `unavailable`, `refused`; `unknown` before the first check.
-pub fn state(state: ProviderState) -> &'static str {
-    match state {
-        ProviderState::Unspecified => "unknown",
-        ProviderState::Serving => "serving",
-        ProviderState::Unavailable => "unavailable",
-        ProviderState::Refused => "refused",
-    }
-}
-
 /// A time in RFC 3339; none if it is not valid.
 pub fn time(at: &prost_types::Timestamp) -> Option<String> {
     Some(Timestamp::new(at.seconds, at.nanos).ok()?.to_string())
@@ -68,7 +49,7 @@ fn settings(provider: &Provider) -> Map<String, Value> {
         }
     };
     put("id", json!(provider.id));
-    put("kind", json!(kind::name(provider.kind())));
+    put("kind", json!(provider.kind().dashed()));
     put("address", json!(provider.address));
     let price = provider.price_per_million_tokens;
     put(
@@ -128,8 +109,8 @@ fn ours(provider: &Provider) -> Map<String, Value> {
         ("update_time", &provider.update_time),
         ("expire_time", &provider.expire_time),
     ];
-    document.insert("source".to_owned(), json!(source(provider.source())));
-    document.insert("state".to_owned(), json!(state(provider.state())));
+    document.insert("source".to_owned(), json!(provider.source().dashed()));
+    document.insert("state".to_owned(), json!(provider.state().dashed()));
     if !provider.state_detail.is_empty() {
         document.insert("state_detail".to_owned(), json!(provider.state_detail));
     }
@@ -172,7 +153,7 @@ mod tests {
         assert!(providers.len() > 4);
         for written in providers {
             let mut shown = written.provider.clone();
-            shown.set_source(ProviderSource::Stored);
+            shown.set_source(isomer_proto::gateway::v1::ProviderSource::Stored);
             shown.state_detail = "slow\nand [odd]".to_owned();
             let text = toml(&shown).unwrap();
             assert!(text.contains("# source: stored\n"), "{text}");

@@ -7,7 +7,6 @@
 //! * [`Screening`]: the registry's questions to its owner before it accepts a provider.
 //! * [`mod@file`]: the form of providers in TOML, read and written by hand or by `isomer
 //!   providers`; [`document`] writes it, and JSON.
-//! * [`kind`]: kinds of providers, by name.
 //!
 //! Inside: `validate`, `mask` and `page` are the rules for requests (pure); `store` holds the
 //! records, `declared` watches the file, `keeper` watches leases and the changes of other gateways;
@@ -18,7 +17,6 @@ mod declared;
 pub mod document;
 pub mod file;
 mod keeper;
-pub mod kind;
 mod mask;
 pub mod metric_names;
 mod page;

@@ -33,7 +33,7 @@ pub(super) struct Refused<D>(Fault, PhantomData<D>);
 
 impl<D> From<Fault> for Refused<D> {
     fn from(fault: Fault) -> Self {
-        Self(fault, PhantomData)
+        Self(fault.bounded(), PhantomData)
     }
 }
 
@@ -94,5 +94,30 @@ impl<D: Dialect> IntoResponse for Refused<D> {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    struct Plain;
+
+    impl Dialect for Plain {
+        const FIELDS: &'static [(&'static str, &'static str)] = &[];
+
+        fn body(message: String, fault: &Fault) -> Value {
+            serde_json::json!({ "message": message, "field": fault.field })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_does_not_repeat_a_long_request() {
+        let long = "x".repeat(1 << 20);
+        let fault = Fault::invalid(long.clone(), long.clone()).hint(long);
+        let response = Refused::<Plain>::from(fault).into_response();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(body.len() < 8 << 10, "{} bytes", body.len());
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use isomer_access::Scope;
 use isomer_proto::{
+    ProtoEnum,
     encoder::v1::encode_request::Prompt,
     transform::v1::{
         AugmentationMode, AugmentationPooling, AugmentationSpec, CascadeRule, EncodeAugmentedRequest, MissingReason,
@@ -28,8 +29,7 @@ pub(super) struct Augment {
     generators: Vec<String>,
     /// Use only the first `k` sources.
     k: Option<u32>,
-    #[serde(default)]
-    pooling: Pooling,
+    pooling: Option<AugmentationPooling>,
     original_weight: Option<f64>,
     normalise_before: Option<bool>,
     normalise_after: Option<bool>,
@@ -37,7 +37,7 @@ pub(super) struct Augment {
     /// In seconds.
     generation_budget: Option<f64>,
     /// When variants are used; absent: `budget` with a `generation_budget`, else `always`.
-    mode: Option<Mode>,
+    mode: Option<AugmentationMode>,
     /// Whether what is missing is made after the answer, for the next request; absent: with
     /// `cached`.
     make_missing: Option<bool>,
@@ -46,47 +46,9 @@ pub(super) struct Augment {
     /// Scores of the plain search of each text, best first, with `cascade`; absent: there was none
     /// yet.
     evidence: Option<Vec<Vec<f64>>>,
-    #[serde(default)]
-    missing_variants: MissingVariants,
+    missing_variants: Option<PartialFailurePolicy>,
     /// Language of the texts (BCP-47); absent: detected.
     language: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Pooling {
-    #[default]
-    Mean,
-    Max,
-    Weighted,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum MissingVariants {
-    #[default]
-    UseArrived,
-    Fail,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Mode {
-    Always,
-    Budget,
-    Cached,
-    Cascade,
-}
-
-impl Mode {
-    fn message(self) -> AugmentationMode {
-        match self {
-            Self::Always => AugmentationMode::Always,
-            Self::Budget => AugmentationMode::Budget,
-            Self::Cached => AugmentationMode::Cached,
-            Self::Cascade => AugmentationMode::Cascade,
-        }
-    }
 }
 
 /// When a plain search is not good enough.
@@ -205,12 +167,8 @@ pub(super) async fn encode(
         k: wanted.k,
         seed: wanted.seed,
         generation_budget: wanted.budget()?,
-        partial_failure: match wanted.missing_variants {
-            MissingVariants::UseArrived => PartialFailurePolicy::UseArrived,
-            MissingVariants::Fail => PartialFailurePolicy::Fail,
-        }
-        .into(),
-        mode: wanted.mode.map_or(AugmentationMode::Unspecified, Mode::message).into(),
+        partial_failure: wanted.missing_variants.unwrap_or_default().into(),
+        mode: wanted.mode.unwrap_or_default().into(),
         make_missing: wanted.make_missing,
         cascade: wanted.cascade.map(|rule| CascadeRule {
             min_results: rule.min_results,
@@ -235,12 +193,7 @@ pub(super) async fn encode(
         spec: Some(spec),
         items: items.collect(),
         encoder_id: originals.encoder_id,
-        pooling: match wanted.pooling {
-            Pooling::Mean => AugmentationPooling::Mean,
-            Pooling::Max => AugmentationPooling::Max,
-            Pooling::Weighted => AugmentationPooling::Weighted,
-        }
-        .into(),
+        pooling: wanted.pooling.unwrap_or_default().into(),
         original_weight: wanted.original_weight,
         normalise_before: wanted.normalise_before,
         normalise_after: wanted.normalise_after,
@@ -275,15 +228,10 @@ pub(super) async fn encode(
 /// The sources of one vector.
 fn used(variants: &Variants) -> Value {
     let missing = variants.missing.iter().map(|missing| {
-        let reason = match missing.reason() {
-            MissingReason::Unspecified => "unknown",
-            MissingReason::Budget => "budget",
-            MissingReason::Checks => "checks",
-            MissingReason::Generator => "generator",
-            MissingReason::Encoder => "encoder",
-            MissingReason::NotCached => "not_cached",
-            MissingReason::NotNeeded => "not_needed",
-        };
+        let reason = MissingReason::given(missing.reason)
+            .ok()
+            .flatten()
+            .map_or("unknown", ProtoEnum::name);
         json!({ "source": missing.source, "reason": reason, "message": missing.message })
     });
     let texts = variants.variants.iter().zip(&variants.sources);

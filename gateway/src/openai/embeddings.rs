@@ -103,24 +103,16 @@ enum EncodingFormat {
     expecting = "truncation should be \"error\", \"head\", \"tail\", true or false"
 )]
 pub(super) enum TruncationName {
-    Named(End),
+    Named(Truncation),
     Cut(bool),
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum End {
-    Error,
-    Head,
-    Tail,
 }
 
 impl TruncationName {
     fn truncation(self) -> Truncation {
         match self {
-            Self::Named(End::Error) | Self::Cut(false) => Truncation::Error,
-            Self::Named(End::Head) => Truncation::Head,
-            Self::Named(End::Tail) | Self::Cut(true) => Truncation::Tail,
+            Self::Named(named) => named,
+            Self::Cut(false) => Truncation::Error,
+            Self::Cut(true) => Truncation::Tail,
         }
     }
 }

@@ -82,7 +82,7 @@ fn kind(status: u16) -> &'static str {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let fault = self.0;
+        let fault = self.0.bounded();
         let status = match fault.code {
             // Over HTTP, a request for something that the encoder cannot do counts as a bad
             // request.
@@ -123,7 +123,17 @@ impl IntoResponse for ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::param;
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_does_not_repeat_a_long_request() {
+        let long = "x".repeat(1 << 20);
+        let fault = Fault::invalid(long.clone(), long.clone()).hint(long);
+        let response = ApiError::from(fault).into_response();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(body.len() < 8 << 10, "{} bytes", body.len());
+    }
 
     #[test]
     fn fields_have_the_names_of_the_http_request() {

@@ -1,7 +1,10 @@
 //! The releases of an encoder, which eval-svc reads from the runs that the caller may see.
 
 use isomer_access::Caller;
-use isomer_proto::eval::v1::{GetHistoryRequest, HistoryQuantity, HistoryReference};
+use isomer_proto::{
+    ProtoEnum,
+    eval::v1::{GetHistoryRequest, HistoryQuantity, HistoryReference},
+};
 use isomer_service_kit::Fault;
 use tonic::Request;
 
@@ -49,18 +52,12 @@ fn read(query: &str) -> Result<GetHistoryRequest, Fault> {
             "encoder" => request.encoder_id = value.into_owned(),
             "suite_digest" => request.suite_digest = value.into_owned(),
             "of" => {
-                request.set_of(match value.as_ref() {
-                    "total" => HistoryQuantity::Total,
-                    "original" => HistoryQuantity::Original,
-                    other => return Err(one_of("of", other, "total, original")),
-                });
+                let of = HistoryQuantity::named(&value);
+                request.set_of(of.ok_or_else(|| one_of("of", &value, "total, original"))?);
             }
             "against" => {
-                request.set_against(match value.as_ref() {
-                    "baseline" => HistoryReference::Baseline,
-                    "first" => HistoryReference::First,
-                    other => return Err(one_of("against", other, "baseline, first")),
-                });
+                let against = HistoryReference::named(&value);
+                request.set_against(against.ok_or_else(|| one_of("against", &value, "baseline, first"))?);
             }
             "margin" => request.margin = Some(number("margin", &value)?),
             "alpha" => request.alpha = Some(number("alpha", &value)?),

@@ -168,7 +168,7 @@ async fn the_gate_decides_the_exit_code() {
         ),
         (
             ["--rule", "max_drop=190,max_unchanged=2"],
-            "max_unchanged is 2, should be a share",
+            "`max_unchanged` is 2, should be a share",
         ),
         (["--rule", "max_drop=3,of=lexcal"], "did you mean `lexical`"),
         (["--rule", "margin=1"], "add --baseline ID"),

@@ -29,7 +29,7 @@ use isomer_proto::{
         MissingVariant, TextItem, Variants,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::{Fault, GrpcChannel, choice};
 use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Code;
@@ -110,17 +110,10 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
             "give 0 to 1",
         ));
     }
-    let pooling = match AugmentationPooling::try_from(request.pooling) {
-        Ok(AugmentationPooling::Unspecified | AugmentationPooling::Mean) => Pooling::Mean,
-        Ok(AugmentationPooling::Max) => Pooling::Max,
-        Ok(AugmentationPooling::Weighted) => Pooling::Weighted(weight.unwrap_or(ORIGINAL_WEIGHT)),
-        Err(_) => {
-            return Err(invalid(
-                "pooling",
-                format!("{} is not a pooling", request.pooling),
-                "give 1 (mean), 2 (max) or 3 (weighted)",
-            ));
-        }
+    let pooling = match choice("pooling", request.pooling)? {
+        Some(AugmentationPooling::Max) => Pooling::Max,
+        Some(AugmentationPooling::Weighted) => Pooling::Weighted(weight.unwrap_or(ORIGINAL_WEIGHT)),
+        _ => Pooling::Mean,
     };
     if weight.is_some() && !matches!(pooling, Pooling::Weighted(_)) {
         return Err(invalid(

@@ -2,7 +2,7 @@
 //! search was not good enough.
 
 use isomer_proto::transform::v1::{AugmentationMode, AugmentationSpec, CascadeRule, SearchEvidence};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 
 use super::invalid;
 
@@ -31,10 +31,7 @@ pub(super) struct Rule {
 
 /// Reads the mode of a spec, and holds its other fields against it.
 pub(super) fn read(spec: &AugmentationSpec) -> Result<Mode, Fault> {
-    let mode = AugmentationMode::try_from(spec.mode).map_err(|_| {
-        let known = "give 1 (always), 2 (budget), 3 (cached) or 4 (cascade), or leave it out";
-        invalid("spec.mode", format!("{} is not a mode", spec.mode), known)
-    })?;
+    let mode: AugmentationMode = choice("spec.mode", spec.mode)?.unwrap_or_default();
     let budget = spec.generation_budget.is_some();
     match mode {
         AugmentationMode::Budget if !budget => {

@@ -10,7 +10,7 @@ use isomer_proto::{
         VariantSource, transformation,
     },
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 
 use super::mode::{self, Mode};
 use crate::{
@@ -122,18 +122,11 @@ fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into
 pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wanted, Fault> {
     let mut spec = spec.unwrap_or_default();
     let mode = mode::read(&spec)?;
-    let priority = match Priority::try_from(spec.priority) {
-        Ok(Priority::Unspecified) if texts > INTERACTIVE_TEXTS => Priority::Batch,
-        Ok(Priority::Unspecified) => Priority::Interactive,
-        Ok(told) => told,
-        Err(_) => {
-            return Err(invalid(
-                "spec.priority",
-                format!("{} is not a priority", spec.priority),
-                "give 1 (interactive) or 2 (batch), or leave it out",
-            ));
-        }
-    };
+    let priority = choice("spec.priority", spec.priority)?.unwrap_or(if texts > INTERACTIVE_TEXTS {
+        Priority::Batch
+    } else {
+        Priority::Interactive
+    });
     let mut sources = std::mem::take(&mut spec.sources);
     if sources.len() > MAX_SOURCES {
         return Err(invalid(
@@ -184,17 +177,8 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
             }
         },
     };
-    let fail = match PartialFailurePolicy::try_from(spec.partial_failure) {
-        Ok(PartialFailurePolicy::Unspecified | PartialFailurePolicy::UseArrived) => false,
-        Ok(PartialFailurePolicy::Fail) => true,
-        Err(_) => {
-            return Err(invalid(
-                "spec.partial_failure",
-                format!("{} is not a policy", spec.partial_failure),
-                "give 1 (use what arrived) or 2 (fail)",
-            ));
-        }
-    };
+    let policy = choice("spec.partial_failure", spec.partial_failure)?;
+    let fail = policy == Some(PartialFailurePolicy::Fail);
     Ok(Wanted {
         sources,
         spec,

@@ -17,6 +17,7 @@ use crate::{
     language::{self, Language, LanguageCheck},
     words,
 };
+use isomer_proto::ProtoEnum;
 
 /// Words of output per word of input above which a text has run away.
 const RUNAWAY_FACTOR: usize = 5;

@@ -17,7 +17,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures::stream::{self, Stream, StreamExt};
 use isomer_models::Resolver;
 use isomer_outbound::shared_limits::SharedLimits;
-use isomer_proto::transform::v1 as proto;
+use isomer_proto::{ProtoEnum, transform::v1 as proto};
 use isomer_retention::{Hold, Holder};
 use isomer_segment_log::Hourly;
 
@@ -39,7 +39,8 @@ pub(crate) use cache_access::Dispatch;
 pub use cache_access::{CacheAccess, Caller};
 pub(crate) use estimate::{Amount, Estimate};
 use inflight::Inflight;
-pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
+pub use isomer_proto::transform::v1::{GuardMode, OnFailure};
+pub use plan::{Job, Member, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
 use task::{computed, in_own_task};
 

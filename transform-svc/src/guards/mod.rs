@@ -15,6 +15,7 @@ mod numbers;
 mod stem;
 
 use crate::{catalogue::Kind, language::Language};
+use isomer_proto::ProtoEnum;
 
 pub use isomer_proto::transform::v1::Guard;
 

@@ -69,6 +69,11 @@ impl Scale {
         }
     }
 
+    /// As a request names it.
+    pub const fn name(self) -> &'static str {
+        self.kind().split_at("judge/".len()).1
+    }
+
     /// The kind of its answers in the cache.
     const fn kind(self) -> &'static str {
         match self {

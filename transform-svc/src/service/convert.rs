@@ -5,7 +5,7 @@ use isomer_proto::{
     encoder::v1 as encoder,
     transform::v1 as proto,
 };
-use isomer_service_kit::priority::Priority;
+use isomer_service_kit::{choice, priority::Priority};
 
 use crate::{
     catalogue::Entry,
@@ -19,15 +19,10 @@ use crate::{
 
 /// The priority of a request.
 pub(crate) fn priority(value: i32) -> Result<Priority, TransformError> {
-    match encoder::Priority::try_from(value) {
-        Ok(encoder::Priority::Unspecified | encoder::Priority::Interactive) => Ok(Priority::Interactive),
-        Ok(encoder::Priority::Batch) => Ok(Priority::Batch),
-        Err(_) => Err(TransformError::invalid(
-            "priority",
-            format!("{value} is not a priority"),
-            "give 1 (interactive) or 2 (batch), or leave it out",
-        )),
-    }
+    Ok(match choice("priority", value)? {
+        Some(encoder::Priority::Batch) => Priority::Batch,
+        _ => Priority::Interactive,
+    })
 }
 
 /// Checks or guards as a message holds them.

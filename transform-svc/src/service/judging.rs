@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Instant};
 
 use futures::TryStreamExt;
 use isomer_proto::{
+    ProtoEnum,
     common::v1::{Provenance, Timing, Usage},
     transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, choice};
 use isomer_usage::sum;
 
 use super::convert;
@@ -99,16 +100,12 @@ pub(super) fn fault(error: TransformError) -> Fault {
 }
 
 fn scale_of(scale: i32) -> Result<Scale, TransformError> {
-    match JudgeScale::try_from(scale) {
-        Ok(JudgeScale::Similarity) => Ok(Scale::Similarity),
-        Ok(JudgeScale::Quality) => Ok(Scale::Quality),
-        Ok(JudgeScale::Fluency) => Ok(Scale::Fluency),
-        Ok(JudgeScale::Unspecified) | Err(_) => Err(TransformError::invalid(
-            "scale",
-            "no scale is set",
-            "give 1 (similarity), 2 (quality) or 3 (fluency)",
-        )),
-    }
+    let scale: Option<JudgeScale> = choice("scale", scale)?;
+    let found = scale.and_then(|scale| scale.among(Scale::ALL, Scale::name));
+    found.ok_or_else(|| {
+        let hint = "give 1 (similarity), 2 (quality) or 3 (fluency)";
+        TransformError::invalid("scale", "no scale is set", hint)
+    })
 }
 
 fn rating(judging: &Judging, index: usize, id: String, rated: Rated) -> Rating {

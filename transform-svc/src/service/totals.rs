@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use isomer_proto::{
+    ProtoEnum,
     common::v1::{Timing, Usage},
     transform::v1::{LanguageCheck, Outcome, TransformResult, TransformSummary},
 };
@@ -22,15 +23,16 @@ impl Totals {
     /// Counts a finished job and the results it was turned into.
     pub(crate) fn add(&mut self, plan: &Plan, finished: &Finished, results: &[TransformResult]) {
         for result in results {
-            let (count, name) = match result.outcome() {
-                Outcome::Ok => (&mut self.summary.ok, "ok"),
-                Outcome::Recovered => (&mut self.summary.recovered, "recovered"),
-                Outcome::KeptOriginal => (&mut self.summary.kept_original, "kept_original"),
-                Outcome::Failed | Outcome::Unspecified => (&mut self.summary.failed, "failed"),
+            let outcome = result.outcome();
+            let count = match outcome {
+                Outcome::Ok => &mut self.summary.ok,
+                Outcome::Recovered => &mut self.summary.recovered,
+                Outcome::KeptOriginal => &mut self.summary.kept_original,
+                Outcome::Failed | Outcome::Unspecified => &mut self.summary.failed,
             };
             *count += 1;
             self.summary.language_too_short += u64::from(result.language_check() == LanguageCheck::TooShort);
-            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name(), "outcome" => name)
+            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name(), "outcome" => outcome.name())
                 .increment(1);
             self.usage.texts += 1;
             self.summary.cache_hits += u64::from(

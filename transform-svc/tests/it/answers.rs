@@ -5,6 +5,7 @@
 //! docs/reference/checks.md, and the answers of the half that was looked at that a check gets
 //! wrong.
 
+use isomer_proto::ProtoEnum;
 use std::collections::BTreeMap;
 
 use isomer_transform::{

@@ -4,6 +4,7 @@
 //! `cargo test -p isomer-transform --test it guards:: -- --nocapture` prints the table of
 //! docs/reference/guards.md, and the pairs of the development half that a guard gets wrong.
 
+use isomer_proto::ProtoEnum;
 use std::collections::BTreeMap;
 
 use isomer_transform::{

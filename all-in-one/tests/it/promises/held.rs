@@ -323,7 +323,7 @@ pub const ALL: &[Held] = &[
     ),
     (
         "OnFailure.ON_FAILURE_FAIL",
-        "Fail the whole request (ABORTED), naming the text",
+        "ABORTED",
         &[(
             "transform-svc/tests/it/service/checks.rs",
             "a_request_that_should_fail_names_the_text",
@@ -331,7 +331,7 @@ pub const ALL: &[Held] = &[
     ),
     (
         "PartialFailurePolicy.PARTIAL_FAILURE_POLICY_FAIL",
-        "Fail the request (ABORTED), naming the text and the source",
+        "ABORTED",
         &[(
             "transform-svc/tests/it/service/augmentation/arrival.rs",
             "a_variant_that_fails_its_checks_is_left_out_or_fails_the_request",

@@ -673,8 +673,31 @@ fn runs() -> Vec<Row> {
         ),
         row(
             "GateRule.limit",
-            "None is set: INVALID_ARGUMENT",
+            "Neither this nor `text` is set: INVALID_ARGUMENT",
             gate(GateRule::default(), |_| ()),
+        ),
+        row(
+            "GateRule.text",
+            "INVALID_ARGUMENT where it cannot be read, and together with another field",
+            [
+                gate(
+                    GateRule {
+                        text: "max_dorp=3".to_owned(),
+                        ..GateRule::default()
+                    },
+                    |_| (),
+                ),
+                gate(
+                    GateRule {
+                        text: "max_drop=3".to_owned(),
+                        ..points()
+                    },
+                    |_| (),
+                ),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
         ),
         row(
             "GateRule.min_separation",

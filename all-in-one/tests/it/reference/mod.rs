@@ -1,9 +1,12 @@
-//! The pages of `docs/reference` that are made from the code: configuration, metrics and protos.
-//! Each test fails if its page is out of date, and rewrites it if `ISOMER_RENEW` is set.
+//! The pages of `docs/reference` that are made from the code: configuration, metrics, protos and
+//! kinds of providers. Each test fails if its page is out of date, and rewrites it if
+//! `ISOMER_RENEW` is set.
 
 mod configuration;
+mod gate;
 mod metrics;
 mod protos;
+mod providers;
 
 use std::{
     env, fs,

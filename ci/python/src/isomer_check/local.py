@@ -14,7 +14,6 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from .errors import CheckError, DependencyFailed, UsageError
 from .request import OnProgress, PathLike, Progress, Request
-from .rules import SHARES
 
 FILES = {"json": "report.json", "html": "report.html", "markdown": "report.md", "junit": "junit.xml"}
 STAGES = ("plan", "transform", "encode", "score", "judge", "report")
@@ -22,14 +21,11 @@ STEP = re.compile(rf"({'|'.join(STAGES)}) +(\d+)/(\d+)  (.*)")
 CACHED = re.compile(r"(\d+) from cache(?:, |$)")
 REMAINING = re.compile(r"about (\d+) (second|minute|hour|day|week|year)s? left(?:, |$)")
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "year": 31557600}
-# Variables of the command that say what is checked or how it is judged. They are kept from it: what
-# a check means is in the call and the suite, and in nothing that a shell happens to have.
-WITHHELD = {
-    *("SERVER", "SUITE", "MODEL", "BASELINE", "GENERATOR", "OUT", "SEEDS", "FORMAT", "TEMPERATURE", "LIMIT", "SAMPLE_SEED"),
-    *("TRANSFORMATIONS", "ENCODER_PROMPT", "QUIET", "JUDGE", "JUDGE_SAMPLE", "JUDGE_SCALES", "JUDGE_ACCEPT", "NO_SEPARATION"),
-    *("SEPARATION_KINDS", "SEPARATION_TEXTS", "RULES", "NO_SUITE_RULES", "GATE_ALPHA", "GATE_BASIS", "GATE_UNIT", "UNDECIDED"),
-    *(share.upper() for share in SHARES),
-    *("GATE_ADJUST", "SEQUENTIAL", "PRECISION"),
+# Variables of the command that name places and bounds of cost. All other variables of its flags are
+# withheld from it: a check is what the call and the suite say, whatever a shell happens to have.
+PASSED = {
+    *("API_KEY_OVER_PLAIN_TEXT", "CA_FILE", "CERTIFICATE_FILE", "CERTIFICATE_KEY_FILE", "CONFIG", "HOME", "OFFLINE", "DATA_ROOTS", "LOG"),
+    *("DEVICE", "BACKEND", "ENGINE", "STORE", "ATTEST", "ITEMS", "MAX_CALLS", "MAX_COST"),
 }
 
 
@@ -60,8 +56,13 @@ def arguments(request: Request, out: str) -> List[str]:
     return given if request.suite_rules else [*given, "--no-suite-rules"]
 
 
-def environment(given: Mapping[str, str]) -> Dict[str, str]:
-    return {name: value for name, value in given.items() if name.removeprefix("ISOMER_") not in WITHHELD or not name.startswith("ISOMER_")}
+def environment(binary: str, given: Mapping[str, str]) -> Dict[str, str]:
+    shown = subprocess.run([binary, "check", "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+    flags = set(re.findall(r"\[env: ISOMER_(\w+)=", shown.stdout))
+    if not flags:
+        raise DependencyFailed(f"{binary} check --help ended with {shown.returncode} and named no variable: {shown.stderr.strip()}")
+    withheld = {f"ISOMER_{name}" for name in flags - PASSED}
+    return {name: value for name, value in given.items() if name not in withheld}
 
 
 def run(binary: str, request: Request, progress: Optional[OnProgress]) -> Tuple[int, Dict[str, bytes]]:
@@ -69,7 +70,7 @@ def run(binary: str, request: Request, progress: Optional[OnProgress]) -> Tuple[
     with tempfile.TemporaryDirectory(prefix="isomer-check-") as folder:
         command = [binary, "check", *arguments(request, folder)]
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(os.environ)
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(binary, os.environ)
         )
         lines: List[str] = []
         try:

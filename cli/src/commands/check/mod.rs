@@ -11,10 +11,13 @@ use std::{
 use isomer_client::Channel;
 use isomer_eval::report::{Report, terminal};
 use isomer_models::ModelKind;
-use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunLimits, RunSpec,
-    RunState, Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest,
-    run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+use isomer_proto::{
+    ProtoEnum,
+    eval::v1::{
+        CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunLimits,
+        RunSpec, RunState, Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest,
+        run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+    },
 };
 use isomer_service_kit::{Fault, shutdown};
 use tokio::time::sleep;
@@ -218,7 +221,7 @@ fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
         generator_id: args.judge.clone().unwrap_or_default(),
         sample: args.judge_sample,
         accept: args.judge_accept,
-        scales: args.judge_scales.iter().map(|scale| scale.proto().into()).collect(),
+        scales: args.judge_scales.iter().map(|scale| (*scale).into()).collect(),
     })
 }
 
@@ -354,15 +357,10 @@ async fn watch_once(client: &mut Client, id: &str, after: &mut u64, display: &Di
 }
 
 fn show(display: &Display, progress: &StageProgress) {
-    let name = match progress.stage() {
-        Stage::Plan => "plan",
-        Stage::Transform => "transform",
-        Stage::Encode => "encode",
-        Stage::Score => "score",
-        Stage::Judge => "judge",
-        Stage::Report => "report",
-        Stage::Unspecified => return,
-    };
+    let stage = progress.stage();
+    if stage == Stage::Unspecified {
+        return;
+    }
     let step = Step {
         done: progress.done,
         total: Some(progress.total),
@@ -371,7 +369,7 @@ fn show(display: &Display, progress: &StageProgress) {
         detail: &progress.detail,
         bytes: false,
     };
-    display.step(name, &step);
+    display.step(stage.name(), &step);
 }
 
 /// Every form of the report of a run, and its items where they are wanted: file name and content.

@@ -13,18 +13,15 @@ use std::{
 use futures::StreamExt;
 use isomer_client::Channel;
 use isomer_models::ModelKind;
-use isomer_proto::{
-    common::v1::Dtype,
-    encoder::v1::{
-        EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Output as OutputKind, Priority, Truncation,
-        encode_request::Prompt, encoder_service_client::EncoderServiceClient, input,
-    },
+use isomer_proto::encoder::v1::{
+    EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Output as OutputKind, Priority, encode_request::Prompt,
+    encoder_service_client::EncoderServiceClient, input,
 };
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
 use crate::{
-    args::{DtypeArg, EmbedArgs, TruncationArg},
+    args::EmbedArgs,
     connect::{MAX_MESSAGE_BYTES, Session},
     exit::Failure,
     input::{self as texts, Record},
@@ -177,11 +174,6 @@ fn same_space(known: &mut Option<String>, response: &EncodeResponse) -> Result<(
 }
 
 fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
-    let truncation = match args.truncation {
-        TruncationArg::Error => Truncation::Error,
-        TruncationArg::Head => Truncation::Head,
-        TruncationArg::Tail => Truncation::Tail,
-    };
     let prompt = match (&args.prompt_name, &args.prompt) {
         (Some(name), _) => Some(Prompt::PromptName(name.clone())),
         (None, Some(text)) => Some(Prompt::LiteralPrompt(text.clone())),
@@ -196,16 +188,10 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
             })
             .collect(),
         prompt,
-        truncation: truncation.into(),
+        truncation: args.truncation.into(),
         dimensions: args.dimensions,
         normalise: args.normalise,
-        output_dtype: match args.dtype {
-            DtypeArg::F32 => Dtype::F32,
-            DtypeArg::F16 => Dtype::F16,
-            DtypeArg::Int8 => Dtype::Int8,
-            DtypeArg::Ubinary => Dtype::Ubinary,
-        }
-        .into(),
+        output_dtype: args.dtype.into(),
         priority: Priority::Batch.into(),
         output: if args.token_vectors {
             OutputKind::TokenVectors

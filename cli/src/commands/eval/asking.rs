@@ -3,31 +3,15 @@
 use std::{collections::HashMap, path::Path};
 
 use isomer_eval::{dataset::LoadOptions, locate::Wanted};
-use isomer_proto::eval::v1::{
-    DatasetInput, DatasetPivot, DatasetRef, EncoderPrompt, MetricProfile, ScoreRequest, SearchIndex, TaskOptions,
-    TaskType, dataset_ref::Source, score_request, search_index,
+use isomer_proto::{
+    ProtoEnum,
+    eval::v1::{
+        DatasetInput, DatasetPivot, DatasetRef, EncoderPrompt, MetricProfile, ScoreRequest, SearchIndex, TaskOptions,
+        TaskType, dataset_ref::Source, score_request, search_index,
+    },
 };
 
 use crate::{args::EvalArgs, connect::Connection, exit::Failure, progress::Display};
-
-pub(in crate::commands) const TASKS: &[(&str, TaskType)] = &[
-    ("sts", TaskType::Sts),
-    ("str", TaskType::Sts),
-    ("pair-classification", TaskType::PairClassification),
-    ("classification", TaskType::Classification),
-    ("clustering", TaskType::Clustering),
-    ("reranking", TaskType::Reranking),
-    ("retrieval", TaskType::Retrieval),
-    ("summarisation", TaskType::Summarisation),
-    ("bitext", TaskType::Bitext),
-    ("clsd", TaskType::Clsd),
-    ("graded-ranking", TaskType::GradedRanking),
-];
-pub(super) const PROFILES: &[(&str, MetricProfile)] = &[
-    ("mteb-v2", MetricProfile::MtebV2),
-    ("mteb-v1", MetricProfile::MtebV1),
-    ("hteb", MetricProfile::Hteb),
-];
 
 /// A data set of the command, in one language.
 pub(in crate::commands) struct Target {
@@ -83,7 +67,7 @@ impl Asking<'_> {
     fn task(&self, target: &Target) -> TaskType {
         let shipped = || {
             let name = target.data.strip_prefix("quick/")?;
-            TASKS.iter().find(|(known, _)| *known == name).map(|(_, task)| *task)
+            TaskType::named(name)
         };
         match self.task_type {
             TaskType::Unspecified => shipped().unwrap_or(TaskType::Unspecified),
@@ -137,14 +121,16 @@ pub(super) fn targets(args: &EvalArgs) -> Vec<Target> {
     args.data.iter().flat_map(of_data).collect()
 }
 
-pub(in crate::commands) fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T, Failure> {
-    all.iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, value)| *value)
-        .ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
-            Failure::usage(format!("{flag}: unknown value `{name}`; one of {}", names.join(", ")))
-        })
+pub(in crate::commands) fn named<E: ProtoEnum>(flag: &str, name: &str) -> Result<E, Failure> {
+    E::named(name).ok_or_else(|| {
+        let names: Vec<&str> = E::all().map(ProtoEnum::dashed).collect();
+        Failure::usage(format!("{flag}: unknown value `{name}`; one of {}", names.join(", ")))
+    })
+}
+
+/// The type of task that `--task` names. `str` is another name of `sts`.
+pub(in crate::commands) fn task_named(name: &str) -> Result<TaskType, Failure> {
+    named("--task", if name == "str" { "sts" } else { name })
 }
 
 /// The index that the flags ask for; `None`: the exact search.
@@ -207,9 +193,8 @@ fn dataset(connection: &Connection, args: &EvalArgs, target: &Target) -> Result<
 
 /// A data set with a name, as the service will look it up.
 fn wanted(args: &EvalArgs, task: TaskType, name: &str, language: Option<String>) -> Wanted {
-    let named = TASKS.iter().find(|(_, known)| *known == task).map(|(name, _)| *name);
     Wanted {
-        task: named.and_then(|name| name.parse().ok()),
+        task: task.dashed().parse().ok(),
         source: isomer_eval::dataset::Source::named(name),
         split: args.split.clone(),
         options: LoadOptions {

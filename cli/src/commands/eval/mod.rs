@@ -7,7 +7,7 @@ pub(super) mod output;
 
 use std::{process::ExitCode, time::Duration};
 
-use asking::{Asking, PROFILES, TASKS, fields, named, targets};
+use asking::{Asking, fields, named, targets, task_named};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     DatasetInput, DatasetPivot, ScoreResponse, TaskType, task_service_client::TaskServiceClient,
@@ -30,11 +30,11 @@ struct Outcome {
 
 pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, Failure> {
     let task_type = match &args.task {
-        Some(task) => named("--task", task, TASKS)?,
+        Some(task) => task_named(task)?,
         None => TaskType::Unspecified,
     };
     let fields = fields(&args.fields)?;
-    let profile = named("--profile", &args.profile, PROFILES)?;
+    let profile = named("--profile", &args.profile)?;
     args.augmentation.check(args.pivot.is_some())?;
     if args.augmentation.wanted() && args.per_item.is_some() {
         return Err(Failure::usage(

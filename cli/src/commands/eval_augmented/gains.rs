@@ -9,6 +9,7 @@ use isomer_eval::{
 };
 use isomer_models::ModelKind;
 use isomer_proto::{
+    ProtoEnum,
     eval::v1::{
         AugmentationReport, DatasetAugmentation, DatasetInput, ScoreResponse, task_service_client::TaskServiceClient,
     },
@@ -18,7 +19,7 @@ use isomer_service_kit::Fault;
 
 use super::{
     super::{
-        eval::asking::{Asking, TASKS, Target},
+        eval::asking::{Asking, Target},
         kept_runs::written,
         stdout_failure,
     },
@@ -348,8 +349,7 @@ fn of_cell(status: tonic::Status, model: &str, data: &str, setting: &str) -> Fai
 }
 
 fn task_of(response: &ScoreResponse, data: &str) -> Result<TaskType, Failure> {
-    let named = TASKS.iter().find(|(_, task)| *task == response.task_type());
-    named.and_then(|(name, _)| name.parse().ok()).ok_or_else(|| {
+    response.task_type().dashed().parse().map_err(|_| {
         Failure::dependency(format!(
             "{data}: the server does not say which task it scored; it is of another version"
         ))

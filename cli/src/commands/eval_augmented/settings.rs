@@ -1,11 +1,11 @@
 //! The settings of `isomer eval --augment --settings`.
 
 use isomer_eval::report::gains::GainSetting;
-use isomer_proto::eval::v1::DatasetAugmentation;
+use isomer_proto::{eval::v1::DatasetAugmentation, transform::v1::AugmentationPooling};
 
 use super::super::transform::catalogue::catalogue;
 use crate::{
-    args::{AugmentArgs, EvalArgs, PoolingArg, gains::SettingsArg},
+    args::{AugmentArgs, EvalArgs, gains::SettingsArg},
     connect::Connection,
     exit::Failure,
     progress::Display,
@@ -51,7 +51,10 @@ pub(super) async fn settings(
         let own = AugmentArgs {
             augment: flags.augment.clone(),
             generators: flags.generators.clone(),
-            pooling: flags.weight.map(|_| PoolingArg::Weighted).or(args.augmentation.pooling),
+            pooling: flags
+                .weight
+                .map(|_| AugmentationPooling::Weighted)
+                .or(args.augmentation.pooling),
             original_weight: flags.weight.or(args.augmentation.original_weight),
             ..args.augmentation.clone()
         };
@@ -196,8 +199,8 @@ fn about(flags: &Flags, own: &AugmentArgs, args: &EvalArgs, generated: &[String]
         generators,
         k,
         pooling: match (own.pooling, own.original_weight) {
-            (Some(PoolingArg::Max), _) => "max".to_owned(),
-            (Some(PoolingArg::Weighted), weight) => format!("weighted, original {}", weight.unwrap_or(0.75)),
+            (Some(AugmentationPooling::Max), _) => "max".to_owned(),
+            (Some(AugmentationPooling::Weighted), weight) => format!("weighted, original {}", weight.unwrap_or(0.75)),
             _ => "mean".to_owned(),
         },
         queries_only: flags.queries_only,

@@ -14,6 +14,7 @@ use isomer_index::{
     store::{self, Credentials, VectorStore},
 };
 use isomer_models::ModelKind;
+use isomer_proto::eval::v1::GateUndecided;
 
 use super::{PATIENCE, augmentation, compared, failure, queries};
 use crate::{
@@ -27,7 +28,6 @@ use crate::{
     commands::augment::prefetch_generator,
     connect::{Connection, Session},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
-    gate_args::UndecidedArg,
     progress::{Display, Step},
 };
 
@@ -86,13 +86,13 @@ pub(super) async fn run(session: &Session, args: IndexCompareArgs) -> Result<Exi
 }
 
 /// The exit code of a gate; as that of a check.
-pub(super) fn code(verdict: Option<Verdict>, undecided: Option<UndecidedArg>) -> ExitCode {
+pub(super) fn code(verdict: Option<Verdict>, undecided: Option<GateUndecided>) -> ExitCode {
     ExitCode::from(match (verdict, undecided) {
         (None | Some(Verdict::Pass), _) => DONE,
         (Some(Verdict::Fail), _) => GATE_FAILED,
-        (Some(Verdict::Undecided), None | Some(UndecidedArg::Block)) => GATE_NOT_PASSED,
-        (Some(Verdict::Undecided), Some(UndecidedArg::Warn)) => DONE,
-        (Some(Verdict::Undecided), Some(UndecidedArg::Fail)) => GATE_FAILED,
+        (Some(Verdict::Undecided), None | Some(GateUndecided::Block | GateUndecided::Unspecified)) => GATE_NOT_PASSED,
+        (Some(Verdict::Undecided), Some(GateUndecided::Warn)) => DONE,
+        (Some(Verdict::Undecided), Some(GateUndecided::Fail)) => GATE_FAILED,
     })
 }
 

@@ -17,7 +17,7 @@ use super::stdout_failure;
 use crate::{
     args::{
         Format, Global,
-        keys::{AuditArgs, CreateKeyArgs, ImportKeyArgs, KeysArgs, KeysCommand, LimitArgs, ScopeArg, UpdateKeyArgs},
+        keys::{AuditArgs, CreateKeyArgs, ImportKeyArgs, KeysArgs, KeysCommand, LimitArgs, UpdateKeyArgs},
     },
     connect::Session,
     exit::Failure,
@@ -130,15 +130,9 @@ fn expiry(text: &str) -> Result<i64, Failure> {
     read_expiry(text, micros_now()).map_err(|fault| Failure::usage(format!("--{fault}")))
 }
 
-fn scopes(scopes: &[ScopeArg]) -> Vec<AccessScope> {
+fn scopes(scopes: &[AccessScope]) -> Vec<AccessScope> {
     let mut wanted: Vec<AccessScope> = Vec::new();
-    for scope in scopes {
-        let scope = match scope {
-            ScopeArg::Encode => AccessScope::Encode,
-            ScopeArg::Transform => AccessScope::Transform,
-            ScopeArg::Evaluate => AccessScope::Evaluate,
-            ScopeArg::Admin => AccessScope::Admin,
-        };
+    for &scope in scopes {
         if !wanted.contains(&scope) {
             wanted.push(scope);
         }

@@ -3,9 +3,12 @@
 use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, Scopes, wire_key, wire_limits, wire_time};
 use isomer_client::Channel;
 use isomer_database::Database;
-use isomer_proto::gateway::v1::{
-    AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
-    UpdateKeyRequest, access_service_client::AccessServiceClient,
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{
+        AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest,
+        RevokeKeyRequest, UpdateKeyRequest, access_service_client::AccessServiceClient,
+    },
 };
 use isomer_service_kit::{Fault, config::Secret};
 
@@ -226,14 +229,7 @@ impl Place {
 }
 
 fn local(scopes: &[AccessScope]) -> Result<Scopes, Fault> {
-    let words = scopes.iter().map(|scope| match scope {
-        AccessScope::Encode => "encode",
-        AccessScope::Transform => "transform",
-        AccessScope::Evaluate => "evaluate",
-        AccessScope::Admin => "admin",
-        AccessScope::Unspecified => "",
-    });
-    Scopes::parse(words)
+    Scopes::parse(scopes.iter().map(|scope| scope.name()))
 }
 
 fn there(key: Option<ApiKey>) -> Result<ApiKey, Failure> {

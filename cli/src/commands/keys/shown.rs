@@ -2,7 +2,10 @@
 
 use comfy_table::Table;
 use isomer_access::{micros_now, rfc3339};
-use isomer_proto::gateway::v1::{AccessScope, ApiKey, BudgetPeriod, KeyUsage};
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{ApiKey, BudgetPeriod, KeyUsage},
+};
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
@@ -27,23 +30,7 @@ fn moment(time: Option<&Timestamp>) -> Option<String> {
 }
 
 fn scopes(key: &ApiKey) -> Vec<&'static str> {
-    let word = |scope| match scope {
-        AccessScope::Encode => "encode",
-        AccessScope::Transform => "transform",
-        AccessScope::Evaluate => "evaluate",
-        AccessScope::Admin => "admin",
-        AccessScope::Unspecified => "?",
-    };
-    key.scopes().map(word).collect()
-}
-
-fn period(per: BudgetPeriod) -> &'static str {
-    match per {
-        BudgetPeriod::Day => "day",
-        BudgetPeriod::Month => "month",
-        BudgetPeriod::Total => "total",
-        BudgetPeriod::Unspecified => "?",
-    }
+    key.scopes().map(ProtoEnum::name).collect()
 }
 
 fn state(key: &ApiKey) -> &'static str {
@@ -64,7 +51,7 @@ pub(super) fn document(key: &ApiKey) -> Value {
     let budgets = limits
         .budgets
         .iter()
-        .map(|budget| json!({ "per": period(budget.per()), "tokens": budget.tokens, "cost_usd": budget.cost_usd }));
+        .map(|budget| json!({ "per": budget.per().dashed(), "tokens": budget.tokens, "cost_usd": budget.cost_usd }));
     json!({
         "id": key.id,
         "name": key.name,
@@ -127,7 +114,7 @@ fn limits(key: &ApiKey) -> String {
     let budgets = limits.budgets.iter().flat_map(|budget| {
         let per = match budget.per() {
             BudgetPeriod::Total => " in total".to_owned(),
-            per => format!("/{}", period(per)),
+            per => format!("/{}", per.dashed()),
         };
         let tokens = budget.tokens.map(|tokens| format!("{tokens} tokens{per}"));
         let dollars = budget.cost_usd.map(|dollars| format!("${dollars}{per}"));

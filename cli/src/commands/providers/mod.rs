@@ -17,7 +17,6 @@ use isomer_proto::gateway::v1::{
 use isomer_registry::{
     document,
     file::{self, Written},
-    kind,
 };
 use isomer_service_kit::Fault;
 use prost_types::FieldMask;
@@ -224,7 +223,7 @@ fn described(args: CreateArgs) -> Provider {
     let source = environment.or_else(|| args.secret_file.map(Source::File));
     Provider {
         id: args.id,
-        kind: kind::named(&args.kind).unwrap_or_default().into(),
+        kind: args.kind.into(),
         address: args.address,
         encoders: args.encoders.into_iter().collect(),
         limits: (limits != ProviderLimits::default()).then_some(limits),

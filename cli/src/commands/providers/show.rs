@@ -1,8 +1,11 @@
 //! Providers and probes on a terminal.
 
 use comfy_table::{Cell, Table};
-use isomer_proto::gateway::v1::{CheckProviderResponse, Provider};
-use isomer_registry::{document, kind};
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{CheckProviderResponse, Provider},
+};
+use isomer_registry::document;
 use serde_json::json;
 
 /// One line per provider.
@@ -13,19 +16,19 @@ pub(super) fn table(providers: &[Provider]) -> Table {
         let mut encoders: Vec<&str> = provider.encoders.keys().map(String::as_str).collect();
         encoders.sort_unstable();
         let state = match provider.state_detail.as_str() {
-            "" => document::state(provider.state()).to_owned(),
-            detail => format!("{}: {detail}", document::state(provider.state())),
+            "" => provider.state().dashed().to_owned(),
+            detail => format!("{}: {detail}", provider.state().dashed()),
         };
         table.add_row([
             Cell::new(&provider.id),
-            Cell::new(kind::name(provider.kind())),
+            Cell::new(provider.kind().dashed()),
             Cell::new(&provider.address),
             Cell::new(if encoders.is_empty() {
                 "all it has".to_owned()
             } else {
                 few(&encoders)
             }),
-            Cell::new(document::source(provider.source())),
+            Cell::new(provider.source().dashed()),
             Cell::new(state),
             Cell::new(
                 provider

@@ -18,9 +18,8 @@ use crate::{
     args::{
         Format,
         stats::{
-            AgreementArgs, AlternativeArg, BootstrapArgs, CompareArgs, CorrelationArgs, DesignArgs, HolmArgs,
-            IntervalArg, MethodArg, PairsArgs, RanksArgs, ReliabilityArgs, StabilityArgs, StatisticArg, StatsCommand,
-            TestArg, WeightsArg, ZerosArg,
+            AgreementArgs, BootstrapArgs, CompareArgs, CorrelationArgs, DesignArgs, HolmArgs, MethodArg, PairsArgs,
+            RanksArgs, ReliabilityArgs, StabilityArgs, StatsCommand, WeightsArg,
         },
     },
     connect::{self, Session},
@@ -77,15 +76,6 @@ fn two(table: &Table) -> Result<[(String, Vec<f64>); 2], Failure> {
     })
 }
 
-fn alternative(given: AlternativeArg) -> i32 {
-    match given {
-        AlternativeArg::TwoSided => proto::Alternative::TwoSided,
-        AlternativeArg::Greater => proto::Alternative::Greater,
-        AlternativeArg::Less => proto::Alternative::Less,
-    }
-    .into()
-}
-
 async fn compare(client: &mut Client, args: CompareArgs) -> Result<Shown, Failure> {
     let table = Table::read(&args.table)?;
     let mut treatments = systems(&table)?;
@@ -107,7 +97,7 @@ async fn compare(client: &mut Client, args: CompareArgs) -> Result<Shown, Failur
     let request = CompareRequest {
         reference: Some(reference),
         treatments,
-        alternative: alternative(args.alternative),
+        alternative: args.alternative.into(),
         resamples: args.draws.resamples,
         confidence: args.draws.confidence,
         seed: Some(args.draws.seed),
@@ -118,12 +108,7 @@ async fn compare(client: &mut Client, args: CompareArgs) -> Result<Shown, Failur
             MethodArg::Normal => proto::WilcoxonMethod::Normal,
         }
         .into(),
-        zero_method: match args.zeros {
-            ZerosArg::Wilcox => proto::ZeroMethod::Wilcox,
-            ZerosArg::Pratt => proto::ZeroMethod::Pratt,
-            ZerosArg::Zsplit => proto::ZeroMethod::Zsplit,
-        }
-        .into(),
+        zero_method: args.zeros.into(),
         continuity_correction: args.continuity_correction,
     };
     let answer = client.compare(request).await?.into_inner();
@@ -133,12 +118,7 @@ async fn compare(client: &mut Client, args: CompareArgs) -> Result<Shown, Failur
 async fn pairs(client: &mut Client, args: PairsArgs) -> Result<Shown, Failure> {
     let request = ComparePairsRequest {
         systems: systems(&Table::read(&args.table)?)?,
-        test: match args.test {
-            TestArg::PairedBootstrap => proto::PairedTest::PairedBootstrap,
-            TestArg::SignedRank => proto::PairedTest::SignedRank,
-            TestArg::SignFlip => proto::PairedTest::SignFlip,
-        }
-        .into(),
+        test: args.test.into(),
         alpha: args.alpha,
         resamples: args.draws.resamples,
         confidence: args.draws.confidence,
@@ -211,17 +191,9 @@ async fn holm(client: &mut Client, args: HolmArgs) -> Result<Shown, Failure> {
 
 async fn bootstrap(client: &mut Client, args: BootstrapArgs) -> Result<Shown, Failure> {
     let table = Table::read(&args.table)?;
-    let statistic = match args.statistic {
-        StatisticArg::Mean => proto::BootstrapStatistic::Mean,
-        StatisticArg::Median => proto::BootstrapStatistic::Median,
-        StatisticArg::HodgesLehmann => proto::BootstrapStatistic::HodgesLehmann,
-        StatisticArg::Pearson => proto::BootstrapStatistic::Pearson,
-        StatisticArg::Spearman => proto::BootstrapStatistic::Spearman,
-        StatisticArg::Kendall => proto::BootstrapStatistic::Kendall,
-    };
     let of_pairs = matches!(
         args.statistic,
-        StatisticArg::Pearson | StatisticArg::Spearman | StatisticArg::Kendall
+        proto::BootstrapStatistic::Pearson | proto::BootstrapStatistic::Spearman | proto::BootstrapStatistic::Kendall
     );
     let samples: Vec<(String, Vec<f64>, Vec<f64>)> = if of_pairs {
         let [(first, x), (second, y)] = two(&table)?;
@@ -238,12 +210,8 @@ async fn bootstrap(client: &mut Client, args: BootstrapArgs) -> Result<Shown, Fa
         let request = BootstrapRequest {
             values,
             second,
-            statistic: statistic.into(),
-            method: match args.interval {
-                IntervalArg::Percentile => proto::BootstrapMethod::Percentile,
-                IntervalArg::Bca => proto::BootstrapMethod::Bca,
-            }
-            .into(),
+            statistic: args.statistic.into(),
+            method: args.interval.into(),
             resamples: args.draws.resamples,
             confidence: args.draws.confidence,
             seed: Some(args.draws.seed),
@@ -258,7 +226,7 @@ async fn correlation(client: &mut Client, args: CorrelationArgs) -> Result<Shown
     let request = CorrelateRequest {
         x: Some(series(x)),
         y: Some(series(y)),
-        alternative: alternative(args.alternative),
+        alternative: args.alternative.into(),
         confidence: args.draws.confidence,
         resamples: args.draws.resamples,
         seed: Some(args.draws.seed),
@@ -315,7 +283,7 @@ async fn design(client: &mut Client, args: DesignArgs) -> Result<Shown, Failure>
         effect: args.effect,
         alpha: args.alpha,
         power: args.power,
-        alternative: alternative(args.alternative),
+        alternative: args.alternative.into(),
         student: args.student,
     };
     let answer = client.plan_design(request).await?.into_inner();

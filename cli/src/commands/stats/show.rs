@@ -2,10 +2,13 @@
 //! a dash in the table and null in the document.
 
 use comfy_table::{Cell, CellAlignment, Table};
-use isomer_proto::eval::v1::{
-    AdjustPValuesResponse, AgreementResponse, BootstrapResponse, ComparePairsResponse, CompareRanksResponse,
-    Comparison, CorrelateResponse, Interval, PlanDesignResponse, RankStabilityResponse, ReliabilityResponse,
-    WilcoxonMethod, correlate_response::Coefficient,
+use isomer_proto::{
+    ProtoEnum,
+    eval::v1::{
+        AdjustPValuesResponse, AgreementResponse, BootstrapResponse, ComparePairsResponse, CompareRanksResponse,
+        Comparison, CorrelateResponse, Interval, PlanDesignResponse, RankStabilityResponse, ReliabilityResponse,
+        WilcoxonMethod, correlate_response::Coefficient,
+    },
 };
 use serde_json::{Value, json};
 
@@ -60,12 +63,10 @@ fn finite(value: f64) -> Value {
 }
 
 fn method(comparison: &Comparison) -> Option<&'static str> {
-    match comparison.method() {
-        WilcoxonMethod::Unspecified => None,
-        WilcoxonMethod::Exact => Some("exact"),
-        WilcoxonMethod::Conditional => Some("conditional"),
-        WilcoxonMethod::Normal => Some("normal"),
-    }
+    WilcoxonMethod::given(comparison.method)
+        .ok()
+        .flatten()
+        .map(ProtoEnum::name)
 }
 
 pub(super) fn compare(reference: &str, comparisons: &[Comparison]) -> Shown {

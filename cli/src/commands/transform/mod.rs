@@ -12,15 +12,15 @@ use isomer_models::ModelKind;
 use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
-        GuardMode, OnFailure, OnFingerprintChange, Sampling, TextItem, TransformSpec, TransformStreamRequest,
-        Transformation, transform_stream_response::Event, transformation::Kind,
+        OnFingerprintChange, Sampling, TextItem, TransformSpec, TransformStreamRequest, Transformation,
+        transform_stream_response::Event, transformation::Kind,
     },
 };
 use output::{Errors, Ordered, StoredTexts, line, summary};
 use serde_json::json;
 
 use crate::{
-    args::{Format, Global, GuardsArg, OnFailureArg, OnFingerprintChangeArg, TransformArgs, TransformCommand},
+    args::{Format, Global, TransformArgs, TransformCommand},
     connect::{Connection, Session},
     exit::Failure,
     input,
@@ -100,7 +100,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
         Some(end) if done == records.len() as u64 => {
             display.message(&summary(&end));
             errors.reasons.tell(&display);
-            let regenerates = matches!(args.on_fingerprint_change, OnFingerprintChangeArg::Regenerate);
+            let regenerates = args.on_fingerprint_change == OnFingerprintChange::Regenerate;
             if let Some(note) = stored.note(&end, regenerates) {
                 display.note(&note);
             }
@@ -141,36 +141,22 @@ async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Displ
 }
 
 fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
-    let on_failure = match args.on_failure {
-        OnFailureArg::KeepOriginal => OnFailure::KeepOriginal,
-        OnFailureArg::Drop => OnFailure::Drop,
-        OnFailureArg::Fail => OnFailure::Fail,
-    };
     TransformSpec {
         transformation: Some(Transformation { kind: Some(kind) }),
         generator_id: args.generator.clone().unwrap_or_default(),
         seed: Some(args.seed),
         max_attempts: Some(args.attempts),
-        on_failure: on_failure.into(),
+        on_failure: args.on_failure.into(),
         sampling: Some(Sampling {
             temperature: args.temperature,
             top_p: Some(args.top_p),
             max_tokens: None,
             top_k: args.top_k,
         }),
-        guards: match args.guards {
-            GuardsArg::Warn => GuardMode::Warn,
-            GuardsArg::Retry => GuardMode::Retry,
-            GuardsArg::Off => GuardMode::Off,
-        }
-        .into(),
+        guards: args.guards.into(),
         retry_identical: Some(args.retry_identical),
         retry_temperature: args.retry_temperature,
-        on_fingerprint_change: match args.on_fingerprint_change {
-            OnFingerprintChangeArg::Report => OnFingerprintChange::Report,
-            OnFingerprintChangeArg::Regenerate => OnFingerprintChange::Regenerate,
-        }
-        .into(),
+        on_fingerprint_change: args.on_fingerprint_change.into(),
         bypass_cache: args.no_cache,
         run: args.run.clone(),
         prompts: args.prompts.clone(),

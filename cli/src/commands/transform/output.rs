@@ -7,7 +7,10 @@ use std::{
     path::Path,
 };
 
-use isomer_proto::transform::v1::{self as proto, Check, Guard, Outcome, TransformResult, TransformStreamEnd};
+use isomer_proto::{
+    ProtoEnum,
+    transform::v1::{self as proto, Check, Guard, Outcome, TransformResult, TransformStreamEnd},
+};
 use serde_json::{Value, json};
 
 use crate::{commands::write_failure, exit::Failure, reasons::Reasons};
@@ -22,13 +25,13 @@ pub(super) fn line(original: &str, result: &TransformResult) -> Value {
         "id": result.id,
         "original": original,
         "text": has_text.then_some(&result.text),
-        "outcome": outcome.as_str_name().trim_start_matches("OUTCOME_").to_lowercase(),
+        "outcome": outcome.name(),
         "failed_checks": checks(&result.failed_checks),
         "retried_checks": checks(&result.retried_checks),
         "guards": guards(&result.guards),
         "guards_untold": guards(&result.guards_untold),
         "language": result.language,
-        "language_check": result.language_check().as_str_name().trim_start_matches("LANGUAGE_CHECK_").to_lowercase(),
+        "language_check": result.language_check().name(),
         "measures": result.measures.as_ref().map(measures),
         "provenance": result.provenance.as_ref().map(|p| json!({
             "generator": p.generator_id, "prompt": p.prompt_version, "seed": p.seed, "attempts": p.attempts,

@@ -32,7 +32,9 @@ type Truncation int32
 const (
 	// TAIL, as sentence-transformers does.
 	Truncation_TRUNCATION_UNSPECIFIED Truncation = 0
-	// Refuse the request, naming the item.
+	// Refuse a text that is too long.
+	//
+	// The error names the item.
 	Truncation_TRUNCATION_ERROR Truncation = 1
 	// Drop tokens from the head, keep the end of the text.
 	Truncation_TRUNCATION_HEAD Truncation = 2

@@ -29,10 +29,12 @@ type Alternative int32
 const (
 	// TWO_SIDED.
 	Alternative_ALTERNATIVE_UNSPECIFIED Alternative = 0
-	Alternative_ALTERNATIVE_TWO_SIDED   Alternative = 1
+	// Either way.
+	Alternative_ALTERNATIVE_TWO_SIDED Alternative = 1
 	// Treatment greater than reference.
 	Alternative_ALTERNATIVE_GREATER Alternative = 2
-	Alternative_ALTERNATIVE_LESS    Alternative = 3
+	// Treatment less than reference.
+	Alternative_ALTERNATIVE_LESS Alternative = 3
 )
 
 // Enum value maps for Alternative.
@@ -257,14 +259,21 @@ type BootstrapStatistic int32
 
 const (
 	// MEAN.
-	BootstrapStatistic_BOOTSTRAP_STATISTIC_UNSPECIFIED    BootstrapStatistic = 0
-	BootstrapStatistic_BOOTSTRAP_STATISTIC_MEAN           BootstrapStatistic = 1
-	BootstrapStatistic_BOOTSTRAP_STATISTIC_MEDIAN         BootstrapStatistic = 2
+	BootstrapStatistic_BOOTSTRAP_STATISTIC_UNSPECIFIED BootstrapStatistic = 0
+	// Arithmetic mean.
+	BootstrapStatistic_BOOTSTRAP_STATISTIC_MEAN BootstrapStatistic = 1
+	// Median.
+	BootstrapStatistic_BOOTSTRAP_STATISTIC_MEDIAN BootstrapStatistic = 2
+	// Median of the Walsh averages.
 	BootstrapStatistic_BOOTSTRAP_STATISTIC_HODGES_LEHMANN BootstrapStatistic = 3
-	// Of the pairs of `values` and `second`.
-	BootstrapStatistic_BOOTSTRAP_STATISTIC_PEARSON  BootstrapStatistic = 4
+	// Pearson's r.
+	//
+	// Of the pairs of `values` and `second`, as the two below.
+	BootstrapStatistic_BOOTSTRAP_STATISTIC_PEARSON BootstrapStatistic = 4
+	// Spearman's rho.
 	BootstrapStatistic_BOOTSTRAP_STATISTIC_SPEARMAN BootstrapStatistic = 5
-	BootstrapStatistic_BOOTSTRAP_STATISTIC_KENDALL  BootstrapStatistic = 6
+	// Kendall's tau-b.
+	BootstrapStatistic_BOOTSTRAP_STATISTIC_KENDALL BootstrapStatistic = 6
 )
 
 // Enum value maps for BootstrapStatistic.
@@ -322,7 +331,8 @@ type BootstrapMethod int32
 const (
 	// PERCENTILE.
 	BootstrapMethod_BOOTSTRAP_METHOD_UNSPECIFIED BootstrapMethod = 0
-	BootstrapMethod_BOOTSTRAP_METHOD_PERCENTILE  BootstrapMethod = 1
+	// Quantiles of the resamples.
+	BootstrapMethod_BOOTSTRAP_METHOD_PERCENTILE BootstrapMethod = 1
 	// Bias-corrected and accelerated.
 	BootstrapMethod_BOOTSTRAP_METHOD_BCA BootstrapMethod = 2
 )

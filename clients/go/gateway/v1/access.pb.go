@@ -30,13 +30,21 @@ type AccessScope int32
 
 const (
 	AccessScope_ACCESS_SCOPE_UNSPECIFIED AccessScope = 0
+	// Vectors and reranking.
+	//
 	// isomer.encoder.v1, `/v1/embeddings`, `/v1/models`, `/v1/rerank`.
 	AccessScope_ACCESS_SCOPE_ENCODE AccessScope = 1
+	// Transformed texts; with encode, augmented vectors.
+	//
 	// isomer.transform.v1; its AugmentationService needs ENCODE too.
 	AccessScope_ACCESS_SCOPE_TRANSFORM AccessScope = 2
+	// Scores, runs, reports, and the pages.
+	//
 	// isomer.eval.v1, and the pages.
 	AccessScope_ACCESS_SCOPE_EVALUATE AccessScope = 3
-	// isomer.gateway.v1: providers, keys, the audit log. Implies none of the others.
+	// Providers, keys, the audit log.
+	//
+	// isomer.gateway.v1. Implies none of the others.
 	AccessScope_ACCESS_SCOPE_ADMIN AccessScope = 4
 )
 

@@ -98,12 +98,18 @@ type OnFailure int32
 const (
 	// KEEP_ORIGINAL.
 	OnFailure_ON_FAILURE_UNSPECIFIED OnFailure = 0
-	// Return the original text, outcome KEPT_ORIGINAL. Where several texts that mean something else
+	// Return the original text.
+	//
+	// Its outcome is KEPT_ORIGINAL. Where several texts that mean something else
 	// are wanted (distractors), the original cannot stand in for them: the outcome is FAILED.
 	OnFailure_ON_FAILURE_KEEP_ORIGINAL OnFailure = 1
-	// Return no text, outcome FAILED.
+	// Return no text.
+	//
+	// The outcome is FAILED.
 	OnFailure_ON_FAILURE_DROP OnFailure = 2
-	// Fail the whole request (ABORTED), naming the text.
+	// Fail the whole request.
+	//
+	// ABORTED; the error names the text.
 	OnFailure_ON_FAILURE_FAIL OnFailure = 3
 )
 
@@ -406,7 +412,9 @@ const (
 	GuardMode_GUARD_MODE_UNSPECIFIED GuardMode = 0
 	// The result names the guard.
 	GuardMode_GUARD_MODE_WARN GuardMode = 1
-	// Another attempt, as long as there are any. Of the texts that passed the checks, the one with
+	// Another attempt, as long as there are any.
+	//
+	// Of the texts that passed the checks, the one with
 	// the fewest guards is returned, the first of equals: guards alone never fail a text.
 	GuardMode_GUARD_MODE_RETRY GuardMode = 2
 	// No guard runs.
@@ -520,10 +528,14 @@ type OnFingerprintChange int32
 const (
 	// REPORT.
 	OnFingerprintChange_ON_FINGERPRINT_CHANGE_UNSPECIFIED OnFingerprintChange = 0
-	// Use them. `TransformSummary.fingerprints` counts the texts of each version.
+	// Use them.
+	//
+	// `TransformSummary.fingerprints` counts the texts of each version.
 	OnFingerprintChange_ON_FINGERPRINT_CHANGE_REPORT OnFingerprintChange = 1
-	// Ask for them again. If the server has not answered before, one stored text is asked for again
-	// first, which tells the version.
+	// Ask for them again.
+	//
+	// If the server has not answered before, one stored text is asked for again first. Its answer
+	// names the present version.
 	OnFingerprintChange_ON_FINGERPRINT_CHANGE_REGENERATE OnFingerprintChange = 2
 )
 
@@ -630,9 +642,13 @@ type AugmentationPooling int32
 const (
 	// MEAN.
 	AugmentationPooling_AUGMENTATION_POOLING_UNSPECIFIED AugmentationPooling = 0
-	AugmentationPooling_AUGMENTATION_POOLING_MEAN        AugmentationPooling = 1
-	AugmentationPooling_AUGMENTATION_POOLING_MAX         AugmentationPooling = 2
-	// `original_weight` for the original, the rest shared by the variants.
+	// Arithmetic mean.
+	AugmentationPooling_AUGMENTATION_POOLING_MEAN AugmentationPooling = 1
+	// Largest value of each dimension.
+	AugmentationPooling_AUGMENTATION_POOLING_MAX AugmentationPooling = 2
+	// Weighted mean: one weight for the original, the rest shared by the variants.
+	//
+	// The weight is `original_weight`.
 	AugmentationPooling_AUGMENTATION_POOLING_WEIGHTED AugmentationPooling = 3
 )
 
@@ -685,9 +701,13 @@ type PartialFailurePolicy int32
 const (
 	// USE_ARRIVED.
 	PartialFailurePolicy_PARTIAL_FAILURE_POLICY_UNSPECIFIED PartialFailurePolicy = 0
-	// Pool what arrived; the response says what was used.
+	// Pool what arrived.
+	//
+	// The response says what was used.
 	PartialFailurePolicy_PARTIAL_FAILURE_POLICY_USE_ARRIVED PartialFailurePolicy = 1
-	// Fail the request (ABORTED), naming the text and the source.
+	// Fail the request.
+	//
+	// ABORTED; the error names the text and the source.
 	PartialFailurePolicy_PARTIAL_FAILURE_POLICY_FAIL PartialFailurePolicy = 2
 )
 

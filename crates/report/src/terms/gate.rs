@@ -3,67 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a rule limits: the one list of the kinds of rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleKind {
-    /// The drop from the original, in points.
-    MaxDrop,
-    /// The drop in percent of the original.
-    MaxDropPercent,
-    /// The score, in points.
-    MinScore,
-    /// The difference from the baseline encoder's score, in points.
-    Margin,
-    /// The share of texts whose rewrites are separated from a change of meaning.
-    MinSeparation,
-    /// The drop of the worst data set, or group of data sets, in points.
-    Worst,
-    /// The share of items that the baseline has right and the encoder wrong, in percent.
-    MaxNegativeFlips,
-    /// The share of their first documents that the baseline and the encoder both find, in percent.
-    MinOverlap,
-}
-
-impl RuleKind {
-    /// Every kind.
-    pub const ALL: [Self; 8] = [
-        Self::MaxDrop,
-        Self::MaxDropPercent,
-        Self::MinScore,
-        Self::Margin,
-        Self::MinSeparation,
-        Self::Worst,
-        Self::MaxNegativeFlips,
-        Self::MinOverlap,
-    ];
-
-    /// As a suite spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MaxDrop => "max_drop",
-            Self::MaxDropPercent => "max_drop_percent",
-            Self::MinScore => "min_score",
-            Self::Margin => "margin",
-            Self::MinSeparation => "min_separation",
-            Self::Worst => "worst",
-            Self::MaxNegativeFlips => "max_negative_flips",
-            Self::MinOverlap => "min_overlap",
-        }
-    }
-
-    /// The names in a sentence, for error messages.
-    pub fn one_of() -> String {
-        let [others @ .., last] = Self::ALL.map(Self::name);
-        format!("{} or {last}", others.join(", "))
-    }
-
-    /// The kind of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
 /// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -16,3 +16,18 @@ pub enum Outcome {
     /// There is no text; the original stands in.
     Failed,
 }
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Recovered, Self::KeptOriginal, Self::Failed];
+
+    /// As the transform service names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Recovered => "recovered",
+            Self::KeptOriginal => "kept_original",
+            Self::Failed => "failed",
+        }
+    }
+}

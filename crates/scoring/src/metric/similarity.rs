@@ -19,6 +19,21 @@ pub enum Similarity {
     Manhattan,
 }
 
+impl Similarity {
+    /// Every similarity.
+    pub const ALL: [Self; 4] = [Self::Cosine, Self::Dot, Self::Euclidean, Self::Manhattan];
+
+    /// Its name, e.g. `cosine`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosine => "cosine",
+            Self::Dot => "dot",
+            Self::Euclidean => "euclidean",
+            Self::Manhattan => "manhattan",
+        }
+    }
+}
+
 /// Sums side by side, so that one addition does not wait for the one before.
 const LANES: usize = 16;
 

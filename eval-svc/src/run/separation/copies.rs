@@ -5,7 +5,10 @@ use std::{
     mem,
 };
 
-use isomer_proto::transform::v1::{Check, OnFailure, Outcome, Sampling, TransformResult, TransformSpec};
+use isomer_proto::{
+    ProtoEnum,
+    transform::v1::{Check, OnFailure, Outcome, Sampling, TransformResult, TransformSpec},
+};
 
 use super::{counts, first_seed, rewrites, sets::rewrites_of, slot};
 use crate::{

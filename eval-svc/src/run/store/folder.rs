@@ -108,7 +108,7 @@ impl FolderStore {
             return Ok(None);
         }
         let Some(record) = self.read(id)? else { return Ok(None) };
-        if !record.state.is_active() {
+        if !record.is_active() {
             return Ok(Some(record));
         }
         let path = self.folder(id).join(LOCK);
@@ -120,7 +120,7 @@ impl FolderStore {
                 let Some(mut record) = self.read(id)? else {
                     return Ok(None);
                 };
-                if record.state.is_active() {
+                if record.is_active() {
                     record.state = RunState::Failed;
                     record.failure = Some(Failure {
                         code: Code::Aborted as i32,
@@ -211,7 +211,7 @@ impl FolderStore {
         for id in self.ids()? {
             // A run whose process died is marked as ended here.
             match self.load(&id) {
-                Ok(Some(record)) if record.state.is_active() => {
+                Ok(Some(record)) if record.is_active() => {
                     all.active.push(id);
                     continue;
                 }

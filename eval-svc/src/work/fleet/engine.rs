@@ -25,11 +25,12 @@ use tokio::sync::Semaphore;
 use super::{
     executor::INPUT_MISSING,
     wire::{
-        EncodeUnit, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, SIMILARITIES, ScoreUnit, ScoreWork,
-        ShardAnswer, ShardUnit, TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
+        EncodeUnit, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, ScoreUnit, ScoreWork, ShardAnswer, ShardUnit,
+        TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
     },
 };
 use crate::{
+    metric::Similarity,
     task::ScoreError,
     work::{
         Batching, LocalEngine, Producer, RequestKind, WorkEngine,
@@ -138,7 +139,7 @@ impl FleetEngine {
         let scoring = serde_json::to_vec(&task.dataset.scoring());
         let scoring = Bytes::from(scoring.map_err(|error| Fault::internal(error.to_string()))?);
         let labels = Digest::from(*blake3::hash(&scoring).as_bytes());
-        let similarity = SIMILARITIES.iter().position(|known| *known == task.similarity);
+        let similarity = Similarity::ALL.iter().position(|known| *known == task.similarity);
         let mut attempt = 1;
         loop {
             let (unit, rows) = {

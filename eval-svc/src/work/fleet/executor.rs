@@ -18,13 +18,14 @@ use prost::Message;
 use uuid::Uuid;
 
 use super::wire::{
-    AugmentUnit, EncodeUnit, Expected, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, SIMILARITIES, ScoreUnit,
-    ScoreWork, ShardAnswer, ShardUnit, TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
+    AugmentUnit, EncodeUnit, Expected, ForTenant, GenerationUnit, GenerationWork, JudgeUnit, ScoreUnit, ScoreWork,
+    ShardAnswer, ShardUnit, TransformUnit, Transformed, VectorsAnswer, VectorsUnit,
 };
 use crate::{
     EvalClients, EvalConfig,
     compute::Compute,
     dataset::Scoring,
+    metric::Similarity,
     prompts::same_but_prompt,
     task::Profile,
     work::{
@@ -193,7 +194,7 @@ impl ServiceExecutor {
             .profile
             .parse()
             .map_err(|_| Fault::internal(format!("a unit of work names the profile `{}`", unit.profile)))?;
-        let similarity = SIMILARITIES.get(unit.similarity as usize).copied();
+        let similarity = Similarity::ALL.get(unit.similarity as usize).copied();
         let similarity = similarity.ok_or_else(|| Fault::internal("a unit of work names no similarity"))?;
         let answer = match score::score_of(&self.compute, scoring, vectors, (profile, similarity)).await {
             Ok(record) => VectorsAnswer {

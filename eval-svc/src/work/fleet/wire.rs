@@ -14,10 +14,7 @@ use crate::work::{
     shard::{DocumentFacts, Found, ShardSearch},
 };
 use crate::{
-    metric::{
-        Similarity,
-        search::{Hit, Ties},
-    },
+    metric::search::{Hit, Ties},
     prompts::Sent,
     task::SearchTerms,
 };
@@ -207,18 +204,10 @@ pub(super) struct VectorsUnit {
     /// Name of the profile.
     #[prost(string, tag = "3")]
     pub(super) profile: String,
-    /// Place of the similarity in [`SIMILARITIES`].
+    /// Place of the similarity in [`Similarity::ALL`](crate::metric::Similarity::ALL).
     #[prost(uint32, tag = "4")]
     pub(super) similarity: u32,
 }
-
-/// Similarities, as units number them.
-pub(super) const SIMILARITIES: [Similarity; 4] = [
-    Similarity::Cosine,
-    Similarity::Dot,
-    Similarity::Euclidean,
-    Similarity::Manhattan,
-];
 
 /// A score, or why it is undefined.
 #[derive(Clone, PartialEq, Message)]

@@ -29,7 +29,19 @@ pub(crate) struct Facts {
     /// length.
     pub(crate) normalises_as_asked: bool,
     /// Open Inference Protocol: the model's tensors.
-    pub(crate) tensors: Option<crate::kinds::TensorNames>,
+    pub(crate) tensors: Option<TensorNames>,
+}
+
+/// Tensors of a model behind the Open Inference Protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TensorNames {
+    pub(crate) input: String,
+    pub(crate) input_rank: usize,
+    pub(crate) output: String,
+    /// Columns; 0 if the model does not say.
+    pub(crate) dimensions: u32,
+    /// Maximum number of texts at once; 0: any number.
+    pub(crate) most: u32,
 }
 
 /// Facts by model, with the time at which they were read.

@@ -31,7 +31,7 @@ use crate::{
     target::Target,
 };
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Facts, TensorNames};
 pub(crate) use finish::in_order;
 
 use facts::KnownFacts;
@@ -260,7 +260,7 @@ impl Foreign {
         let mut whole = Cost::default();
         for (rows, cost) in answers.await? {
             vectors.extend(rows);
-            whole.tokens += cost.tokens;
+            whole.tokens = whole.tokens.saturating_add(cost.tokens);
             whole.estimated |= cost.estimated;
             whole.each.extend(cost.each);
         }
@@ -320,6 +320,9 @@ impl EncoderBackend for Foreign {
     ) -> Result<CountTokensResponse, Fault> {
         let model = self.names.theirs(&request.encoder_id)?;
         let abilities = self.protocol.abilities();
+        if !abilities.counts {
+            return Err(unserved(abilities.kind, "does not count tokens"));
+        }
         let (input_type, literal) = abilities.prompt(request.prompt.as_ref().into(), &self.input_types)?;
         let facts = self.facts(&model, deadline).await?;
         let texts: Vec<String> = request.texts.iter().map(|text| format!("{literal}{text}")).collect();
@@ -349,6 +352,10 @@ impl EncoderBackend for Foreign {
 
     async fn rerank(&self, request: RerankRequest, deadline: Deadline) -> Result<RerankResponse, Fault> {
         let model = self.names.theirs(&request.encoder_id)?;
+        let abilities = self.protocol.abilities();
+        if !abilities.reranks {
+            return Err(unserved(abilities.kind, "does not rerank"));
+        }
         let facts = self.facts(&model, deadline).await?;
         self.ranked(&model, &facts, request, deadline).await
     }

@@ -13,7 +13,7 @@ use isomer_proto::{
         Encoder, GetEncoderRequest, Input, ListEncodersRequest, RerankRequest, RerankResponse, TokenizeRequest,
         TokenizeResponse, encode_request::Prompt, encoder_service_client::EncoderServiceClient, input,
     },
-    gateway::v1::Provider,
+    gateway::v1::{Provider, ProviderKind},
 };
 use isomer_service_kit::{Fault, GrpcChannel, Tenant};
 use tonic::{Code, Request, Response, Status};
@@ -26,9 +26,18 @@ use crate::{
     backend::unserved,
     estimate,
     grpc::{Grpc, out_of_time},
+    kinds::kind::Kind,
     limits::{Batches, Deadline, ProviderLimiter, late},
     names::Names,
     target::Target,
+};
+
+pub(crate) const KIND: Kind = Kind {
+    value: ProviderKind::Isomer,
+    grpc: true,
+    lists_encoders: true,
+    abilities: None,
+    connect: |provider, surroundings| Ok(Arc::new(IsomerBackend::new(provider, surroundings)?)),
 };
 
 pub(crate) const SERVICE: &str = "isomer.encoder.v1.EncoderService";

@@ -6,15 +6,41 @@
 //! too long is cut at its end or its start, or refused. Reranking is billed in searches and reports
 //! no tokens.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 
-use super::listed::Relevance;
+use super::{
+    kind::{Kind, foreign},
+    listed::Relevance,
+};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
     limits::{Deadline, Most},
     rest::Rest,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "cohere",
+    input_types: InputTypes::Required,
+    cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
+    dimensions: true,
+    token_ids: false,
+    counts: false,
+    reranks: true,
+    most_items: Most::of(96),
+    most_tokens: Most::UNKNOWN,
+    most_documents: Most::of(1000),
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::CohereV2,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(Cohere(Rest::new(target)?))),
 };
 
 #[derive(Debug)]
@@ -67,26 +93,10 @@ struct RerankAnswer {
     results: Vec<Relevance>,
 }
 
-impl Cohere {
-    pub(super) fn new(rest: Rest) -> Self {
-        Self(rest)
-    }
-}
-
 #[tonic::async_trait]
 impl Protocol for Cohere {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "cohere",
-            input_types: InputTypes::Required,
-            cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
-            dimensions: true,
-            token_ids: false,
-            most_items: Most::of(96),
-            most_tokens: Most::UNKNOWN,
-            most_documents: Most::of(1000),
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {

@@ -6,16 +6,47 @@
 //! unchanged. The fields of the request are those of text-embeddings-inference, which runs behind
 //! it.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::tei::side;
+use super::{
+    kind::{Kind, foreign},
+    tei::side,
+};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
     limits::{Deadline, Most},
     rest::Rest,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "huggingface",
+    input_types: InputTypes::Optional,
+    cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
+    dimensions: false,
+    token_ids: false,
+    counts: false,
+    reranks: false,
+    // The default limit of text-embeddings-inference.
+    most_items: Most::of(32),
+    most_tokens: Most::UNKNOWN,
+    most_documents: Most::UNKNOWN,
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::HuggingFace,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| {
+        foreign(&KIND, provider, surroundings, |target| {
+            HuggingFace::new(Rest::new(target)?, provider.encoders.len())
+        })
+    },
 };
 
 #[derive(Debug)]
@@ -45,7 +76,7 @@ enum Answer {
 }
 
 impl HuggingFace {
-    pub(super) fn new(rest: Rest, encoders: usize) -> Result<Self, Fault> {
+    fn new(rest: Rest, encoders: usize) -> Result<Self, Fault> {
         let endpoint = rest.target.url.path() != "/";
         if endpoint && encoders > 1 {
             return Err(Fault::invalid(
@@ -69,18 +100,7 @@ impl HuggingFace {
 #[tonic::async_trait]
 impl Protocol for HuggingFace {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "huggingface",
-            input_types: InputTypes::Optional,
-            cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
-            dimensions: false,
-            token_ids: false,
-            // The default limit of text-embeddings-inference.
-            most_items: Most::of(32),
-            most_tokens: Most::UNKNOWN,
-            most_documents: Most::UNKNOWN,
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn facts(&self, _model: &str) -> Result<Facts, Fault> {

@@ -6,15 +6,41 @@
 //! that is too long is cut at its end or refused. `late_chunking` makes a text's vector depend on
 //! the other texts of the request and is never used.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::Serialize;
 
-use super::listed::{Listed, Ranked};
+use super::{
+    kind::{Kind, foreign},
+    listed::{Listed, Ranked},
+};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
     limits::{Deadline, Most},
     rest::Rest,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "jina",
+    input_types: InputTypes::Optional,
+    cuts: &[Cut::Refuse, Cut::Tail],
+    dimensions: true,
+    token_ids: false,
+    counts: false,
+    reranks: true,
+    most_items: Most::UNKNOWN,
+    most_tokens: Most::UNKNOWN,
+    most_documents: Most::UNKNOWN,
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::Jina,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(Jina(Rest::new(target)?))),
 };
 
 #[derive(Debug)]
@@ -43,26 +69,10 @@ struct RerankRequest<'a> {
     return_documents: bool,
 }
 
-impl Jina {
-    pub(super) fn new(rest: Rest) -> Self {
-        Self(rest)
-    }
-}
-
 #[tonic::async_trait]
 impl Protocol for Jina {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "jina",
-            input_types: InputTypes::Optional,
-            cuts: &[Cut::Refuse, Cut::Tail],
-            dimensions: true,
-            token_ids: false,
-            most_items: Most::UNKNOWN,
-            most_tokens: Most::UNKNOWN,
-            most_documents: Most::UNKNOWN,
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn facts(&self, _model: &str) -> Result<Facts, Fault> {

@@ -8,15 +8,39 @@
 
 use std::collections::HashMap;
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::kind::{Kind, foreign};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
     limits::{Deadline, Most},
     rest::Rest,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "ollama",
+    input_types: InputTypes::None,
+    cuts: &[Cut::Refuse, Cut::Tail],
+    dimensions: true,
+    token_ids: false,
+    counts: false,
+    reranks: false,
+    most_items: Most::UNKNOWN,
+    most_tokens: Most::UNKNOWN,
+    most_documents: Most::UNKNOWN,
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::Ollama,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(Ollama(Rest::new(target)?))),
 };
 
 #[derive(Debug)]
@@ -68,26 +92,10 @@ struct Tag {
     digest: String,
 }
 
-impl Ollama {
-    pub(super) fn new(rest: Rest) -> Self {
-        Self(rest)
-    }
-}
-
 #[tonic::async_trait]
 impl Protocol for Ollama {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "ollama",
-            input_types: InputTypes::None,
-            cuts: &[Cut::Refuse, Cut::Tail],
-            dimensions: true,
-            token_ids: false,
-            most_items: Most::UNKNOWN,
-            most_tokens: Most::UNKNOWN,
-            most_documents: Most::UNKNOWN,
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn facts(&self, model: &str) -> Result<Facts, Fault> {

@@ -6,15 +6,41 @@
 //! little-endian floats, which OpenAI's own clients request too. A text that is too long is an
 //! error there, so refusal can be requested and cutting cannot.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::Serialize;
 
-use super::listed::Listed;
+use super::{
+    kind::{Kind, foreign},
+    listed::Listed,
+};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
     limits::{Deadline, Most},
     rest::Rest,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "openai",
+    input_types: InputTypes::None,
+    cuts: &[Cut::Refuse],
+    dimensions: true,
+    token_ids: true,
+    counts: false,
+    reranks: false,
+    most_items: Most::of(2048),
+    most_tokens: Most::of(300_000),
+    most_documents: Most::UNKNOWN,
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::Openai,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(OpenAi(Rest::new(target)?))),
 };
 
 #[derive(Debug)]
@@ -36,26 +62,10 @@ enum Input<'a> {
     Tokens(&'a [Vec<u32>]),
 }
 
-impl OpenAi {
-    pub(super) fn new(rest: Rest) -> Self {
-        Self(rest)
-    }
-}
-
 #[tonic::async_trait]
 impl Protocol for OpenAi {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "openai",
-            input_types: InputTypes::None,
-            cuts: &[Cut::Refuse],
-            dimensions: true,
-            token_ids: true,
-            most_items: Most::of(2048),
-            most_tokens: Most::of(300_000),
-            most_documents: Most::UNKNOWN,
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {

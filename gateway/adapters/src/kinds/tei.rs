@@ -16,6 +16,8 @@ pub(super) const ABILITIES: Abilities = Abilities {
     dimensions: true,
     // The server accepts ids, but turns them into text and tokenizes that again.
     token_ids: false,
+    counts: true,
+    reranks: true,
     most_items: Most::UNKNOWN,
     most_tokens: Most::UNKNOWN,
     most_documents: Most::UNKNOWN,

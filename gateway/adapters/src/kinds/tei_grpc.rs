@@ -3,13 +3,17 @@
 //! Source: `proto/tei.proto` of <https://github.com/huggingface/text-embeddings-inference>, package
 //! `tei.v1`. A call carries one text; the server forms batches of concurrent calls.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_proto::tei::v1::{
     EmbedRequest, EmbedResponse, EncodeRequest, EncodeResponse, InfoRequest, InfoResponse, ModelType, RerankRequest,
     RerankResponse, TruncationDirection,
 };
 use isomer_service_kit::Fault;
 
-use super::tei::{ABILITIES, Info};
+use super::{
+    kind::{Kind, foreign},
+    tei::{self, Info},
+};
 use crate::{
     ask::{Abilities, Ask, Cut, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
@@ -21,14 +25,25 @@ use crate::{
 /// server forms batches of them.
 const AT_ONCE: usize = 32;
 
+const ABILITIES: Abilities = Abilities {
+    // A call carries one text.
+    most_items: Most::of(1),
+    at_once: AT_ONCE,
+    ..tei::ABILITIES
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::TeiGrpc,
+    grpc: true,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(TeiGrpc(Grpc::new(target)?))),
+};
+
 #[derive(Debug)]
 pub(super) struct TeiGrpc(Grpc);
 
 impl TeiGrpc {
-    pub(super) fn new(grpc: Grpc) -> Self {
-        Self(grpc)
-    }
-
     async fn info(&self) -> Result<Info, Fault> {
         let info: InfoResponse = self.0.unary("/tei.v1.Info/Info", InfoRequest {}, None).await?;
         Ok(Info {
@@ -48,12 +63,7 @@ impl TeiGrpc {
 #[tonic::async_trait]
 impl Protocol for TeiGrpc {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            // A call carries one text.
-            most_items: Most::of(1),
-            at_once: AT_ONCE,
-            ..ABILITIES
-        }
+        ABILITIES
     }
 
     async fn facts(&self, model: &str) -> Result<Facts, Fault> {

@@ -4,11 +4,15 @@
 //! `/tokenize`, `/info`). The header `x-compute-tokens` gives the tokens of a request, and `/info`
 //! the most texts per request.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::tei::{ABILITIES, Info, side};
+use super::{
+    kind::{Kind, foreign},
+    tei::{ABILITIES, Info, side},
+};
 use crate::{
     ask::{Abilities, Ask, Cut, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
@@ -18,6 +22,14 @@ use crate::{
 
 /// Header with the tokens of a request.
 const TOKENS: &str = "x-compute-tokens";
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::TeiHttp,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(TeiHttp(Rest::new(target)?))),
+};
 
 #[derive(Debug)]
 pub(super) struct TeiHttp(Rest);
@@ -75,10 +87,6 @@ struct InfoAnswer {
 }
 
 impl TeiHttp {
-    pub(super) fn new(rest: Rest) -> Self {
-        Self(rest)
-    }
-
     async fn info(&self) -> Result<Info, Fault> {
         let rest = &self.0;
         let info: InfoAnswer = rest.get(rest.url("info"), None).await?.body;

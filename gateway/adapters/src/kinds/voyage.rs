@@ -5,15 +5,41 @@
 //! lowest limit of its models); no text may be empty. The kind of input (`query`, `document`) is
 //! optional. A text that is too long is cut at its end or refused.
 
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 use serde::Serialize;
 
-use super::listed::{Listed, Ranked};
+use super::{
+    kind::{Kind, foreign},
+    listed::{Listed, Ranked},
+};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
     limits::{Deadline, Most},
     rest::Rest,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "voyage",
+    input_types: InputTypes::Optional,
+    cuts: &[Cut::Refuse, Cut::Tail],
+    dimensions: true,
+    token_ids: false,
+    counts: false,
+    reranks: true,
+    most_items: Most::of(1000),
+    most_tokens: Most::of(120_000),
+    most_documents: Most::of(1000),
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::Voyage,
+    grpc: false,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| foreign(&KIND, provider, surroundings, |target| Ok(Voyage(Rest::new(target)?))),
 };
 
 #[derive(Debug)]
@@ -42,26 +68,10 @@ struct RerankRequest<'a> {
     truncation: bool,
 }
 
-impl Voyage {
-    pub(super) fn new(rest: Rest) -> Self {
-        Self(rest)
-    }
-}
-
 #[tonic::async_trait]
 impl Protocol for Voyage {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "voyage",
-            input_types: InputTypes::Optional,
-            cuts: &[Cut::Refuse, Cut::Tail],
-            dimensions: true,
-            token_ids: false,
-            most_items: Most::of(1000),
-            most_tokens: Most::of(120_000),
-            most_documents: Most::of(1000),
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {

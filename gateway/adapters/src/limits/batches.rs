@@ -13,10 +13,10 @@ pub(crate) struct Most(usize);
 impl Most {
     pub(crate) const UNKNOWN: Self = Self(usize::MAX);
 
-    pub(crate) fn of(limit: u32) -> Self {
-        match usize::try_from(limit) {
-            Ok(0) | Err(_) => Self::UNKNOWN,
-            Ok(limit) => Self(limit),
+    pub(crate) const fn of(limit: u32) -> Self {
+        match limit {
+            0 => Self::UNKNOWN,
+            limit => Self(limit as usize),
         }
     }
 

@@ -5,6 +5,7 @@
 mod errors;
 mod in_process;
 mod isomer;
+mod kinds;
 mod limits;
 mod open_inference;
 mod requests;

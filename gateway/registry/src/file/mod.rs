@@ -7,15 +7,16 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use isomer_proto::gateway::v1::{Provider, ProviderLimits, SecretRef, TlsSettings, secret_ref::Source};
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{Provider, ProviderKind, ProviderLimits, SecretRef, TlsSettings, secret_ref::Source},
+};
 use isomer_service_kit::{Fault, config::suggest};
 use prost_types::Duration;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
-
-use crate::kind;
 
 const PROVIDER: &[&str] = &[
     "id",
@@ -117,10 +118,10 @@ fn provider(place: &Place<'_>, lines: &mut HashMap<String, usize>) -> Result<Pro
             "id" => provider.id = field.text()?,
             "kind" => {
                 let name = field.text()?;
-                let kind = kind::named(&name).ok_or_else(|| {
+                let kind = ProviderKind::named(&name).ok_or_else(|| {
                     field.refuse(
                         &format!("`{name}` is not a kind of provider"),
-                        &suggest(&name, &kind::names()),
+                        &suggest(&name, &ProviderKind::all().map(ProtoEnum::dashed).collect::<Vec<_>>()),
                     )
                 })?;
                 provider.set_kind(kind);

@@ -8,8 +8,9 @@ use std::{
 };
 
 use isomer_database::Database;
-use isomer_proto::gateway::v1::{
-    CheckProviderResponse, Provider, ProviderSource, provider_service_server::ProviderServiceServer,
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{CheckProviderResponse, Provider, ProviderSource, provider_service_server::ProviderServiceServer},
 };
 use isomer_service_kit::{Fault, config::Validate, metric_names::describe};
 use parking_lot::{Mutex, MutexGuard};
@@ -200,14 +201,9 @@ impl Inner {
     pub(crate) fn publish(&self) {
         let state = self.state();
         let live: Arc<[Provider]> = state.live(now()).into();
-        for source in [ProviderSource::Stored, ProviderSource::Declared, ProviderSource::Leased] {
+        for source in ProviderSource::all() {
             let number = live.iter().filter(|provider| provider.source() == source).count();
-            let label = match source {
-                ProviderSource::Declared => "declared",
-                ProviderSource::Leased => "leased",
-                _ => "stored",
-            };
-            metrics::gauge!(metric_names::PROVIDERS, "source" => label).set(number as f64);
+            metrics::gauge!(metric_names::PROVIDERS, "source" => source.name()).set(number as f64);
         }
         // The state is still locked: an older list must not follow a newer one.
         self.live.send_if_modified(|told| {

@@ -2,17 +2,17 @@
 //! decided at the call.
 
 use http::Uri;
-use isomer_proto::gateway::v1::ProviderKind;
+use isomer_adapters::Kind;
+use isomer_proto::ProtoEnum;
 use isomer_service_kit::Fault;
 
 use super::shown;
-use crate::kind;
 
 const LONGEST: usize = 2048;
 
 /// Validates an address; true if it uses TLS.
-pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> {
-    let grpc = kind::is_grpc(kind);
+pub(super) fn address(address: &str, kind: &Kind) -> Result<bool, Fault> {
+    let grpc = kind.grpc;
     let example = match grpc {
         true => "give grpc://host:port or grpcs://host:port",
         false => "give http://host:port or https://host, with a path as need be",
@@ -45,7 +45,7 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
             return refuse(format!(
                 "`{}:` does not go with a provider of kind {}",
                 shown(scheme),
-                kind::name(kind)
+                kind.value.dashed()
             ));
         }
         (_, None) => return refuse(format!("`{}` has no scheme", shown(address))),

@@ -6,11 +6,15 @@ mod files;
 
 use std::{collections::HashMap, time::Duration};
 
+use isomer_adapters::{Kind, kind_of, kinds};
 use isomer_outbound::headers;
-use isomer_proto::gateway::v1::{Provider, ProviderKind, ProviderLimits};
+use isomer_proto::{
+    ProtoEnum,
+    gateway::v1::{Provider, ProviderLimits},
+};
 use isomer_service_kit::Fault;
 
-use crate::{config::ProvidersConfig, kind, time::length};
+use crate::{config::ProvidersConfig, time::length};
 
 /// Most entries of `encoders` and `input_types`.
 const MOST_ENTRIES: usize = 1000;
@@ -85,24 +89,11 @@ pub(crate) fn id(id: &str) -> Result<(), Fault> {
         .hint("give 1 to 63 of a-z, 0-9 and -, with a letter or a digit at both ends, e.g. tei-berlin-1"))
 }
 
-fn kind_of(provider: &Provider) -> Result<ProviderKind, Fault> {
-    let refuse =
-        |told: String| Fault::invalid("provider.kind", told).hint(format!("give one of {}", kind::names().join(", ")));
-    match ProviderKind::try_from(provider.kind) {
-        Ok(ProviderKind::Unspecified) => Err(refuse("is missing".to_owned())),
-        Ok(kind) => Ok(kind),
-        Err(_) => Err(refuse(format!(
-            "{} is not a kind that this gateway knows",
-            provider.kind
-        ))),
-    }
-}
-
-fn encoders(encoders: &HashMap<String, String>, kind: ProviderKind) -> Result<(), Fault> {
-    if encoders.is_empty() && !kind::lists_encoders(kind) {
+fn encoders(encoders: &HashMap<String, String>, kind: &Kind) -> Result<(), Fault> {
+    if encoders.is_empty() && !kind.lists_encoders {
         let told = format!(
             "is empty, and a provider of kind {} cannot list its encoders",
-            kind::name(kind)
+            kind.value.dashed()
         );
         return Err(
             Fault::invalid("provider.encoders", told).hint("name encoder ids and the provider's names for the models")
@@ -111,21 +102,18 @@ fn encoders(encoders: &HashMap<String, String>, kind: ProviderKind) -> Result<()
     entries("provider.encoders", ["an encoder id", "a model name"], 1, encoders)
 }
 
-fn input_types(types: &HashMap<String, String>, kind: ProviderKind) -> Result<(), Fault> {
-    if !types.is_empty() && !kind::has_input_types(kind) {
-        let able: Vec<_> = kind::ALL
-            .into_iter()
-            .filter(|k| kind::has_input_types(*k))
-            .map(kind::name)
-            .collect();
-        let told = format!("a provider of kind {} has no input types", kind::name(kind));
+fn input_types(types: &HashMap<String, String>, kind: &Kind) -> Result<(), Fault> {
+    if !types.is_empty() && !kind.has_input_types() {
+        let able = kinds().filter(|kind| kind.has_input_types());
+        let able: Vec<_> = able.map(|kind| kind.value.dashed()).collect();
+        let told = format!("a provider of kind {} has no input types", kind.value.dashed());
         return Err(Fault::invalid("provider.input_types", told)
             .hint(format!("leave input_types out; {} have them", able.join(", "))));
     }
-    if types.is_empty() && kind::needs_input_types(kind) {
+    if types.is_empty() && kind.needs_input_types() {
         let told = format!(
             "is empty, and a provider of kind {} takes no text without one",
-            kind::name(kind)
+            kind.value.dashed()
         );
         return Err(Fault::invalid("provider.input_types", told)
             .hint("give an input type for each prompt name, and for \"\" where requests name none"));

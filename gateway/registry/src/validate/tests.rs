@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use std::path::PathBuf;
 
-use isomer_proto::gateway::v1::{SecretRef, TlsSettings, secret_ref::Source};
+use isomer_proto::gateway::v1::{ProviderKind, SecretRef, TlsSettings, secret_ref::Source};
 use prost_types::Duration as Lease;
 
 use super::*;

@@ -6,7 +6,7 @@ mod spec;
 
 use std::sync::Arc;
 
-use isomer_proto::transform::v1 as proto;
+use isomer_proto::transform::v1::{self as proto, GuardMode, OnFailure};
 use isomer_service_kit::priority::Priority;
 use tokio::sync::OnceCell;
 
@@ -33,28 +33,6 @@ pub(super) const MAX_TOKENS: usize = 2048;
 const TOKEN_FACTOR: usize = 6;
 const EXPANSION_TOKEN_FACTOR: usize = 8;
 const TOKEN_CONSTANT: usize = 32;
-
-/// What a failed text turns into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Its original.
-    KeepOriginal,
-    /// Nothing.
-    Drop,
-    /// An error of the request.
-    Fail,
-}
-
-/// What a guard that fires leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GuardMode {
-    /// The result names the guard.
-    Warn,
-    /// Another attempt, as long as there are any.
-    Retry,
-    /// No guard runs.
-    Off,
-}
 
 /// Where the drawn language of a text (target or pivot) comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
-use isomer_service_kit::priority::Priority;
-use proto::{OnFingerprintChange, transformation::Kind as Wanted};
+use isomer_service_kit::{choice, priority::Priority};
+use proto::{GuardMode, OnFailure, OnFingerprintChange, transformation::Kind as Wanted};
 
-use super::{super::continuation, CacheAccess, Caller, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
+use super::{super::continuation, CacheAccess, Caller, Draw, MAX_TOKENS, Plan};
 use crate::{
     catalogue::Kind,
     distractors::{DEFAULT_COUNT, MAX_COUNT},
@@ -274,39 +274,9 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
             "give at least 1, or leave it out",
         ));
     }
-    let on_change = OnFingerprintChange::try_from(spec.on_fingerprint_change).map_err(|_| {
-        TransformError::invalid(
-            "spec.on_fingerprint_change",
-            format!("{} is unknown", spec.on_fingerprint_change),
-            "give 1 (report) or 2 (regenerate), or leave it out",
-        )
-    })?;
-    let guards = match proto::GuardMode::try_from(spec.guards) {
-        Ok(proto::GuardMode::Unspecified | proto::GuardMode::Warn) => GuardMode::Warn,
-        Ok(proto::GuardMode::Retry) => GuardMode::Retry,
-        Ok(proto::GuardMode::Off) => GuardMode::Off,
-        Err(_) => {
-            let message = format!("{} is not a mode", spec.guards);
-            return Err(TransformError::invalid(
-                "spec.guards",
-                message,
-                "give 1 (warn), 2 (retry) or 3 (off)",
-            ));
-        }
-    };
-    let on_failure = match proto::OnFailure::try_from(spec.on_failure) {
-        Ok(proto::OnFailure::Unspecified | proto::OnFailure::KeepOriginal) => OnFailure::KeepOriginal,
-        Ok(proto::OnFailure::Drop) => OnFailure::Drop,
-        Ok(proto::OnFailure::Fail) => OnFailure::Fail,
-        Err(_) => {
-            let message = format!("{} is not a policy", spec.on_failure);
-            return Err(TransformError::invalid(
-                "spec.on_failure",
-                message,
-                "give 1 (keep the original), 2 (drop) or 3 (fail)",
-            ));
-        }
-    };
+    let on_change = choice("spec.on_fingerprint_change", spec.on_fingerprint_change)?;
+    let guards = choice("spec.guards", spec.guards)?.unwrap_or(GuardMode::Warn);
+    let on_failure = choice("spec.on_failure", spec.on_failure)?.unwrap_or(OnFailure::KeepOriginal);
     let plan = Plan {
         kind,
         draw,
@@ -346,7 +316,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         retry_identical: spec.retry_identical.unwrap_or(true),
         guards,
         max_tokens: sampling.max_tokens,
-        version: (on_change == OnFingerprintChange::Regenerate).then(Arc::default),
+        version: (on_change == Some(OnFingerprintChange::Regenerate)).then(Arc::default),
         access: CacheAccess::bypassing(spec.bypass_cache),
         caller: Caller::default(),
         priority: Priority::default(),

@@ -418,7 +418,7 @@ async fn a_priority_that_is_none_is_refused() {
     let refused = client.transform(request).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::InvalidArgument);
     assert!(
-        refused.message().contains("7 is not a priority"),
+        refused.message().contains("priority: 7 is not a value"),
         "{}",
         refused.message()
     );

@@ -10,29 +10,51 @@
 mod messages;
 mod tensors;
 
-pub(crate) use tensors::Names as TensorNames;
-
+use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
 
 use self::messages::{
     InferInput, InferOutput, InferRequest, InferResponse, LiveRequest, LiveResponse, MetadataRequest, ModelMetadata,
 };
+use super::kind::{Kind, foreign};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, InputTypes, Piece},
-    foreign::{Facts, Protocol, Rows},
+    foreign::{Facts, Protocol, Rows, TensorNames},
     grpc::Grpc,
     limits::{Deadline, Most},
     rest::bad_answer,
+};
+
+const ABILITIES: Abilities = Abilities {
+    kind: "oip",
+    input_types: InputTypes::None,
+    cuts: &[],
+    dimensions: false,
+    token_ids: false,
+    counts: false,
+    reranks: false,
+    most_items: Most::UNKNOWN,
+    most_tokens: Most::UNKNOWN,
+    most_documents: Most::UNKNOWN,
+    at_once: AT_ONCE,
+};
+
+pub(super) const KIND: Kind = Kind {
+    value: ProviderKind::OipV2Grpc,
+    grpc: true,
+    lists_encoders: false,
+    abilities: Some(ABILITIES),
+    connect: |provider, surroundings| {
+        foreign(&KIND, provider, surroundings, |target| {
+            Ok(OpenInference(Grpc::new(target)?))
+        })
+    },
 };
 
 #[derive(Debug)]
 pub(super) struct OpenInference(Grpc);
 
 impl OpenInference {
-    pub(super) fn new(grpc: Grpc) -> Self {
-        Self(grpc)
-    }
-
     async fn metadata(&self, model: &str) -> Result<ModelMetadata, Fault> {
         let request = MetadataRequest {
             name: model.to_owned(),
@@ -47,22 +69,12 @@ impl OpenInference {
 #[tonic::async_trait]
 impl Protocol for OpenInference {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            kind: "oip",
-            input_types: InputTypes::None,
-            cuts: &[],
-            dimensions: false,
-            token_ids: false,
-            most_items: Most::UNKNOWN,
-            most_tokens: Most::UNKNOWN,
-            most_documents: Most::UNKNOWN,
-            at_once: AT_ONCE,
-        }
+        ABILITIES
     }
 
     async fn facts(&self, model: &str) -> Result<Facts, Fault> {
         let metadata = self.metadata(model).await?;
-        let names = tensors::Names::of(&metadata, model)?;
+        let names = TensorNames::of(&metadata, model)?;
         Ok(Facts {
             revision: match metadata.versions.as_slice() {
                 [one] => one.clone(),

@@ -3,8 +3,9 @@
 use isomer_service_kit::{Fault, vectors};
 
 use super::messages::{InferResponse, ModelMetadata, TensorMetadata};
+use crate::foreign::TensorNames;
 
-/// Names of outputs that hold a text's vector, for models with several outputs.
+/// TensorNames of outputs that hold a text's vector, for models with several outputs.
 const VECTORS: [&str; 5] = [
     "sentence_embedding",
     "sentence_embeddings",
@@ -13,19 +14,7 @@ const VECTORS: [&str; 5] = [
     "text_embeds",
 ];
 
-/// A model's tensors.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Names {
-    pub(super) input: String,
-    pub(super) input_rank: usize,
-    pub(super) output: String,
-    /// Columns; 0 if the model does not say.
-    pub(super) dimensions: u32,
-    /// Most texts at once; 0: any number.
-    pub(super) most: u32,
-}
-
-impl Names {
+impl TensorNames {
     /// # Errors
     /// If the model takes other inputs than one tensor of texts, or returns no vectors.
     pub(super) fn of(metadata: &ModelMetadata, model: &str) -> Result<Self, Fault> {

@@ -36,20 +36,29 @@ class _DtypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dtype.ValueType
     DESCRIPTOR: _descriptor.EnumDescriptor
     DTYPE_UNSPECIFIED: _Dtype.ValueType  # 0
     DTYPE_F32: _Dtype.ValueType  # 1
-    """IEEE 754 binary32, little endian, 4 bytes an element."""
+    """32-bit floats.
+
+    IEEE 754 binary32, little endian, 4 bytes an element.
+    """
     DTYPE_F16: _Dtype.ValueType  # 2
-    """IEEE 754 binary16, little endian, 2 bytes an element."""
+    """16-bit floats.
+
+    IEEE 754 binary16, little endian, 2 bytes an element.
+    """
     DTYPE_INT8: _Dtype.ValueType  # 3
-    """Signed 8-bit integers, as sentence-transformers' quantize_embeddings makes them: 256 steps from
-    the smallest to the largest value of each dimension, found on a calibration set. embed-svc
+    """Signed bytes, 256 steps over the range of each dimension.
+
+    As sentence-transformers' quantize_embeddings makes them: the steps go from the smallest to the
+    largest value of the dimension, found on a calibration set. embed-svc
     takes, in this order: the texts that its configuration names for the encoder
     (`embed.calibration`), those of `calibration.txt` in the model's folder, the texts of the
     request itself where there are at least 100. Otherwise the request is refused.
     VectorSpace.quantisation tells ranges apart.
     """
     DTYPE_UBINARY: _Dtype.ValueType  # 4
-    """One bit a dimension, set where the value is above 0; eight to a byte, most significant bit
-    first (numpy.packbits), a row being ceil(cols / 8) bytes.
+    """One bit a dimension, eight to a byte, most significant first.
+
+    The bit is set where the value is above 0 (numpy.packbits). A row has ceil(cols / 8) bytes.
     """
 
 class Dtype(_Dtype, metaclass=_DtypeEnumTypeWrapper):
@@ -57,20 +66,29 @@ class Dtype(_Dtype, metaclass=_DtypeEnumTypeWrapper):
 
 DTYPE_UNSPECIFIED: Dtype.ValueType  # 0
 DTYPE_F32: Dtype.ValueType  # 1
-"""IEEE 754 binary32, little endian, 4 bytes an element."""
+"""32-bit floats.
+
+IEEE 754 binary32, little endian, 4 bytes an element.
+"""
 DTYPE_F16: Dtype.ValueType  # 2
-"""IEEE 754 binary16, little endian, 2 bytes an element."""
+"""16-bit floats.
+
+IEEE 754 binary16, little endian, 2 bytes an element.
+"""
 DTYPE_INT8: Dtype.ValueType  # 3
-"""Signed 8-bit integers, as sentence-transformers' quantize_embeddings makes them: 256 steps from
-the smallest to the largest value of each dimension, found on a calibration set. embed-svc
+"""Signed bytes, 256 steps over the range of each dimension.
+
+As sentence-transformers' quantize_embeddings makes them: the steps go from the smallest to the
+largest value of the dimension, found on a calibration set. embed-svc
 takes, in this order: the texts that its configuration names for the encoder
 (`embed.calibration`), those of `calibration.txt` in the model's folder, the texts of the
 request itself where there are at least 100. Otherwise the request is refused.
 VectorSpace.quantisation tells ranges apart.
 """
 DTYPE_UBINARY: Dtype.ValueType  # 4
-"""One bit a dimension, set where the value is above 0; eight to a byte, most significant bit
-first (numpy.packbits), a row being ceil(cols / 8) bytes.
+"""One bit a dimension, eight to a byte, most significant first.
+
+The bit is set where the value is above 0 (numpy.packbits). A row has ceil(cols / 8) bytes.
 """
 Global___Dtype: _TypeAlias = Dtype  # noqa: Y015
 

@@ -32,7 +32,10 @@ class _TruncationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Truncation
     TRUNCATION_UNSPECIFIED: _Truncation.ValueType  # 0
     """TAIL, as sentence-transformers does."""
     TRUNCATION_ERROR: _Truncation.ValueType  # 1
-    """Refuse the request, naming the item."""
+    """Refuse a text that is too long.
+
+    The error names the item.
+    """
     TRUNCATION_HEAD: _Truncation.ValueType  # 2
     """Drop tokens from the head, keep the end of the text."""
     TRUNCATION_TAIL: _Truncation.ValueType  # 3
@@ -44,7 +47,10 @@ class Truncation(_Truncation, metaclass=_TruncationEnumTypeWrapper):
 TRUNCATION_UNSPECIFIED: Truncation.ValueType  # 0
 """TAIL, as sentence-transformers does."""
 TRUNCATION_ERROR: Truncation.ValueType  # 1
-"""Refuse the request, naming the item."""
+"""Refuse a text that is too long.
+
+The error names the item.
+"""
 TRUNCATION_HEAD: Truncation.ValueType  # 2
 """Drop tokens from the head, keep the end of the text."""
 TRUNCATION_TAIL: Truncation.ValueType  # 3

@@ -158,7 +158,9 @@ class _GateTextsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateTexts.V
     GATE_TEXTS_CHANGED: _GateTexts.ValueType  # 2
     """Those that are another text than the original."""
     GATE_TEXTS_ACCEPTED: _GateTexts.ValueType  # 3
-    """Those that the judge rated at or above its threshold. INVALID_ARGUMENT without a judge of
+    """Those that the judge rated at or above its threshold.
+
+    INVALID_ARGUMENT without a judge of
     similarity.
     """
 
@@ -174,7 +176,9 @@ GATE_TEXTS_ALL: GateTexts.ValueType  # 1
 GATE_TEXTS_CHANGED: GateTexts.ValueType  # 2
 """Those that are another text than the original."""
 GATE_TEXTS_ACCEPTED: GateTexts.ValueType  # 3
-"""Those that the judge rated at or above its threshold. INVALID_ARGUMENT without a judge of
+"""Those that the judge rated at or above its threshold.
+
+INVALID_ARGUMENT without a judge of
 similarity.
 """
 Global___GateTexts: _TypeAlias = GateTexts  # noqa: Y015
@@ -190,6 +194,7 @@ class _GateAdjustEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateAdjust
     """It holds for each encoder by itself."""
     GATE_ADJUST_HOLM: _GateAdjust.ValueType  # 2
     """Holm's steps over encoders: the chance that any encoder beyond a limit passes is at most alpha.
+
     Not with GateSequential.
     """
 
@@ -201,6 +206,7 @@ GATE_ADJUST_NONE: GateAdjust.ValueType  # 1
 """It holds for each encoder by itself."""
 GATE_ADJUST_HOLM: GateAdjust.ValueType  # 2
 """Holm's steps over encoders: the chance that any encoder beyond a limit passes is at most alpha.
+
 Not with GateSequential.
 """
 Global___GateAdjust: _TypeAlias = GateAdjust  # noqa: Y015
@@ -213,48 +219,74 @@ class _GateBasisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateBasis.V
     DESCRIPTOR: _descriptor.EnumDescriptor
     GATE_BASIS_UNSPECIFIED: _GateBasis.ValueType  # 0
     GATE_BASIS_POINT: _GateBasis.ValueType  # 1
-    """The estimate itself: never undecided, says nothing about chance."""
+    """The estimate itself.
+
+    It is never undecided, and says nothing about chance.
+    """
     GATE_BASIS_SIGNED_RANK: _GateBasis.ValueType  # 2
-    """Bounds of the Hodges-Lehmann shift over data sets, by inverting the signed-rank test. For
+    """Bounds of the Hodges-Lehmann shift over data sets.
+
+    They invert the signed-rank test. For
     `margin`: the signed-rank test against the margin, Holm over all such rules and encoders.
     """
     GATE_BASIS_STUDENT: _GateBasis.ValueType  # 3
-    """Bounds of the mean over data sets by Student's t. Not for `margin`."""
+    """Bounds of the mean over data sets by Student's t.
+
+    Not for `margin`.
+    """
     GATE_BASIS_BOOTSTRAP: _GateBasis.ValueType  # 4
-    """Percentile bootstrap bounds of the mean over data sets; too narrow below about 20 of them. Not
-    for `margin`.
+    """Percentile bootstrap bounds of the mean over data sets.
+
+    Too narrow below about 20 of them. Not for `margin`.
     """
     GATE_BASIS_BOUNDED: _GateBasis.ValueType  # 5
-    """Bounds of the mean that hold whatever the distribution of the values, which lie in a known
-    range. The default. Over few groups they decide nothing, and such a rule is refused: a collapse
-    on few data sets could not be noticed.
+    """Bounds of the mean that hold whatever the distribution of the values.
+
+    The values lie in a known range. The default. Over few groups they decide nothing, and such a
+    rule is refused: a collapse on few data sets could not be noticed.
     """
     GATE_BASIS_STUDENTISED_BOOTSTRAP: _GateBasis.ValueType  # 6
-    """Studentised bootstrap bounds of the mean over groups of data sets. Not for `margin`."""
+    """Studentised bootstrap bounds of the mean over groups of data sets.
+
+    Not for `margin`.
+    """
 
 class GateBasis(_GateBasis, metaclass=_GateBasisEnumTypeWrapper):
     """What is compared with a limit."""
 
 GATE_BASIS_UNSPECIFIED: GateBasis.ValueType  # 0
 GATE_BASIS_POINT: GateBasis.ValueType  # 1
-"""The estimate itself: never undecided, says nothing about chance."""
+"""The estimate itself.
+
+It is never undecided, and says nothing about chance.
+"""
 GATE_BASIS_SIGNED_RANK: GateBasis.ValueType  # 2
-"""Bounds of the Hodges-Lehmann shift over data sets, by inverting the signed-rank test. For
+"""Bounds of the Hodges-Lehmann shift over data sets.
+
+They invert the signed-rank test. For
 `margin`: the signed-rank test against the margin, Holm over all such rules and encoders.
 """
 GATE_BASIS_STUDENT: GateBasis.ValueType  # 3
-"""Bounds of the mean over data sets by Student's t. Not for `margin`."""
+"""Bounds of the mean over data sets by Student's t.
+
+Not for `margin`.
+"""
 GATE_BASIS_BOOTSTRAP: GateBasis.ValueType  # 4
-"""Percentile bootstrap bounds of the mean over data sets; too narrow below about 20 of them. Not
-for `margin`.
+"""Percentile bootstrap bounds of the mean over data sets.
+
+Too narrow below about 20 of them. Not for `margin`.
 """
 GATE_BASIS_BOUNDED: GateBasis.ValueType  # 5
-"""Bounds of the mean that hold whatever the distribution of the values, which lie in a known
-range. The default. Over few groups they decide nothing, and such a rule is refused: a collapse
-on few data sets could not be noticed.
+"""Bounds of the mean that hold whatever the distribution of the values.
+
+The values lie in a known range. The default. Over few groups they decide nothing, and such a
+rule is refused: a collapse on few data sets could not be noticed.
 """
 GATE_BASIS_STUDENTISED_BOOTSTRAP: GateBasis.ValueType  # 6
-"""Studentised bootstrap bounds of the mean over groups of data sets. Not for `margin`."""
+"""Studentised bootstrap bounds of the mean over groups of data sets.
+
+Not for `margin`.
+"""
 Global___GateBasis: _TypeAlias = GateBasis  # noqa: Y015
 
 class _GateUnit:
@@ -265,22 +297,30 @@ class _GateUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateUnit.Val
     DESCRIPTOR: _descriptor.EnumDescriptor
     GATE_UNIT_UNSPECIFIED: _GateUnit.ValueType  # 0
     GATE_UNIT_ITEM: _GateUnit.ValueType  # 1
-    """The items (pairs, queries, documents) of these data sets: what other items of the same data
-    sets would give. For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
+    """Items (pairs, queries, documents): what other items of the same data sets would give.
+
+    For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
     """
     GATE_UNIT_GROUP: _GateUnit.ValueType  # 2
-    """Groups of data sets, their members averaged first: what other data sets would give."""
+    """Groups of data sets: what other data sets would give.
+
+    The members of a group are averaged first.
+    """
 
 class GateUnit(_GateUnit, metaclass=_GateUnitEnumTypeWrapper):
     """The unit of sampling: what a rule's chance of error refers to."""
 
 GATE_UNIT_UNSPECIFIED: GateUnit.ValueType  # 0
 GATE_UNIT_ITEM: GateUnit.ValueType  # 1
-"""The items (pairs, queries, documents) of these data sets: what other items of the same data
-sets would give. For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
+"""Items (pairs, queries, documents): what other items of the same data sets would give.
+
+For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
 """
 GATE_UNIT_GROUP: GateUnit.ValueType  # 2
-"""Groups of data sets, their members averaged first: what other data sets would give."""
+"""Groups of data sets: what other data sets would give.
+
+The members of a group are averaged first.
+"""
 Global___GateUnit: _TypeAlias = GateUnit  # noqa: Y015
 
 class _GateUndecided:
@@ -291,22 +331,24 @@ class _GateUndecidedEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateUnd
     DESCRIPTOR: _descriptor.EnumDescriptor
     GATE_UNDECIDED_UNSPECIFIED: _GateUndecided.ValueType  # 0
     GATE_UNDECIDED_WARN: _GateUndecided.ValueType  # 1
-    """It is reported as undecided and blocks nothing: `isomer check` exits with 0."""
+    """It blocks nothing: `isomer check` exits with 0."""
     GATE_UNDECIDED_FAIL: _GateUndecided.ValueType  # 2
-    """It is reported as undecided and counts as failed: exit code 1."""
+    """It counts as failed: exit code 1."""
     GATE_UNDECIDED_BLOCK: _GateUndecided.ValueType  # 3
-    """It is reported as undecided and blocks: exit code 4. The default."""
+    """It blocks: exit code 4. The default."""
 
 class GateUndecided(_GateUndecided, metaclass=_GateUndecidedEnumTypeWrapper):
-    """What it means for the gate if the data leave a rule undecided."""
+    """Effect on the gate if the data leave a rule undecided. The report says "undecided" with
+    each of them.
+    """
 
 GATE_UNDECIDED_UNSPECIFIED: GateUndecided.ValueType  # 0
 GATE_UNDECIDED_WARN: GateUndecided.ValueType  # 1
-"""It is reported as undecided and blocks nothing: `isomer check` exits with 0."""
+"""It blocks nothing: `isomer check` exits with 0."""
 GATE_UNDECIDED_FAIL: GateUndecided.ValueType  # 2
-"""It is reported as undecided and counts as failed: exit code 1."""
+"""It counts as failed: exit code 1."""
 GATE_UNDECIDED_BLOCK: GateUndecided.ValueType  # 3
-"""It is reported as undecided and blocks: exit code 4. The default."""
+"""It blocks: exit code 4. The default."""
 Global___GateUndecided: _TypeAlias = GateUndecided  # noqa: Y015
 
 class _GateSequential:
@@ -323,7 +365,9 @@ class _GateSequentialEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateSe
     GATE_SEQUENTIAL_OBRIEN_FLEMING: _GateSequential.ValueType  # 3
     """Little early, most at the end: loses less where no early look decides."""
     GATE_SEQUENTIAL_BETTING: _GateSequential.ValueType  # 4
-    """Rounds over items: 100 rows of each data set, drawn by chance, then twice as many, and so on.
+    """Rounds over items, decided by a betting test: stops clear cases early.
+
+    100 rows of each data set, drawn by chance, then twice as many, and so on.
     Each max_drop or min_score looks at one data set, whose score is a mean of its items, and is
     decided by a betting test, which holds its error whenever one looks. min_separation has its
     bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other rules.
@@ -345,7 +389,9 @@ GATE_SEQUENTIAL_POCOCK: GateSequential.ValueType  # 2
 GATE_SEQUENTIAL_OBRIEN_FLEMING: GateSequential.ValueType  # 3
 """Little early, most at the end: loses less where no early look decides."""
 GATE_SEQUENTIAL_BETTING: GateSequential.ValueType  # 4
-"""Rounds over items: 100 rows of each data set, drawn by chance, then twice as many, and so on.
+"""Rounds over items, decided by a betting test: stops clear cases early.
+
+100 rows of each data set, drawn by chance, then twice as many, and so on.
 Each max_drop or min_score looks at one data set, whose score is a mean of its items, and is
 decided by a betting test, which holds its error whenever one looks. min_separation has its
 bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other rules.
@@ -939,6 +985,7 @@ class GateRule(_message.Message):
     MIN_ACCEPTED_FIELD_NUMBER: _builtins.int
     MAX_SHARED_FIELD_NUMBER: _builtins.int
     VALIDITY_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Shown in reports; empty: the rule in words."""
     max_drop: _builtins.float
@@ -1006,6 +1053,11 @@ class GateRule(_message.Message):
     """Absent: the gate's."""
     max_shared: _builtins.float
     """Absent: the gate's."""
+    text: _builtins.str
+    """The rule as text, in place of all other fields: KEY=VALUE, separated by commas, e.g.
+    `max_drop=3,of=length`. The keys are those of a suite's `[[gate.rule]]`; a comma in a value is
+    not possible. INVALID_ARGUMENT where it cannot be read, and together with another field.
+    """
     @_builtins.property
     def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """As in Gate. Absent: the gate's."""
@@ -1034,10 +1086,11 @@ class GateRule(_message.Message):
         min_accepted: _builtins.float | None = ...,
         max_shared: _builtins.float | None = ...,
         validity: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        text: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "worst", b"worst"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "texts", b"texts", "unit", b"unit", "validity", b"validity", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut", "_max_near_copies", b"_max_near_copies", "_max_shared", b"_max_shared", "_max_unchanged", b"_max_unchanged", "_min_accepted", b"_min_accepted", "basis", b"basis", "dataset", b"dataset", "limit", b"limit", "margin", b"margin", "max_cut", b"max_cut", "max_drop", b"max_drop", "max_drop_percent", b"max_drop_percent", "max_near_copies", b"max_near_copies", "max_negative_flips", b"max_negative_flips", "max_shared", b"max_shared", "max_unchanged", b"max_unchanged", "min_accepted", b"min_accepted", "min_overlap", b"min_overlap", "min_score", b"min_score", "min_separation", b"min_separation", "name", b"name", "quantity", b"quantity", "task_type", b"task_type", "text", b"text", "texts", b"texts", "unit", b"unit", "validity", b"validity", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cut: _TypeAlias = _typing.Literal["max_cut"]  # noqa: Y015
     _WhichOneofArgType__max_cut: _TypeAlias = _typing.Literal["_max_cut", b"_max_cut"]  # noqa: Y015

@@ -28,9 +28,11 @@ class _AlternativeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Alternati
     ALTERNATIVE_UNSPECIFIED: _Alternative.ValueType  # 0
     """TWO_SIDED."""
     ALTERNATIVE_TWO_SIDED: _Alternative.ValueType  # 1
+    """Either way."""
     ALTERNATIVE_GREATER: _Alternative.ValueType  # 2
     """Treatment greater than reference."""
     ALTERNATIVE_LESS: _Alternative.ValueType  # 3
+    """Treatment less than reference."""
 
 class Alternative(_Alternative, metaclass=_AlternativeEnumTypeWrapper):
     """Which way a difference is expected."""
@@ -38,9 +40,11 @@ class Alternative(_Alternative, metaclass=_AlternativeEnumTypeWrapper):
 ALTERNATIVE_UNSPECIFIED: Alternative.ValueType  # 0
 """TWO_SIDED."""
 ALTERNATIVE_TWO_SIDED: Alternative.ValueType  # 1
+"""Either way."""
 ALTERNATIVE_GREATER: Alternative.ValueType  # 2
 """Treatment greater than reference."""
 ALTERNATIVE_LESS: Alternative.ValueType  # 3
+"""Treatment less than reference."""
 Global___Alternative: _TypeAlias = Alternative  # noqa: Y015
 
 class _WilcoxonMethod:
@@ -148,12 +152,20 @@ class _BootstrapStatisticEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Bo
     BOOTSTRAP_STATISTIC_UNSPECIFIED: _BootstrapStatistic.ValueType  # 0
     """MEAN."""
     BOOTSTRAP_STATISTIC_MEAN: _BootstrapStatistic.ValueType  # 1
+    """Arithmetic mean."""
     BOOTSTRAP_STATISTIC_MEDIAN: _BootstrapStatistic.ValueType  # 2
+    """Median."""
     BOOTSTRAP_STATISTIC_HODGES_LEHMANN: _BootstrapStatistic.ValueType  # 3
+    """Median of the Walsh averages."""
     BOOTSTRAP_STATISTIC_PEARSON: _BootstrapStatistic.ValueType  # 4
-    """Of the pairs of `values` and `second`."""
+    """Pearson's r.
+
+    Of the pairs of `values` and `second`, as the two below.
+    """
     BOOTSTRAP_STATISTIC_SPEARMAN: _BootstrapStatistic.ValueType  # 5
+    """Spearman's rho."""
     BOOTSTRAP_STATISTIC_KENDALL: _BootstrapStatistic.ValueType  # 6
+    """Kendall's tau-b."""
 
 class BootstrapStatistic(_BootstrapStatistic, metaclass=_BootstrapStatisticEnumTypeWrapper):
     """What is resampled."""
@@ -161,12 +173,20 @@ class BootstrapStatistic(_BootstrapStatistic, metaclass=_BootstrapStatisticEnumT
 BOOTSTRAP_STATISTIC_UNSPECIFIED: BootstrapStatistic.ValueType  # 0
 """MEAN."""
 BOOTSTRAP_STATISTIC_MEAN: BootstrapStatistic.ValueType  # 1
+"""Arithmetic mean."""
 BOOTSTRAP_STATISTIC_MEDIAN: BootstrapStatistic.ValueType  # 2
+"""Median."""
 BOOTSTRAP_STATISTIC_HODGES_LEHMANN: BootstrapStatistic.ValueType  # 3
+"""Median of the Walsh averages."""
 BOOTSTRAP_STATISTIC_PEARSON: BootstrapStatistic.ValueType  # 4
-"""Of the pairs of `values` and `second`."""
+"""Pearson's r.
+
+Of the pairs of `values` and `second`, as the two below.
+"""
 BOOTSTRAP_STATISTIC_SPEARMAN: BootstrapStatistic.ValueType  # 5
+"""Spearman's rho."""
 BOOTSTRAP_STATISTIC_KENDALL: BootstrapStatistic.ValueType  # 6
+"""Kendall's tau-b."""
 Global___BootstrapStatistic: _TypeAlias = BootstrapStatistic  # noqa: Y015
 
 class _BootstrapMethod:
@@ -178,6 +198,7 @@ class _BootstrapMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Boots
     BOOTSTRAP_METHOD_UNSPECIFIED: _BootstrapMethod.ValueType  # 0
     """PERCENTILE."""
     BOOTSTRAP_METHOD_PERCENTILE: _BootstrapMethod.ValueType  # 1
+    """Quantiles of the resamples."""
     BOOTSTRAP_METHOD_BCA: _BootstrapMethod.ValueType  # 2
     """Bias-corrected and accelerated."""
 
@@ -187,6 +208,7 @@ class BootstrapMethod(_BootstrapMethod, metaclass=_BootstrapMethodEnumTypeWrappe
 BOOTSTRAP_METHOD_UNSPECIFIED: BootstrapMethod.ValueType  # 0
 """PERCENTILE."""
 BOOTSTRAP_METHOD_PERCENTILE: BootstrapMethod.ValueType  # 1
+"""Quantiles of the resamples."""
 BOOTSTRAP_METHOD_BCA: BootstrapMethod.ValueType  # 2
 """Bias-corrected and accelerated."""
 Global___BootstrapMethod: _TypeAlias = BootstrapMethod  # noqa: Y015

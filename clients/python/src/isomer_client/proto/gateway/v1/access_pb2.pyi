@@ -29,26 +29,50 @@ class _AccessScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessSco
     DESCRIPTOR: _descriptor.EnumDescriptor
     ACCESS_SCOPE_UNSPECIFIED: _AccessScope.ValueType  # 0
     ACCESS_SCOPE_ENCODE: _AccessScope.ValueType  # 1
-    """isomer.encoder.v1, `/v1/embeddings`, `/v1/models`, `/v1/rerank`."""
+    """Vectors and reranking.
+
+    isomer.encoder.v1, `/v1/embeddings`, `/v1/models`, `/v1/rerank`.
+    """
     ACCESS_SCOPE_TRANSFORM: _AccessScope.ValueType  # 2
-    """isomer.transform.v1; its AugmentationService needs ENCODE too."""
+    """Transformed texts; with encode, augmented vectors.
+
+    isomer.transform.v1; its AugmentationService needs ENCODE too.
+    """
     ACCESS_SCOPE_EVALUATE: _AccessScope.ValueType  # 3
-    """isomer.eval.v1, and the pages."""
+    """Scores, runs, reports, and the pages.
+
+    isomer.eval.v1, and the pages.
+    """
     ACCESS_SCOPE_ADMIN: _AccessScope.ValueType  # 4
-    """isomer.gateway.v1: providers, keys, the audit log. Implies none of the others."""
+    """Providers, keys, the audit log.
+
+    isomer.gateway.v1. Implies none of the others.
+    """
 
 class AccessScope(_AccessScope, metaclass=_AccessScopeEnumTypeWrapper):
     """What a key may ask for."""
 
 ACCESS_SCOPE_UNSPECIFIED: AccessScope.ValueType  # 0
 ACCESS_SCOPE_ENCODE: AccessScope.ValueType  # 1
-"""isomer.encoder.v1, `/v1/embeddings`, `/v1/models`, `/v1/rerank`."""
+"""Vectors and reranking.
+
+isomer.encoder.v1, `/v1/embeddings`, `/v1/models`, `/v1/rerank`.
+"""
 ACCESS_SCOPE_TRANSFORM: AccessScope.ValueType  # 2
-"""isomer.transform.v1; its AugmentationService needs ENCODE too."""
+"""Transformed texts; with encode, augmented vectors.
+
+isomer.transform.v1; its AugmentationService needs ENCODE too.
+"""
 ACCESS_SCOPE_EVALUATE: AccessScope.ValueType  # 3
-"""isomer.eval.v1, and the pages."""
+"""Scores, runs, reports, and the pages.
+
+isomer.eval.v1, and the pages.
+"""
 ACCESS_SCOPE_ADMIN: AccessScope.ValueType  # 4
-"""isomer.gateway.v1: providers, keys, the audit log. Implies none of the others."""
+"""Providers, keys, the audit log.
+
+isomer.gateway.v1. Implies none of the others.
+"""
 Global___AccessScope: _TypeAlias = AccessScope  # noqa: Y015
 
 class _BudgetPeriod:

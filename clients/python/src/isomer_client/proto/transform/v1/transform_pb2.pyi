@@ -68,13 +68,21 @@ class _OnFailureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnFailure.V
     ON_FAILURE_UNSPECIFIED: _OnFailure.ValueType  # 0
     """KEEP_ORIGINAL."""
     ON_FAILURE_KEEP_ORIGINAL: _OnFailure.ValueType  # 1
-    """Return the original text, outcome KEPT_ORIGINAL. Where several texts that mean something else
+    """Return the original text.
+
+    Its outcome is KEPT_ORIGINAL. Where several texts that mean something else
     are wanted (distractors), the original cannot stand in for them: the outcome is FAILED.
     """
     ON_FAILURE_DROP: _OnFailure.ValueType  # 2
-    """Return no text, outcome FAILED."""
+    """Return no text.
+
+    The outcome is FAILED.
+    """
     ON_FAILURE_FAIL: _OnFailure.ValueType  # 3
-    """Fail the whole request (ABORTED), naming the text."""
+    """Fail the whole request.
+
+    ABORTED; the error names the text.
+    """
 
 class OnFailure(_OnFailure, metaclass=_OnFailureEnumTypeWrapper):
     """What to return for a text whose attempts all failed a check."""
@@ -82,13 +90,21 @@ class OnFailure(_OnFailure, metaclass=_OnFailureEnumTypeWrapper):
 ON_FAILURE_UNSPECIFIED: OnFailure.ValueType  # 0
 """KEEP_ORIGINAL."""
 ON_FAILURE_KEEP_ORIGINAL: OnFailure.ValueType  # 1
-"""Return the original text, outcome KEPT_ORIGINAL. Where several texts that mean something else
+"""Return the original text.
+
+Its outcome is KEPT_ORIGINAL. Where several texts that mean something else
 are wanted (distractors), the original cannot stand in for them: the outcome is FAILED.
 """
 ON_FAILURE_DROP: OnFailure.ValueType  # 2
-"""Return no text, outcome FAILED."""
+"""Return no text.
+
+The outcome is FAILED.
+"""
 ON_FAILURE_FAIL: OnFailure.ValueType  # 3
-"""Fail the whole request (ABORTED), naming the text."""
+"""Fail the whole request.
+
+ABORTED; the error names the text.
+"""
 Global___OnFailure: _TypeAlias = OnFailure  # noqa: Y015
 
 class _Outcome:
@@ -273,7 +289,9 @@ class _GuardModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GuardMode.V
     GUARD_MODE_WARN: _GuardMode.ValueType  # 1
     """The result names the guard."""
     GUARD_MODE_RETRY: _GuardMode.ValueType  # 2
-    """Another attempt, as long as there are any. Of the texts that passed the checks, the one with
+    """Another attempt, as long as there are any.
+
+    Of the texts that passed the checks, the one with
     the fewest guards is returned, the first of equals: guards alone never fail a text.
     """
     GUARD_MODE_OFF: _GuardMode.ValueType  # 3
@@ -287,7 +305,9 @@ GUARD_MODE_UNSPECIFIED: GuardMode.ValueType  # 0
 GUARD_MODE_WARN: GuardMode.ValueType  # 1
 """The result names the guard."""
 GUARD_MODE_RETRY: GuardMode.ValueType  # 2
-"""Another attempt, as long as there are any. Of the texts that passed the checks, the one with
+"""Another attempt, as long as there are any.
+
+Of the texts that passed the checks, the one with
 the fewest guards is returned, the first of equals: guards alone never fail a text.
 """
 GUARD_MODE_OFF: GuardMode.ValueType  # 3
@@ -331,10 +351,15 @@ class _OnFingerprintChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_O
     ON_FINGERPRINT_CHANGE_UNSPECIFIED: _OnFingerprintChange.ValueType  # 0
     """REPORT."""
     ON_FINGERPRINT_CHANGE_REPORT: _OnFingerprintChange.ValueType  # 1
-    """Use them. `TransformSummary.fingerprints` counts the texts of each version."""
+    """Use them.
+
+    `TransformSummary.fingerprints` counts the texts of each version.
+    """
     ON_FINGERPRINT_CHANGE_REGENERATE: _OnFingerprintChange.ValueType  # 2
-    """Ask for them again. If the server has not answered before, one stored text is asked for again
-    first, which tells the version.
+    """Ask for them again.
+
+    If the server has not answered before, one stored text is asked for again first. Its answer
+    names the present version.
     """
 
 class OnFingerprintChange(_OnFingerprintChange, metaclass=_OnFingerprintChangeEnumTypeWrapper):
@@ -345,10 +370,15 @@ class OnFingerprintChange(_OnFingerprintChange, metaclass=_OnFingerprintChangeEn
 ON_FINGERPRINT_CHANGE_UNSPECIFIED: OnFingerprintChange.ValueType  # 0
 """REPORT."""
 ON_FINGERPRINT_CHANGE_REPORT: OnFingerprintChange.ValueType  # 1
-"""Use them. `TransformSummary.fingerprints` counts the texts of each version."""
+"""Use them.
+
+`TransformSummary.fingerprints` counts the texts of each version.
+"""
 ON_FINGERPRINT_CHANGE_REGENERATE: OnFingerprintChange.ValueType  # 2
-"""Ask for them again. If the server has not answered before, one stored text is asked for again
-first, which tells the version.
+"""Ask for them again.
+
+If the server has not answered before, one stored text is asked for again first. Its answer
+names the present version.
 """
 Global___OnFingerprintChange: _TypeAlias = OnFingerprintChange  # noqa: Y015
 
@@ -387,9 +417,14 @@ class _AugmentationPoolingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_A
     AUGMENTATION_POOLING_UNSPECIFIED: _AugmentationPooling.ValueType  # 0
     """MEAN."""
     AUGMENTATION_POOLING_MEAN: _AugmentationPooling.ValueType  # 1
+    """Arithmetic mean."""
     AUGMENTATION_POOLING_MAX: _AugmentationPooling.ValueType  # 2
+    """Largest value of each dimension."""
     AUGMENTATION_POOLING_WEIGHTED: _AugmentationPooling.ValueType  # 3
-    """`original_weight` for the original, the rest shared by the variants."""
+    """Weighted mean: one weight for the original, the rest shared by the variants.
+
+    The weight is `original_weight`.
+    """
 
 class AugmentationPooling(_AugmentationPooling, metaclass=_AugmentationPoolingEnumTypeWrapper):
     """How vectors of a text and its variants become one."""
@@ -397,9 +432,14 @@ class AugmentationPooling(_AugmentationPooling, metaclass=_AugmentationPoolingEn
 AUGMENTATION_POOLING_UNSPECIFIED: AugmentationPooling.ValueType  # 0
 """MEAN."""
 AUGMENTATION_POOLING_MEAN: AugmentationPooling.ValueType  # 1
+"""Arithmetic mean."""
 AUGMENTATION_POOLING_MAX: AugmentationPooling.ValueType  # 2
+"""Largest value of each dimension."""
 AUGMENTATION_POOLING_WEIGHTED: AugmentationPooling.ValueType  # 3
-"""`original_weight` for the original, the rest shared by the variants."""
+"""Weighted mean: one weight for the original, the rest shared by the variants.
+
+The weight is `original_weight`.
+"""
 Global___AugmentationPooling: _TypeAlias = AugmentationPooling  # noqa: Y015
 
 class _PartialFailurePolicy:
@@ -411,9 +451,15 @@ class _PartialFailurePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_
     PARTIAL_FAILURE_POLICY_UNSPECIFIED: _PartialFailurePolicy.ValueType  # 0
     """USE_ARRIVED."""
     PARTIAL_FAILURE_POLICY_USE_ARRIVED: _PartialFailurePolicy.ValueType  # 1
-    """Pool what arrived; the response says what was used."""
+    """Pool what arrived.
+
+    The response says what was used.
+    """
     PARTIAL_FAILURE_POLICY_FAIL: _PartialFailurePolicy.ValueType  # 2
-    """Fail the request (ABORTED), naming the text and the source."""
+    """Fail the request.
+
+    ABORTED; the error names the text and the source.
+    """
 
 class PartialFailurePolicy(_PartialFailurePolicy, metaclass=_PartialFailurePolicyEnumTypeWrapper):
     """What to do when some variants are missing."""
@@ -421,9 +467,15 @@ class PartialFailurePolicy(_PartialFailurePolicy, metaclass=_PartialFailurePolic
 PARTIAL_FAILURE_POLICY_UNSPECIFIED: PartialFailurePolicy.ValueType  # 0
 """USE_ARRIVED."""
 PARTIAL_FAILURE_POLICY_USE_ARRIVED: PartialFailurePolicy.ValueType  # 1
-"""Pool what arrived; the response says what was used."""
+"""Pool what arrived.
+
+The response says what was used.
+"""
 PARTIAL_FAILURE_POLICY_FAIL: PartialFailurePolicy.ValueType  # 2
-"""Fail the request (ABORTED), naming the text and the source."""
+"""Fail the request.
+
+ABORTED; the error names the text and the source.
+"""
 Global___PartialFailurePolicy: _TypeAlias = PartialFailurePolicy  # noqa: Y015
 
 class _AugmentationMode:

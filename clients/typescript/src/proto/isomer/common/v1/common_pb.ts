@@ -408,6 +408,8 @@ export enum Dtype {
   UNSPECIFIED = 0,
 
   /**
+   * 32-bit floats.
+   *
    * IEEE 754 binary32, little endian, 4 bytes an element.
    *
    * @generated from enum value: DTYPE_F32 = 1;
@@ -415,6 +417,8 @@ export enum Dtype {
   F32 = 1,
 
   /**
+   * 16-bit floats.
+   *
    * IEEE 754 binary16, little endian, 2 bytes an element.
    *
    * @generated from enum value: DTYPE_F16 = 2;
@@ -422,8 +426,10 @@ export enum Dtype {
   F16 = 2,
 
   /**
-   * Signed 8-bit integers, as sentence-transformers' quantize_embeddings makes them: 256 steps from
-   * the smallest to the largest value of each dimension, found on a calibration set. embed-svc
+   * Signed bytes, 256 steps over the range of each dimension.
+   *
+   * As sentence-transformers' quantize_embeddings makes them: the steps go from the smallest to the
+   * largest value of the dimension, found on a calibration set. embed-svc
    * takes, in this order: the texts that its configuration names for the encoder
    * (`embed.calibration`), those of `calibration.txt` in the model's folder, the texts of the
    * request itself where there are at least 100. Otherwise the request is refused.
@@ -434,8 +440,9 @@ export enum Dtype {
   INT8 = 3,
 
   /**
-   * One bit a dimension, set where the value is above 0; eight to a byte, most significant bit
-   * first (numpy.packbits), a row being ceil(cols / 8) bytes.
+   * One bit a dimension, eight to a byte, most significant first.
+   *
+   * The bit is set where the value is above 0 (numpy.packbits). A row has ceil(cols / 8) bytes.
    *
    * @generated from enum value: DTYPE_UBINARY = 4;
    */

@@ -925,7 +925,9 @@ export enum Truncation {
   UNSPECIFIED = 0,
 
   /**
-   * Refuse the request, naming the item.
+   * Refuse a text that is too long.
+   *
+   * The error names the item.
    *
    * @generated from enum value: TRUNCATION_ERROR = 1;
    */

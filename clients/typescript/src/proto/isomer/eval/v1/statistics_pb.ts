@@ -1178,6 +1178,8 @@ export enum Alternative {
   UNSPECIFIED = 0,
 
   /**
+   * Either way.
+   *
    * @generated from enum value: ALTERNATIVE_TWO_SIDED = 1;
    */
   TWO_SIDED = 1,
@@ -1190,6 +1192,8 @@ export enum Alternative {
   GREATER = 2,
 
   /**
+   * Treatment less than reference.
+   *
    * @generated from enum value: ALTERNATIVE_LESS = 3;
    */
   LESS = 3,
@@ -1341,33 +1345,45 @@ export enum BootstrapStatistic {
   UNSPECIFIED = 0,
 
   /**
+   * Arithmetic mean.
+   *
    * @generated from enum value: BOOTSTRAP_STATISTIC_MEAN = 1;
    */
   MEAN = 1,
 
   /**
+   * Median.
+   *
    * @generated from enum value: BOOTSTRAP_STATISTIC_MEDIAN = 2;
    */
   MEDIAN = 2,
 
   /**
+   * Median of the Walsh averages.
+   *
    * @generated from enum value: BOOTSTRAP_STATISTIC_HODGES_LEHMANN = 3;
    */
   HODGES_LEHMANN = 3,
 
   /**
-   * Of the pairs of `values` and `second`.
+   * Pearson's r.
+   *
+   * Of the pairs of `values` and `second`, as the two below.
    *
    * @generated from enum value: BOOTSTRAP_STATISTIC_PEARSON = 4;
    */
   PEARSON = 4,
 
   /**
+   * Spearman's rho.
+   *
    * @generated from enum value: BOOTSTRAP_STATISTIC_SPEARMAN = 5;
    */
   SPEARMAN = 5,
 
   /**
+   * Kendall's tau-b.
+   *
    * @generated from enum value: BOOTSTRAP_STATISTIC_KENDALL = 6;
    */
   KENDALL = 6,
@@ -1393,6 +1409,8 @@ export enum BootstrapMethod {
   UNSPECIFIED = 0,
 
   /**
+   * Quantiles of the resamples.
+   *
    * @generated from enum value: BOOTSTRAP_METHOD_PERCENTILE = 1;
    */
   PERCENTILE = 1,

@@ -553,6 +553,8 @@ export enum AccessScope {
   UNSPECIFIED = 0,
 
   /**
+   * Vectors and reranking.
+   *
    * isomer.encoder.v1, `/v1/embeddings`, `/v1/models`, `/v1/rerank`.
    *
    * @generated from enum value: ACCESS_SCOPE_ENCODE = 1;
@@ -560,6 +562,8 @@ export enum AccessScope {
   ENCODE = 1,
 
   /**
+   * Transformed texts; with encode, augmented vectors.
+   *
    * isomer.transform.v1; its AugmentationService needs ENCODE too.
    *
    * @generated from enum value: ACCESS_SCOPE_TRANSFORM = 2;
@@ -567,6 +571,8 @@ export enum AccessScope {
   TRANSFORM = 2,
 
   /**
+   * Scores, runs, reports, and the pages.
+   *
    * isomer.eval.v1, and the pages.
    *
    * @generated from enum value: ACCESS_SCOPE_EVALUATE = 3;
@@ -574,7 +580,9 @@ export enum AccessScope {
   EVALUATE = 3,
 
   /**
-   * isomer.gateway.v1: providers, keys, the audit log. Implies none of the others.
+   * Providers, keys, the audit log.
+   *
+   * isomer.gateway.v1. Implies none of the others.
    *
    * @generated from enum value: ACCESS_SCOPE_ADMIN = 4;
    */

@@ -2327,7 +2327,9 @@ export enum OnFailure {
   UNSPECIFIED = 0,
 
   /**
-   * Return the original text, outcome KEPT_ORIGINAL. Where several texts that mean something else
+   * Return the original text.
+   *
+   * Its outcome is KEPT_ORIGINAL. Where several texts that mean something else
    * are wanted (distractors), the original cannot stand in for them: the outcome is FAILED.
    *
    * @generated from enum value: ON_FAILURE_KEEP_ORIGINAL = 1;
@@ -2335,14 +2337,18 @@ export enum OnFailure {
   KEEP_ORIGINAL = 1,
 
   /**
-   * Return no text, outcome FAILED.
+   * Return no text.
+   *
+   * The outcome is FAILED.
    *
    * @generated from enum value: ON_FAILURE_DROP = 2;
    */
   DROP = 2,
 
   /**
-   * Fail the whole request (ABORTED), naming the text.
+   * Fail the whole request.
+   *
+   * ABORTED; the error names the text.
    *
    * @generated from enum value: ON_FAILURE_FAIL = 3;
    */
@@ -2627,7 +2633,9 @@ export enum GuardMode {
   WARN = 1,
 
   /**
-   * Another attempt, as long as there are any. Of the texts that passed the checks, the one with
+   * Another attempt, as long as there are any.
+   *
+   * Of the texts that passed the checks, the one with
    * the fewest guards is returned, the first of equals: guards alone never fail a text.
    *
    * @generated from enum value: GUARD_MODE_RETRY = 2;
@@ -2704,15 +2712,19 @@ export enum OnFingerprintChange {
   UNSPECIFIED = 0,
 
   /**
-   * Use them. `TransformSummary.fingerprints` counts the texts of each version.
+   * Use them.
+   *
+   * `TransformSummary.fingerprints` counts the texts of each version.
    *
    * @generated from enum value: ON_FINGERPRINT_CHANGE_REPORT = 1;
    */
   REPORT = 1,
 
   /**
-   * Ask for them again. If the server has not answered before, one stored text is asked for again
-   * first, which tells the version.
+   * Ask for them again.
+   *
+   * If the server has not answered before, one stored text is asked for again first. Its answer
+   * names the present version.
    *
    * @generated from enum value: ON_FINGERPRINT_CHANGE_REGENERATE = 2;
    */
@@ -2778,17 +2790,23 @@ export enum AugmentationPooling {
   UNSPECIFIED = 0,
 
   /**
+   * Arithmetic mean.
+   *
    * @generated from enum value: AUGMENTATION_POOLING_MEAN = 1;
    */
   MEAN = 1,
 
   /**
+   * Largest value of each dimension.
+   *
    * @generated from enum value: AUGMENTATION_POOLING_MAX = 2;
    */
   MAX = 2,
 
   /**
-   * `original_weight` for the original, the rest shared by the variants.
+   * Weighted mean: one weight for the original, the rest shared by the variants.
+   *
+   * The weight is `original_weight`.
    *
    * @generated from enum value: AUGMENTATION_POOLING_WEIGHTED = 3;
    */
@@ -2815,14 +2833,18 @@ export enum PartialFailurePolicy {
   UNSPECIFIED = 0,
 
   /**
-   * Pool what arrived; the response says what was used.
+   * Pool what arrived.
+   *
+   * The response says what was used.
    *
    * @generated from enum value: PARTIAL_FAILURE_POLICY_USE_ARRIVED = 1;
    */
   USE_ARRIVED = 1,
 
   /**
-   * Fail the request (ABORTED), naming the text and the source.
+   * Fail the request.
+   *
+   * ABORTED; the error names the text and the source.
    *
    * @generated from enum value: PARTIAL_FAILURE_POLICY_FAIL = 2;
    */

@@ -1,0 +1,266 @@
+//! The kinds of rules of a gate: the one list of them.
+//!
+//! Suites, the command line, the protocol, decisions and reports read a kind's row. A new kind is a
+//! variant with its row here. If it compares a value that no kind compares yet, that value is a new
+//! [`Measure`], computed in `eval-svc/src/gate/observe.rs`.
+
+use serde::{Deserialize, Serialize};
+
+/// The limits that a rule may set. [`RuleKind::row`] declares each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleKind {
+    /// Largest drop.
+    MaxDrop,
+    /// Largest drop in percent.
+    MaxDropPercent,
+    /// Least score.
+    MinScore,
+    /// Non-inferiority to the baseline.
+    Margin,
+    /// Least separation of rewrites from changes of meaning.
+    MinSeparation,
+    /// Largest drop of any data set.
+    Worst,
+    /// Largest share of items that became wrong.
+    MaxNegativeFlips,
+    /// Least overlap of result lists.
+    MinOverlap,
+}
+
+/// The value that a rule compares with its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Original score less transformed score, in points.
+    Drop,
+    /// The same in percent of the original score.
+    DropPercent,
+    /// The score, in points.
+    Score,
+    /// The score less the baseline encoder's, in points.
+    Difference,
+    /// The share of texts whose rewrites are separated from a change of meaning.
+    Separation,
+    /// The share of items that the baseline has right and the encoder wrong, in percent.
+    NegativeFlips,
+    /// The share of their first documents that the baseline and the encoder both find, in percent.
+    Overlap,
+}
+
+/// On which side of the limit a rule is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Values up to the limit.
+    AtMost,
+    /// Values from the limit.
+    AtLeast,
+    /// Values from the negated limit.
+    AtLeastMinus,
+}
+
+/// The declaration of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleRow {
+    /// As suites, the command line and the protocol spell it.
+    pub name: &'static str,
+    /// The value that is compared with the limit.
+    pub measure: Measure,
+    /// Values that keep the rule.
+    pub side: Side,
+    /// Whether each data set, or group, is compared by itself rather than their mean.
+    pub each_dataset: bool,
+    /// Whether bounds over the items of the data sets exist.
+    pub item_bounds: bool,
+    /// Whether `sequential = "betting"` can decide it.
+    pub bets: bool,
+    /// The limit in a sentence, for help.
+    pub help: &'static str,
+    /// Unit of the limit, for the message about one out of range.
+    pub limit_unit: &'static str,
+    /// The rule in words; `{limit}` and `{of}` stand for its limit and quantity.
+    pub title: &'static str,
+    /// The compared value in words, before the quantity.
+    pub value: &'static str,
+}
+
+impl RuleKind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::MaxDrop,
+        Self::MaxDropPercent,
+        Self::MinScore,
+        Self::Margin,
+        Self::MinSeparation,
+        Self::Worst,
+        Self::MaxNegativeFlips,
+        Self::MinOverlap,
+    ];
+
+    /// Its declaration.
+    pub const fn row(self) -> RuleRow {
+        match self {
+            Self::MaxDrop => RuleRow {
+                name: "max_drop",
+                measure: Measure::Drop,
+                side: Side::AtMost,
+                each_dataset: false,
+                item_bounds: true,
+                bets: true,
+                help: "largest drop against the original, in points (score x 100)",
+                limit_unit: "points, score x 100",
+                title: "{of} drops by at most {limit} points",
+                value: "drop",
+            },
+            Self::MaxDropPercent => RuleRow {
+                name: "max_drop_percent",
+                measure: Measure::DropPercent,
+                side: Side::AtMost,
+                each_dataset: false,
+                item_bounds: false,
+                bets: false,
+                help: "largest drop in percent of the original score",
+                limit_unit: "percent of the original score",
+                title: "{of} drops by at most {limit} %",
+                value: "drop",
+            },
+            Self::MinScore => RuleRow {
+                name: "min_score",
+                measure: Measure::Score,
+                side: Side::AtLeast,
+                each_dataset: false,
+                item_bounds: true,
+                bets: true,
+                help: "least score, in points",
+                limit_unit: "points, score x 100",
+                title: "{of} scores at least {limit}",
+                value: "score",
+            },
+            Self::Margin => RuleRow {
+                name: "margin",
+                measure: Measure::Difference,
+                side: Side::AtLeastMinus,
+                each_dataset: false,
+                item_bounds: true,
+                bets: false,
+                help: "most points below the baseline encoder (non-inferiority)",
+                limit_unit: "points below the baseline, score x 100",
+                title: "{of} is at most {limit} points below the baseline",
+                value: "difference from the baseline",
+            },
+            Self::MinSeparation => RuleRow {
+                name: "min_separation",
+                measure: Measure::Separation,
+                side: Side::AtLeast,
+                each_dataset: false,
+                item_bounds: false,
+                bets: false,
+                help: "least share of texts whose rewrites are told from a change of meaning, 0 to 1",
+                limit_unit: "share of texts; chance is 0.5",
+                title: "{of} is at least {limit}",
+                value: "separation",
+            },
+            Self::Worst => RuleRow {
+                name: "worst",
+                measure: Measure::Drop,
+                side: Side::AtMost,
+                each_dataset: true,
+                item_bounds: false,
+                bets: false,
+                help: "largest drop of any data set, or group of data sets, in points",
+                limit_unit: "points, score x 100",
+                title: "no data set drops by more than {limit} points, {of}",
+                value: "drop of the worst data set",
+            },
+            Self::MaxNegativeFlips => RuleRow {
+                name: "max_negative_flips",
+                measure: Measure::NegativeFlips,
+                side: Side::AtMost,
+                each_dataset: false,
+                item_bounds: false,
+                bets: false,
+                help: "most items, in percent, that the baseline has right and the encoder has wrong",
+                limit_unit: "percent of the items",
+                title: "at most {limit} % of the items become wrong against the baseline, {of}",
+                value: "negative flips against the baseline",
+            },
+            Self::MinOverlap => RuleRow {
+                name: "min_overlap",
+                measure: Measure::Overlap,
+                side: Side::AtLeast,
+                each_dataset: false,
+                item_bounds: false,
+                bets: false,
+                help: "least share, in percent, of the first 10 documents that both the baseline and the encoder find",
+                limit_unit: "percent of a query's first documents",
+                title: "at least {limit} % of the first 10 documents are the baseline's, {of}",
+                value: "overlap with the baseline's first 10",
+            },
+        }
+    }
+
+    /// As suites, the command line and the protocol spell it.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The value that is compared with the limit.
+    pub const fn measure(self) -> Measure {
+        self.row().measure
+    }
+
+    /// The names in a sentence, for error messages.
+    pub fn one_of() -> String {
+        let [others @ .., last] = Self::ALL.map(Self::name);
+        format!("{} or {last}", others.join(", "))
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl Measure {
+    /// Unit of the value and of the limit.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Drop | Self::Score | Self::Difference => "points",
+            Self::DropPercent | Self::NegativeFlips | Self::Overlap => "percent",
+            Self::Separation => "share",
+        }
+    }
+
+    /// Smallest and largest limit.
+    pub fn limits(self) -> (f64, f64) {
+        match self {
+            // From one end of a score's scale to the other.
+            Self::Drop | Self::Difference => (0.0, 200.0),
+            Self::DropPercent | Self::NegativeFlips | Self::Overlap => (0.0, 100.0),
+            Self::Score => (-100.0, 100.0),
+            Self::Separation => (0.0, 1.0),
+        }
+    }
+
+    /// The quantity of a rule that names none.
+    pub fn default_quantity(self) -> &'static str {
+        match self {
+            Self::Separation => "separation",
+            _ => "total",
+        }
+    }
+
+    /// Whether the encoder is compared with the baseline.
+    pub fn needs_baseline(self) -> bool {
+        matches!(self, Self::Difference | Self::NegativeFlips | Self::Overlap)
+    }
+
+    /// Whether scores are compared with each other, so that one at chance level says nothing.
+    pub fn compares_scores(self) -> bool {
+        matches!(self, Self::Drop | Self::DropPercent | Self::Difference)
+    }
+
+    /// Whether the original texts have a value of their own.
+    pub fn has_original(self) -> bool {
+        self == Self::Score || self.needs_baseline()
+    }
+}

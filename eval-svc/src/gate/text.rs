@@ -1,0 +1,203 @@
+//! A rule as text: `max_drop=3,of=length`.
+
+use std::{fmt, str::FromStr};
+
+use isomer_config::spelling::nearest;
+
+use super::{Basis, Limits, Place, Rule, RuleKind, RuleLimit, Texts, Unit, ValidityLimit, When};
+use crate::task::TaskType;
+
+impl FromStr for Rule {
+    type Err = String;
+
+    /// Reads the keys of [`Rule::keys`]. Whether names and numbers make sense in a run is checked
+    /// when the rule is bound to one.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::keys();
+        let mut given: Vec<(&str, &str)> = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                return Err(format!("`{part}` is not a KEY=VALUE, e.g. max_drop=3"));
+            };
+            let (key, value) = (key.trim(), value.trim());
+            if !known.contains(&key) {
+                return Err(unknown("key", key, &known));
+            }
+            if given.iter().any(|(earlier, _)| *earlier == key) {
+                return Err(format!("`{key}` is there twice"));
+            }
+            if value.is_empty() {
+                return Err(format!("`{key}` has no value"));
+            }
+            given.push((key, value));
+        }
+        let get = |key: &str| given.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+        let mut limit: Option<RuleLimit> = None;
+        for (key, value) in &given {
+            if let Some(kind) = RuleKind::named(key) {
+                if limit.is_some() {
+                    return Err(format!("`{key}` is a second limit; write a rule for each"));
+                }
+                limit = Some(RuleLimit::new(kind, number(key, value)?));
+            }
+        }
+        let limit = limit.ok_or_else(|| format!("names no limit: {}, e.g. max_drop=3", RuleKind::one_of()))?;
+        limit
+            .check()
+            .map_err(|message| format!("`{}` {message}", limit.kind.name()))?;
+        let mut limits = Limits::default();
+        for one in ValidityLimit::ALL {
+            let share = get(one.name()).map(|value| number(one.name(), value));
+            limits.set(one, share.transpose()?);
+        }
+        limits.check().map_err(|(key, message)| format!("`{key}` {message}"))?;
+        Ok(Self {
+            limit,
+            limits,
+            name: get("name").map(str::to_owned),
+            of: get("of").unwrap_or(limit.measure().default_quantity()).to_owned(),
+            task: choice("task type", get("task"), &TaskType::ALL, TaskType::name)?,
+            dataset: get("dataset").map(str::to_owned),
+            basis: choice("basis", get("basis"), &Basis::ALL, Basis::name)?,
+            unit: choice("unit", get("unit"), &Unit::ALL, Unit::name)?,
+            texts: choice("choice of texts", get("texts"), &Texts::ALL, Texts::name)?.unwrap_or_default(),
+            when: When::Always,
+            place: Place::default(),
+        })
+    }
+}
+
+impl fmt::Display for Rule {
+    /// The form that [`Rule::from_str`] reads. A name with a comma in it cannot be read back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={},of={}", self.limit.kind.name(), self.limit.value, self.of)?;
+        let texts = Some(self.texts).filter(|texts| *texts != Texts::All);
+        let choices = [
+            ("task", self.task.map(TaskType::name)),
+            ("dataset", self.dataset.as_deref()),
+            ("basis", self.basis.map(Basis::name)),
+            ("unit", self.unit.map(Unit::name)),
+            ("texts", texts.map(Texts::name)),
+            ("name", self.name.as_deref()),
+        ];
+        for (key, value) in choices {
+            if let Some(value) = value {
+                write!(f, ",{key}={value}")?;
+            }
+        }
+        for (limit, share) in self.limits.given() {
+            write!(f, ",{}={share}", limit.name())?;
+        }
+        Ok(())
+    }
+}
+
+fn number(key: &str, value: &str) -> Result<f64, String> {
+    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("`{key}` should be a number, is `{value}`"))
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
+        None => format!("unknown {what} `{name}`; allowed: {}", known.join(", ")),
+    }
+}
+
+fn choice<T: Copy>(
+    what: &str,
+    given: Option<&str>,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<Option<T>, String> {
+    let Some(given) = given else { return Ok(None) };
+    let found = all.iter().copied().find(|one| name(*one) == given);
+    found
+        .map(Some)
+        .ok_or_else(|| unknown(what, given, &all.iter().map(|one| name(*one)).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_rule_is_read_key_by_key() {
+        let text =
+            "max_drop_percent=5, of=translation(fr), dataset=STSBenchmark, basis=signed-rank, task=sts, max_cut=0.5";
+        let read: Rule = text.parse().unwrap();
+        assert_eq!(read.limit, RuleLimit::new(RuleKind::MaxDropPercent, 5.0));
+        assert_eq!(
+            (read.of.as_str(), read.dataset.as_deref()),
+            ("translation(fr)", Some("STSBenchmark"))
+        );
+        assert_eq!((read.basis, read.task), (Some(Basis::SignedRank), Some(TaskType::Sts)));
+        assert_eq!((read.texts, read.unit, read.name), (Texts::All, None, None));
+        let mut limits = Limits::default();
+        limits.set(ValidityLimit::MaxCut, Some(0.5));
+        assert_eq!(read.limits, limits);
+    }
+
+    #[test]
+    fn a_quantity_follows_from_the_kind() {
+        let of = |text: &str| text.parse::<Rule>().unwrap().of;
+        assert_eq!(of("min_separation=0.6"), "separation");
+        assert_eq!(of("worst=6"), "total");
+    }
+
+    #[test]
+    fn every_kind_and_share_is_a_key() {
+        for kind in RuleKind::ALL {
+            let (low, high) = kind.measure().limits();
+            let value = (low + high) / 2.0;
+            let read: Rule = format!("{}={value}", kind.name()).parse().unwrap();
+            assert_eq!(read.limit, RuleLimit::new(kind, value));
+        }
+        for limit in ValidityLimit::ALL {
+            let read: Rule = format!("max_drop=3,{}=0.25", limit.name()).parse().unwrap();
+            let mut wanted = Limits::default();
+            wanted.set(limit, Some(0.25));
+            assert_eq!(read.limits, wanted);
+        }
+    }
+
+    #[test]
+    fn a_rule_is_written_as_it_is_read() {
+        for text in [
+            "max_drop=3,of=total",
+            "min_score=-2.5,of=original,dataset=STSBenchmark,basis=studentised-bootstrap,unit=group",
+            "margin=1,of=length,task=pair-classification,texts=changed,name=short texts,max_zero=0.5,min_accepted=0.25",
+        ] {
+            let read: Rule = text.parse().unwrap();
+            assert_eq!(read.to_string().parse::<Rule>().unwrap(), read);
+            assert_eq!(read.to_string().len(), text.len(), "{read}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_key_and_the_nearest_name() {
+        let refused = |text: &str| text.parse::<Rule>().unwrap_err();
+        assert_eq!(refused("maxdrop=3"), "unknown key `maxdrop`; did you mean `max_drop`?");
+        assert_eq!(refused("max_drop=three"), "`max_drop` should be a number, is `three`");
+        assert_eq!(refused("max_drop=nan"), "`max_drop` should be a number, is `nan`");
+        for (text, part) in [
+            ("of=length", "names no limit"),
+            ("", "names no limit"),
+            ("max_drop=3,margin=1", "second limit"),
+            ("max_drop=3,max_drop=4", "twice"),
+            ("max_drop=3,basis=pont", "did you mean `point`?"),
+            ("max_drop=3,basis=betting", "unknown basis"),
+            ("max_drop=3,task=stss", "did you mean `sts`?"),
+            ("max_drop=3,unit=row", "unknown unit"),
+            ("max_drop=3,texts=some", "unknown choice of texts"),
+            ("max_drop=3,when=baseline", "unknown key"),
+            ("max_drop 3", "KEY=VALUE"),
+            ("max_drop=3,of=", "no value"),
+            ("max_drop=-1", "`max_drop` is -1, should be 0 to 200"),
+            ("max_drop=3,max_cut=2", "`max_cut`"),
+        ] {
+            assert!(refused(text).contains(part), "{text}: {}", refused(text));
+        }
+    }
+}
