@@ -82,10 +82,15 @@ impl Server {
 
     /// As [`Server::start`], at a given address.
     pub fn start_at(home: &Home, address: &str, arguments: &[&str]) -> Self {
-        let mut child = isomer(home)
-            .args(["serve", "--listen", address])
+        let mut command = isomer(home);
+        command.args(["serve", "--listen", address]).args(arguments);
+        Self::of(command)
+    }
+
+    /// As [`Server::start`], by a command that runs `isomer serve` in its own process.
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command
             .env("ISOMER_LOG", "warn")
-            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()

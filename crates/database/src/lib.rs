@@ -5,12 +5,14 @@
 //! only one of the two has.
 
 mod private;
+mod proof;
 
-use std::{path::Path, str::FromStr, time::Duration};
+use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use isomer_fault::Fault;
+use proof::WriteProof;
 use sqlx::{
-    AnyPool, AssertSqlSafe,
+    AnyPool, AssertSqlSafe, Connection,
     any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers},
 };
 
@@ -39,6 +41,9 @@ impl Database {
         let sqlite = url.starts_with("sqlite:");
         let memory = url.starts_with("sqlite::memory:");
         let options = AnyConnectOptions::from_str(&url).map_err(|error| unusable(address, &error))?;
+        let file = sqlite && !memory;
+        let proof = Arc::new(WriteProof::new(file));
+        let (connected, acquired, released) = (Arc::clone(&proof), Arc::clone(&proof), proof);
         let pool = AnyPoolOptions::new()
             // Each connection to a database in memory has a separate database. A file allows one
             // writer at a time anyway.
@@ -47,7 +52,26 @@ impl Database {
             .idle_timeout((!memory).then_some(Duration::from_secs(600)))
             .max_lifetime((!memory).then_some(Duration::from_secs(3600)))
             .acquire_timeout(PATIENCE)
+            // SQLite ends a transaction by itself when a write fails, and sqlx does not notice: the
+            // connection would take what it commits next for a part of that transaction.
+            .before_acquire(move |connection, meta| {
+                let proof = Arc::clone(&acquired);
+                Box::pin(async move { Ok(!file || !connection.is_in_transaction() && proof.holds_for(meta.age)) })
+            })
+            .after_release(move |connection, meta| {
+                let proof = Arc::clone(&released);
+                Box::pin(async move {
+                    if !file {
+                        return Ok(true);
+                    }
+                    // A transaction that was dropped is rolled back by the connection's next
+                    // command.
+                    connection.ping().await?;
+                    Ok(!connection.is_in_transaction() && proof.holds_for(meta.age))
+                })
+            })
             .after_connect(move |connection, _| {
+                let connected = Arc::clone(&connected);
                 Box::pin(async move {
                     if sqlite {
                         // FULL: a revocation, a new key or an audit event that was acknowledged
@@ -57,6 +81,7 @@ impl Database {
                             PATIENCE.as_millis()
                         );
                         sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await?;
+                        connected.renew(connection).await?;
                     } else {
                         sqlx::raw_sql(TRANSACTIONS).execute(&mut *connection).await?;
                     }
@@ -110,6 +135,7 @@ pub fn failed(error: sqlx::Error) -> Fault {
     // The error may hold the address with its password, so it goes only to the log, where sqlx
     // leaves the password out.
     tracing::error!(%error, "database");
+    proof::count_failed_write(&error);
     Fault::unavailable("DATABASE", "the database cannot be read or written")
         .hint("see the server's log; a SQLite file needs a writable folder and free disk space")
 }

@@ -17,6 +17,7 @@
 mod age;
 mod erase;
 mod format;
+mod private;
 mod segment;
 #[cfg(test)]
 mod tests;

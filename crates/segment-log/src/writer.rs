@@ -1,13 +1,13 @@
 //! The segment that a process appends to.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use crate::{Format, Framing, Listed, MaxAge, age::begun, list};
+use crate::{Format, Framing, Listed, MaxAge, age::begun, list, private};
 
 /// Records that wait to be written take at most about this many bytes.
 const WAITING: usize = 1 << 18;
@@ -32,7 +32,7 @@ impl Writer {
     /// # Errors
     /// The folder cannot be created or listed, or no file can be created in it.
     pub fn acquire(folder: &Path, format: &Format, room: u64, age: MaxAge) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        private::create_folder(folder)?;
         for Listed { path, begun, .. } in list(folder, format)? {
             if age.is_full(begun) {
                 continue;
@@ -45,7 +45,7 @@ impl Writer {
             }
         }
         let path = folder.join(format!("{}{}{}", format.prefix, uuid::Uuid::now_v7(), format.suffix));
-        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        let file = private::create_file(&path)?;
         // The name is unique to this process. Where the file system has no locks, no other process
         // can take the segment over either.
         if let Err(error) = file.try_lock() {

@@ -13,6 +13,7 @@ mod fleet_limits;
 mod fleet_trace;
 mod fleet_units;
 mod fleet_view;
+mod full_disk;
 mod gains;
 mod gateway;
 mod identity;

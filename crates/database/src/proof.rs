@@ -1,0 +1,129 @@
+//! Writes to a SQLite file after one that the disk failed.
+//!
+//! After such a failure nothing says what a connection's next commit is worth. All connections are
+//! closed, and a new one may write once a value that it wrote was read back. Until then it only
+//! reads, and is closed when it is given back.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+/// The last write of this process that the disk failed: how many there were, and when.
+static LAST: Mutex<Option<(u64, Instant)>> = Mutex::new(None);
+
+/// Primary result codes after which a transaction may have been ended by SQLite: NOMEM, IOERR,
+/// CORRUPT, FULL (<https://www.sqlite.org/rescode.html>).
+const ENDED: [u32; 4] = [7, 10, 11, 13];
+
+/// Counts an error after which connections cannot be trusted.
+pub(crate) fn count_failed_write(error: &sqlx::Error) {
+    let code = error.as_database_error().and_then(|error| error.code());
+    let code = code.and_then(|code| code.parse::<u32>().ok());
+    // An extended code has the primary one in its low byte. Codes of PostgreSQL have five digits.
+    if code.is_some_and(|code| code < 10_000 && ENDED.contains(&(code & 0xff))) {
+        let mut last = LAST.lock();
+        let count = last.map_or(0, |(count, _)| count);
+        *last = Some((count + 1, Instant::now()));
+    }
+}
+
+/// Whether a database was written to since the last failure.
+#[derive(Debug)]
+pub(crate) struct WriteProof {
+    /// Whether it is a file: its disk can fail, and a new connection finds what an older one wrote.
+    is_file: bool,
+    /// The failures before the last value that was read back.
+    proven: AtomicU64,
+}
+
+impl WriteProof {
+    pub(crate) fn new(is_file: bool) -> Self {
+        Self {
+            is_file,
+            proven: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a connection of this age is newer than the last failure, and writes are proven.
+    pub(crate) fn holds_for(&self, age: Duration) -> bool {
+        let last = LAST.lock().filter(|_| self.is_file);
+        last.is_none_or(|(count, at)| self.proven.load(Ordering::Acquire) == count && age < at.elapsed())
+    }
+
+    /// Writes a value through a new connection and reads it back, if a write failed before. The
+    /// connection is for reading only where that fails.
+    pub(crate) async fn renew(&self, connection: &mut AnyConnection) -> sqlx::Result<()> {
+        let Some((count, _)) = LAST.lock().filter(|_| self.is_file) else {
+            return Ok(());
+        };
+        if self.proven.load(Ordering::Acquire) == count {
+            return Ok(());
+        }
+        match written(connection, count).await {
+            Ok(true) => self.proven.store(count, Ordering::Release),
+            Ok(false) | Err(_) => {
+                sqlx::raw_sql("PRAGMA query_only = ON")
+                    .execute(&mut *connection)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a number into the head of the file. No service uses that place.
+async fn written(connection: &mut AnyConnection, count: u64) -> sqlx::Result<bool> {
+    let number = i32::try_from(count % 1_000_000_007).unwrap_or_default();
+    let write = AssertSqlSafe(format!("PRAGMA user_version = {number}"));
+    sqlx::raw_sql(write).execute(&mut *connection).await?;
+    let row = sqlx::raw_sql("PRAGMA user_version").fetch_one(&mut *connection).await?;
+    Ok(row.try_get::<i64, _>(0)? == i64::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::Database;
+
+    /// A failed write elsewhere must not cost what only a connection holds.
+    #[tokio::test]
+    async fn a_database_in_memory_keeps_its_connection() {
+        let database = Database::open("sqlite::memory:").await.unwrap();
+        let steps = &["CREATE TABLE things (name TEXT NOT NULL)"];
+        database.migrate("things", steps).await.unwrap();
+        *LAST.lock() = Some((1, Instant::now()));
+        let found = sqlx::query("SELECT name FROM things").fetch_all(database.pool()).await;
+        assert!(found.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_cannot_write_only_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.sqlite");
+        let database = Database::open(path.to_str().unwrap()).await.unwrap();
+        database
+            .migrate("things", &["CREATE TABLE things (name TEXT NOT NULL)"])
+            .await
+            .unwrap();
+        let mut other = sqlx::AnyConnection::connect(&format!("sqlite://{}?mode=ro", path.display()))
+            .await
+            .unwrap();
+        *LAST.lock() = Some((7, Instant::now()));
+        let proof = WriteProof::new(true);
+        assert!(!proof.holds_for(Duration::from_secs(1)));
+        proof.renew(&mut other).await.unwrap();
+        assert!(!proof.holds_for(Duration::ZERO), "nothing was written");
+        proof
+            .renew(&mut database.pool().acquire().await.unwrap())
+            .await
+            .unwrap();
+        assert!(proof.holds_for(Duration::ZERO));
+    }
+}
