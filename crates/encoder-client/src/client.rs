@@ -3,8 +3,8 @@
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, encoder_service_client::EncoderServiceClient,
-        input,
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, encode_request::Prompt,
+        encoder_service_client::EncoderServiceClient, input,
     },
 };
 use isomer_service_kit::{GrpcChannel, limits::INNER_MESSAGE};
@@ -61,11 +61,20 @@ impl EncoderClient {
     }
 }
 
-/// An upper bound on a request's usage, estimated from its texts.
+/// An upper bound on a request's usage, estimated from its texts. Each is read with the prompt.
 pub fn estimate(request: &EncodeRequest) -> Usage {
+    let texts = request.inputs.len() as u64;
+    let prompt = match &request.prompt {
+        Some(Prompt::LiteralPrompt(prompt)) => (prompt.len() as u64).div_ceil(BYTES_PER_TOKEN),
+        _ => 0,
+    };
     Usage {
-        texts: request.inputs.len() as u64,
-        tokens: request.inputs.iter().map(tokens).fold(0, u64::saturating_add),
+        texts,
+        tokens: request
+            .inputs
+            .iter()
+            .map(tokens)
+            .fold(prompt.saturating_mul(texts), u64::saturating_add),
         tokens_estimated: true,
         ..Usage::default()
     }
@@ -77,5 +86,24 @@ pub fn tokens(input: &Input) -> u64 {
         Some(input::Input::Text(text)) => (text.len() as u64).div_ceil(BYTES_PER_TOKEN),
         Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
         None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_prompt_counts_with_every_text() {
+        let input = |text: &str| Input {
+            input: Some(input::Input::Text(text.to_owned())),
+        };
+        let mut request = EncodeRequest {
+            inputs: vec![input("four"), input("fourfour")],
+            ..EncodeRequest::default()
+        };
+        assert_eq!(estimate(&request).tokens, 3);
+        request.prompt = Some(Prompt::LiteralPrompt("x".repeat(400)));
+        assert_eq!(estimate(&request).tokens, 203);
     }
 }

@@ -112,6 +112,19 @@ impl Fault {
         self
     }
 
+    /// Cuts the texts to the length of an answer: they may repeat what a caller sent, however long
+    /// that is.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        self.message = within(self.message, STATUS_MESSAGE_BYTES);
+        self.hint = self.hint.map(|hint| within(hint, STATUS_MESSAGE_BYTES / 3));
+        self.field = self.field.map(|field| within(field, STATUS_MESSAGE_BYTES / 4));
+        for value in self.metadata.values_mut() {
+            *value = within(std::mem::take(value), STATUS_MESSAGE_BYTES / 4);
+        }
+        self
+    }
+
     /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the
     /// mapping of `google/rpc/code.proto`.
     pub fn http_status(&self) -> StatusCode {
@@ -212,16 +225,10 @@ fn within(text: String, bytes: usize) -> String {
 }
 
 impl From<Fault> for Status {
-    fn from(mut fault: Fault) -> Self {
-        fault.message = within(fault.message, STATUS_MESSAGE_BYTES);
-        fault.hint = fault.hint.map(|hint| within(hint, STATUS_MESSAGE_BYTES / 3));
+    fn from(fault: Fault) -> Self {
+        let fault = fault.bounded();
         let mut details = ErrorDetails::new();
         let mut metadata = fault.metadata;
-        // Metadata may repeat what a caller sent, however long that is.
-        for value in metadata.values_mut() {
-            *value = within(std::mem::take(value), STATUS_MESSAGE_BYTES / 4);
-        }
-        fault.field = fault.field.map(|field| within(field, STATUS_MESSAGE_BYTES / 4));
         if let Some(hint) = &fault.hint {
             metadata.insert("mend".into(), hint.clone());
         }

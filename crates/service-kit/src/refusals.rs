@@ -44,6 +44,7 @@ impl Refusals {
 
 /// An HTTP answer that states a fault in a sentence.
 pub fn plain_refusal(fault: Fault) -> Response {
+    let fault = fault.bounded();
     let mut response = Response::new(Body::from(format!("{fault}\n")));
     // For an HTTP client, what is not implemented does not exist.
     *response.status_mut() = match fault.http_status() {

@@ -321,20 +321,38 @@ impl Inner {
             meter,
             access: Arc::clone(self),
             identity,
+            needed,
             _place: place,
         };
         Ok(Caller::known(name.clone(), scopes, account))
     }
 
-    pub(crate) fn recheck(&self, identity: &Identity, meter: &Meter, name: &str, now: i64) -> Result<(), Fault> {
-        match identity {
+    /// Whether a caller still has what its request needed when it began: a key that is neither
+    /// revoked nor expired, and its scopes.
+    pub(crate) fn check_rights(&self, account: &Account, name: &str, now: i64) -> Result<(), Fault> {
+        match &account.identity {
             Identity::Key(id) => {
                 let entry = self.entry(id).ok_or_else(faults::unknown_key)?;
                 entry.record.check(now)?;
-                meter.check_budgets(name, &entry.record.limits, now)
+                match entry.record.scopes.lacks(account.needed) {
+                    Some(scope) => Err(faults::wrong_scope(name, scope)),
+                    None => Ok(()),
+                }
             }
             Identity::Token { expires } if *expires <= now => Err(faults::expired_token()),
-            Identity::Token { .. } => meter.check_budgets(name, self.subject_limits(), now),
+            Identity::Token { .. } => Ok(()),
+        }
+    }
+
+    /// As [`Inner::check_rights`], and whether the budgets have something left.
+    pub(crate) fn recheck(&self, account: &Account, name: &str, now: i64) -> Result<(), Fault> {
+        self.check_rights(account, name, now)?;
+        match &account.identity {
+            Identity::Key(id) => {
+                let entry = self.entry(id).ok_or_else(faults::unknown_key)?;
+                account.meter.check_budgets(name, &entry.record.limits, now)
+            }
+            Identity::Token { .. } => account.meter.check_budgets(name, self.subject_limits(), now),
         }
     }
 

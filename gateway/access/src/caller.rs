@@ -28,6 +28,8 @@ pub(crate) struct Account {
     pub(crate) meter: Arc<Meter>,
     pub(crate) access: Arc<Inner>,
     pub(crate) identity: Identity,
+    /// The scopes that the request needs.
+    pub(crate) needed: Scopes,
     /// Held only; never read.
     pub(crate) _place: Permit,
 }
@@ -186,15 +188,23 @@ impl Caller {
     }
 
     /// Checks again the conditions that may have changed since the request began: revocation,
-    /// expiry, budgets. For streams, before each message.
+    /// expiry, scopes, budgets. For streams, before each message of the caller.
     ///
     /// # Errors
     /// As at the beginning of a request.
     pub fn still_welcome(&self) -> Result<(), Fault> {
         let Some(account) = &self.0.account else { return Ok(()) };
-        account
-            .access
-            .recheck(&account.identity, &account.meter, &self.0.name, micros_now())
+        account.access.recheck(account, &self.0.name, micros_now())
+    }
+
+    /// As [`Caller::still_welcome`], budgets aside: what the request itself uses may end them. For
+    /// answers that go on, before each message.
+    ///
+    /// # Errors
+    /// As at the beginning of a request.
+    pub fn still_permitted(&self) -> Result<(), Fault> {
+        let Some(account) = &self.0.account else { return Ok(()) };
+        account.access.check_rights(account, &self.0.name, micros_now())
     }
 }
 

@@ -21,6 +21,8 @@ use crate::{
 const BEAT: Duration = Duration::from_millis(500);
 /// Most callers whose counts are written in one transaction.
 const CHUNK: usize = 200;
+/// Callers that are tried one by one before the database counts as unreachable.
+const TRIES: usize = 3;
 /// A subject of an identity provider that was not seen for this long, in microseconds, is forgotten
 /// until it returns.
 const FORGET_AFTER: i64 = 600_000_000;
@@ -30,20 +32,39 @@ impl Inner {
         let _alone = self.writing.lock().await;
         let dirty = std::mem::take(&mut *self.dirty.lock());
         let mut outcome = Ok(());
+        let mut reachable = true;
         for meters in dirty.chunks(CHUNK) {
-            let written = match outcome {
-                Ok(()) => self.write_chunk(meters).await,
-                Err(_) => Err(Fault::unavailable("DATABASE", "not tried")),
-            };
-            if let Err(fault) = written {
-                for meter in meters {
-                    meter.put_back();
+            let mut unwritten = meters.to_vec();
+            if reachable {
+                if let Err(fault) = self.write_chunk(meters).await {
+                    meters.iter().for_each(|meter| meter.put_back());
+                    unwritten = self.write_each(meters).await;
+                    reachable = unwritten.len() < meters.len();
+                    outcome = outcome.and(Err(fault));
+                } else {
+                    unwritten.clear();
                 }
-                self.dirty.lock().extend(meters.iter().cloned());
-                outcome = outcome.and(Err(fault));
             }
+            for meter in &unwritten {
+                meter.put_back();
+            }
+            self.dirty.lock().extend(unwritten);
         }
         outcome
+    }
+
+    /// Writes the counts of callers one by one, so that one whose counts cannot be written does not
+    /// keep back the others, and returns those that were not written. A database that refuses the
+    /// first few is not asked again for the rest.
+    async fn write_each(&self, meters: &[Arc<Meter>]) -> Vec<Arc<Meter>> {
+        let mut unwritten = Vec::new();
+        for (done, meter) in meters.iter().enumerate() {
+            let away = done == unwritten.len() && done >= TRIES;
+            if away || self.write_chunk(std::slice::from_ref(meter)).await.is_err() {
+                unwritten.push(Arc::clone(meter));
+            }
+        }
+        unwritten
     }
 
     async fn write_chunk(&self, meters: &[Arc<Meter>]) -> Result<(), Fault> {
@@ -108,10 +129,9 @@ pub(crate) async fn beat(access: Weak<Inner>) {
     loop {
         tokio::time::sleep(BEAT).await;
         let Some(access) = access.upgrade() else { return };
-        let outcome = match access.write_counts().await {
-            Ok(()) => access.read_changes().await,
-            Err(fault) => Err(fault),
-        };
+        // Revocations are read whether or not counts can be written.
+        let written = access.write_counts().await;
+        let outcome = access.read_changes().await.and(written);
         // Logged once when the database becomes unavailable, and once when it is back.
         match (&outcome, away) {
             (Err(fault), false) => {

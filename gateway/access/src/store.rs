@@ -214,9 +214,11 @@ pub(crate) async fn add_usage(
     last_used: i64,
 ) -> Result<(), Fault> {
     let query = "INSERT INTO access_usage (principal, day, requests, tokens, cost, last_used) VALUES ($1, $2, $3, $4, $5, $6) ON \
-                 CONFLICT (principal, day) DO UPDATE SET requests = access_usage.requests + excluded.requests, tokens = \
-                 access_usage.tokens + excluded.tokens, cost = access_usage.cost + excluded.cost, last_used = CASE WHEN \
-                 excluded.last_used > access_usage.last_used THEN excluded.last_used ELSE access_usage.last_used END";
+                 CONFLICT (principal, day) DO UPDATE SET \
+                 requests = CASE WHEN access_usage.requests > $7 - excluded.requests THEN $7 ELSE access_usage.requests + excluded.requests END, \
+                 tokens = CASE WHEN access_usage.tokens > $7 - excluded.tokens THEN $7 ELSE access_usage.tokens + excluded.tokens END, \
+                 cost = CASE WHEN access_usage.cost > $7 - excluded.cost THEN $7 ELSE access_usage.cost + excluded.cost END, \
+                 last_used = CASE WHEN excluded.last_used > access_usage.last_used THEN excluded.last_used ELSE access_usage.last_used END";
     sqlx::query(query)
         .bind(principal)
         .bind(day)
@@ -224,6 +226,7 @@ pub(crate) async fn add_usage(
         .bind(count(spent.tokens))
         .bind(count(spent.cost))
         .bind(last_used)
+        .bind(LARGEST)
         .execute(&mut **transaction)
         .await
         .map_err(failed)?;
@@ -246,11 +249,15 @@ const SUMS: &str = "SELECT \
                     CAST(COALESCE(SUM(tokens), 0) AS BIGINT), \
                     CAST(COALESCE(SUM(cost), 0) AS BIGINT), \
                     CAST(COALESCE(MAX(last_used), 0) AS BIGINT), \
-                    CAST(COALESCE((SELECT SUM(tokens) FROM access_reserved \
+                    CAST(COALESCE((SELECT SUM(CASE WHEN tokens > $6 THEN $6 ELSE tokens END) FROM access_reserved \
                     WHERE principal = $1 AND holder <> $4 AND lease > $5), 0) AS BIGINT), \
-                    CAST(COALESCE((SELECT SUM(cost) FROM access_reserved \
+                    CAST(COALESCE((SELECT SUM(CASE WHEN cost > $6 THEN $6 ELSE cost END) FROM access_reserved \
                     WHERE principal = $1 AND holder <> $4 AND lease > $5), 0) AS BIGINT) \
-                    FROM access_usage WHERE principal = $1";
+                    FROM (SELECT day, last_used, \
+                    CASE WHEN requests > $6 THEN $6 ELSE requests END AS requests, \
+                    CASE WHEN tokens > $6 THEN $6 ELSE tokens END AS tokens, \
+                    CASE WHEN cost > $6 THEN $6 ELSE cost END AS cost \
+                    FROM access_usage WHERE principal = $1) AS bounded";
 
 /// What the database knows of a caller's usage.
 pub(crate) struct Known {
@@ -280,6 +287,7 @@ pub(crate) async fn known(
         .bind(month_begin(today))
         .bind(holder)
         .bind(now)
+        .bind(LARGEST)
         .fetch_one(connection)
         .await
         .map_err(failed)?;
@@ -308,8 +316,12 @@ pub(crate) async fn known(
     })
 }
 
+/// Largest number of a row. Twenty years of days at this number can be added up.
+const LARGEST: i64 = 1 << 50;
+
+/// A number as a row holds it.
 pub(crate) fn count(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
+    i64::try_from(n).unwrap_or(LARGEST).min(LARGEST)
 }
 
 fn json(limits: &Limits) -> Result<String, Fault> {

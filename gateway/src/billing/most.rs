@@ -6,7 +6,7 @@
 use isomer_access::nano;
 use isomer_proto::{
     common::v1::Usage,
-    encoder::v1::{EncodeRequest, Input, RerankRequest, input},
+    encoder::v1::{EncodeRequest, Input, RerankRequest, encode_request, input},
     transform::v1::{
         AugmentRequest, AugmentationMode, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest,
         TextItem, TransformRequest, Transformation, transformation::Kind,
@@ -57,8 +57,20 @@ pub(super) fn of_encode(router: &Router, request: &EncodeRequest) -> Usage {
         Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
         None => 0,
     };
-    let all = request.inputs.iter().map(of).fold(0, u64::saturating_add);
+    let prompt = match &request.prompt {
+        Some(encode_request::Prompt::LiteralPrompt(prompt)) => prompt.as_str(),
+        _ => "",
+    };
+    let texts = request.inputs.iter().map(of).fold(0, u64::saturating_add);
+    let all = texts.saturating_add(prompts(prompt, request.inputs.len()));
     encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
+}
+
+/// A literal prompt is read with each text.
+fn prompts(prompt: &str, texts: usize) -> u64 {
+    (prompt.len() as u64)
+        .div_ceil(BYTES_PER_TOKEN)
+        .saturating_mul(texts as u64)
 }
 
 pub(super) fn of_rerank(router: &Router, request: &RerankRequest) -> Usage {
@@ -120,7 +132,14 @@ pub(crate) fn of_transform(TransformRequest { spec, items, .. }: &TransformReque
 pub(crate) fn of_augmented(router: &Router, request: &EncodeAugmentedRequest) -> Usage {
     let made = variants(request.spec.as_ref(), &request.items);
     let originals = request.items.iter().map(|item| tokens(&item.text));
-    let read = originals.fold(made.generated_tokens, u64::saturating_add);
+    let originals = originals.fold(0, u64::saturating_add);
+    // A variant by rule is no longer than its text, one by a generator no longer than its answers.
+    let sources = request.spec.as_ref().map_or(0, |spec| spec.sources.len());
+    let by_rule = originals.saturating_mul(sources as u64);
+    let prompt = request.literal_prompt.as_deref().unwrap_or_default();
+    let prompts = prompts(prompt, request.items.len().saturating_mul(sources + 1));
+    let read = [made.generated_tokens, originals, by_rule, prompts];
+    let read = read.into_iter().fold(0, u64::saturating_add);
     sum::total([&made, &encoded(router, &request.encoder_id, read)])
 }
 
@@ -237,6 +256,13 @@ mod tests {
             max_attempts: Some(attempts),
             ..TransformSpec::default()
         }
+    }
+
+    #[test]
+    fn a_literal_prompt_is_reserved_for_with_every_text() {
+        assert_eq!(prompts("", 5), 0);
+        assert_eq!(prompts(&"x".repeat(30), 20), 200);
+        assert_eq!(prompts("xxxx", usize::MAX), u64::MAX);
     }
 
     #[test]

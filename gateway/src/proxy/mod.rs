@@ -16,7 +16,10 @@ use axum::{
     response::Response,
     routing::any,
 };
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use futures::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use isomer_access::Caller;
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
@@ -56,12 +59,12 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
             return Status::from(fault.hint("send it again")).into_http();
         }
     };
-    let caller = parts.extensions.get::<Caller>();
+    let caller = parts.extensions.get::<Caller>().cloned();
     let reserved = match &upstream.prices {
-        Some(router) if caller.is_some_and(Caller::is_counted) => {
+        Some(router) if caller.as_ref().is_some_and(Caller::is_counted) => {
             let message = billing::answer::frame(&body).unwrap_or_default();
             let most = billing::most::of_passed_on(router, parts.uri.path(), message);
-            match billing::reserve(caller, &most).await {
+            match billing::reserve(caller.as_ref(), &most).await {
                 Ok(reserved) => reserved,
                 Err(fault) => return Status::from(fault).into_http(),
             }
@@ -81,13 +84,17 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
     match upstream.servers.ask(request).await {
         Ok(response) => response.map(|body| {
             let mut lacking = lacking;
-            Body::new(body.map_frame(move |frame| {
+            let body = body.map_frame(move |frame| {
                 let _held = &reserved;
                 if let (Some(lacking), Some(data)) = (&mut lacking, frame.data_ref()) {
                     lacking.read(data);
                 }
                 frame
-            }))
+            });
+            match caller {
+                Some(caller) => while_permitted(body, move || caller.still_permitted()),
+                None => Body::new(body),
+            }
         }),
         Err(fault) if fault.code == Code::Unavailable => {
             tracing::warn!(
@@ -102,6 +109,38 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
     }
 }
 
+/// An answer that ends with an error once its caller may no longer ask for it. Its first message is
+/// the whole of a unary answer, which the caller had a right to when it asked.
+fn while_permitted<B>(body: B, permitted: impl Fn() -> Result<(), Fault> + Send + Sync + 'static) -> Body
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    // The head alone: a frame that is empty would be one too many for some clients.
+    if body.is_end_stream() {
+        return Body::new(body);
+    }
+    let state = Some((Box::pin(body), permitted, false));
+    let frames = stream::unfold(state, |state| async move {
+        let (mut body, permitted, begun) = state?;
+        let frame = body.frame().await?;
+        let refused = match &frame {
+            Ok(frame) if begun && frame.is_data() => permitted().err(),
+            _ => None,
+        };
+        match refused {
+            Some(fault) => {
+                let mut trailers = http::HeaderMap::new();
+                // A message that cannot be a header is left out; the code is there.
+                let _ = Status::from(fault).add_header(&mut trailers);
+                Some((Ok(Frame::trailers(trailers)), None))
+            }
+            None => Some((frame, Some((body, permitted, true)))),
+        }
+    });
+    Body::new(StreamBody::new(frames))
+}
+
 fn unavailable(service: &str, fault: Fault) -> Status {
     let told = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{service}: {}", fault.message))
         .hint(servers::HINT)
@@ -111,4 +150,44 @@ fn unavailable(service: &str, fault: Fault) -> Status {
         None => told,
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+
+    /// Data of the frames that arrive, and the code in the trailers.
+    async fn received(messages: usize, permitted_for: usize) -> (usize, Option<Code>) {
+        let frames = (0..messages).map(|n| Ok::<_, Fault>(Frame::data(Bytes::from(vec![n as u8]))));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let permitted = move || match asked.fetch_add(1, Ordering::Relaxed) < permitted_for {
+            true => Ok(()),
+            false => Err(Fault::new(Code::Unauthenticated, "REVOKED_KEY", "the key was revoked")),
+        };
+        let mut body = while_permitted(StreamBody::new(stream::iter(frames)), permitted);
+        let (mut data, mut code) = (0, None);
+        while let Some(frame) = body.frame().await {
+            match frame.unwrap().into_data() {
+                Ok(_) => data += 1,
+                Err(trailers) => {
+                    let status = Status::from_header_map(&trailers.into_trailers().unwrap()).unwrap();
+                    code = Some(status.code());
+                }
+            }
+        }
+        (data, code)
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_the_right_to_it() {
+        assert_eq!(received(5, 9).await, (5, None));
+        assert_eq!(received(5, 2).await, (3, Some(Code::Unauthenticated)));
+        assert_eq!(received(1, 0).await, (1, None), "a unary answer arrives");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use isomer_proto::encoder::v1::{EncodeRequest, EncodeResponse, Output};
+use isomer_proto::encoder::v1::{EncodeRequest, EncodeResponse, Output, encode_request::Prompt};
 use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::Count;
 use tokio::time::{Instant, timeout_at};
@@ -23,6 +23,8 @@ use super::{
 /// Times that a request is begun because the vectors changed while it was answered: once for the
 /// change, once for a change that the comparison with the former vectors finds.
 const ROUNDS: usize = 3;
+/// Maximum number of bytes of all copies of a literal prompt.
+const MOST_OF_PROMPTS: usize = 32 << 20;
 
 impl Router {
     /// Vectors for texts of a tenant: from the cache, from a request in flight, or from a provider.
@@ -42,6 +44,7 @@ impl Router {
         if request.inputs.is_empty() {
             return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
         }
+        check_prompt(&request)?;
         let count = Count::of_part();
         let encoding = Encoding {
             shared: &self.shared,
@@ -56,6 +59,19 @@ impl Router {
             cost_nano_usd: count.used().cost_nano_usd,
         })
     }
+}
+
+/// Refuses a literal prompt that would fill memory: adapters put it in front of each text.
+fn check_prompt(request: &EncodeRequest) -> Result<(), Fault> {
+    let Some(Prompt::LiteralPrompt(prompt)) = &request.prompt else {
+        return Ok(());
+    };
+    let (texts, bytes) = (request.inputs.len(), prompt.len().saturating_mul(request.inputs.len()));
+    if bytes <= MOST_OF_PROMPTS {
+        return Ok(());
+    }
+    let message = format!("has {bytes} bytes with {texts} texts, at most {MOST_OF_PROMPTS}");
+    Err(Fault::invalid("literal_prompt", message).hint("shorten it, or send fewer texts at once"))
 }
 
 /// One request for vectors.
@@ -189,8 +205,12 @@ impl Encoding<'_> {
             replica: self.route.place(&replica),
             attempt: epoch.begin(),
         };
-        let open = self.count.begin(spending::of_encode(&replica, &request));
-        let answer = replica.backend.encode_for(self.tenant, request, self.deadline).await;
+        let sent = spending::of_encode(&replica, &request);
+        let open = self.count.begin(sent);
+        let mut answer = replica.backend.encode_for(self.tenant, request, self.deadline).await;
+        if let Ok(answer) = &mut answer {
+            answer.usage = answer.usage.map(|told| spending::believed(&replica, &sent, told));
+        }
         spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
         let answer = answer?;
         // The server may have been exchanged since.

@@ -206,8 +206,12 @@ impl Router {
     pub async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault> {
         let (id, count) = (request.encoder_id.clone(), &Count::of_part());
         let call = |replica: Arc<Replica>, request| async move {
-            let open = count.begin(spending::of_rerank(&replica, &request));
-            let answer = replica.backend.rerank(request, deadline).await;
+            let sent = spending::of_rerank(&replica, &request);
+            let open = count.begin(sent);
+            let mut answer = replica.backend.rerank(request, deadline).await;
+            if let Ok(answer) = &mut answer {
+                answer.usage = answer.usage.map(|told| spending::believed(&replica, &sent, told));
+            }
             spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
             answer
         };

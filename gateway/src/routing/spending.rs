@@ -22,6 +22,26 @@ fn estimate(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
+/// Largest usage per text and per estimated token that a provider is believed: byte by byte a text
+/// has four times the estimate, and a provider's own prompt comes on top.
+const MOST_PER_TEXT: u64 = 8192;
+const MOST_PER_ESTIMATED: u64 = 16;
+
+/// The usage that a provider reports, bounded by what it was sent: its number enters budgets.
+pub(super) fn believed(replica: &Replica, sent: &Usage, told: Usage) -> Usage {
+    let per_text = sent.texts.saturating_mul(MOST_PER_TEXT);
+    let most = sent.tokens.saturating_mul(MOST_PER_ESTIMATED).saturating_add(per_text);
+    if told.tokens <= most {
+        return told;
+    }
+    tracing::warn!(provider = %replica.peer.name, told = told.tokens, most, "the provider reports more tokens than it was sent");
+    Usage {
+        tokens: most,
+        tokens_estimated: true,
+        ..told
+    }
+}
+
 pub(super) fn of_encode(replica: &Replica, request: &EncodeRequest) -> Usage {
     priced(replica, isomer_encoder_client::client::estimate(request))
 }

@@ -100,7 +100,7 @@ impl Budget {
         if let Some(limit) = self.limits.requests.filter(|limit| spent.requests >= *limit) {
             return over(format!("{} of {limit} requests", spent.requests), "requests");
         }
-        let tokens = spent.prompt_tokens + spent.generated_tokens;
+        let tokens = spent.prompt_tokens.saturating_add(spent.generated_tokens);
         if let Some(limit) = self.limits.tokens.filter(|limit| tokens >= *limit) {
             return over(format!("{tokens} of {limit} tokens"), "tokens");
         }
@@ -115,13 +115,13 @@ impl Budget {
     /// Counts the tokens that a call used.
     pub fn pay(&self, prompt_tokens: u64, generated_tokens: u64) {
         let mut spent = self.spent.lock();
-        spent.prompt_tokens += prompt_tokens;
-        spent.generated_tokens += generated_tokens;
+        spent.prompt_tokens = spent.prompt_tokens.saturating_add(prompt_tokens);
+        spent.generated_tokens = spent.generated_tokens.saturating_add(generated_tokens);
         let tell = |kind: &'static str, value: f64| {
             metrics::gauge!(crate::metric_names::SPENT, "generator" => self.name.clone(), "kind" => kind).set(value);
         };
         tell("requests", spent.requests as f64);
-        tell("tokens", (spent.prompt_tokens + spent.generated_tokens) as f64);
+        tell("tokens", spent.prompt_tokens as f64 + spent.generated_tokens as f64);
         tell("cost", self.cost(&spent));
     }
 }

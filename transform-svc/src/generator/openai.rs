@@ -438,6 +438,10 @@ impl Generator for OpenAi {
     }
 }
 
+/// Maximum number of tokens of a prompt or an answer that a server is believed: no model has a
+/// larger context.
+const MOST_TOKENS: u64 = 1 << 22;
+
 /// Tokens of the prompt and of the answer, and whether they are estimated.
 fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
     // A server that reports a prompt of zero tokens does not count them.
@@ -448,8 +452,8 @@ fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
         .filter(|_| prompt.is_some());
     let estimated = || reply.content().map_or(0, words::estimated_tokens) as u64;
     (
-        prompt.unwrap_or_else(|| estimated_prompt(request)),
-        generated.unwrap_or_else(estimated),
+        prompt.unwrap_or_else(|| estimated_prompt(request)).min(MOST_TOKENS),
+        generated.unwrap_or_else(estimated).min(MOST_TOKENS),
         prompt.is_none() || generated.is_none(),
     )
 }

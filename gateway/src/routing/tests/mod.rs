@@ -4,6 +4,7 @@
 
 mod bad_texts;
 mod exchanged;
+mod outside_numbers;
 
 use std::{
     collections::BTreeMap,
@@ -61,6 +62,8 @@ struct Manner {
     cuts_untold: bool,
     /// Accepts encoder ids that no provider lists.
     open: bool,
+    /// Tokens that it reports, whatever it was sent.
+    tokens_told: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -206,7 +209,9 @@ impl EncoderBackend for Fake {
                 ..VectorSpace::default()
             }),
             usage: Some(Usage {
-                tokens: texts.iter().map(|text| text.len() as u64).sum(),
+                tokens: manner
+                    .tokens_told
+                    .unwrap_or_else(|| texts.iter().map(|text| text.len() as u64).sum()),
                 ..Usage::default()
             }),
             ..EncodeResponse::default()

@@ -105,6 +105,32 @@ fn checksum(body: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_stream_ends_when_the_scope_that_it_needs_is_taken_away() {
+    let access = door().await;
+    let both = key(&[Scope::Encode, Scope::Evaluate], Limits::default());
+    let (id, text) = make(&access.keys(), both).await;
+    let caller = ask_with(&access, ENCODE, &text).await.unwrap();
+    let scopes = |scopes: &[Scope]| KeyChange {
+        scopes: Some(Scopes::of(scopes)),
+        ..KeyChange::default()
+    };
+    access
+        .keys()
+        .update("test", &id, scopes(&[Scope::Encode]))
+        .await
+        .unwrap();
+    caller.still_welcome().unwrap();
+    caller.still_permitted().unwrap();
+    access
+        .keys()
+        .update("test", &id, scopes(&[Scope::Evaluate]))
+        .await
+        .unwrap();
+    assert_eq!(caller.still_welcome().unwrap_err().reason, "WRONG_SCOPE");
+    assert_eq!(caller.still_permitted().unwrap_err().reason, "WRONG_SCOPE");
+}
+
+#[tokio::test]
 async fn a_revoked_key_is_refused_at_once_and_for_good() {
     let access = door().await;
     let (id, text) = make(&access.keys(), key(&[Scope::Encode], Limits::default())).await;

@@ -5,5 +5,5 @@ mod budgets;
 mod keys;
 mod modes;
 mod reservations;
-mod support;
+pub(crate) mod support;
 mod tabs;

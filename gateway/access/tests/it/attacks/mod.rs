@@ -1,4 +1,5 @@
-//! Attacks on authentication: forged and borrowed tokens.
+//! Attacks on authentication and accounts: forged and borrowed tokens, absurd numbers.
 
 pub(crate) mod identity_provider;
+mod numbers;
 mod tokens;
