@@ -192,6 +192,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeSet;
 
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
     use super::*;
 
     fn text(text: &str) -> proto::GateRule {
@@ -203,12 +206,36 @@ mod tests {
 
     #[test]
     fn every_limit_of_the_protocol_is_a_kind_of_rule() {
-        for kind in RuleKind::ALL {
-            let limit = proto::gate_rule::Limit::named(kind.name(), 0.5).unwrap();
-            assert_eq!(limit.parts(), Some((kind.name(), 0.5)));
+        let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let mut messages = set.file.iter().flat_map(|file| &file.message_type);
+        let message = messages.find(|message| message.name() == "GateRule").unwrap();
+        let limits = message.oneof_decl.iter().position(|one| one.name() == "limit").unwrap();
+        // An optional field is a oneof of its own, so the number is compared.
+        let limits = message
+            .field
+            .iter()
+            .filter(|field| field.oneof_index == i32::try_from(limits).ok());
+        for field in limits {
+            assert!(RuleKind::named(field.name()).is_some(), "{}", field.name());
         }
         assert_eq!(proto::gate_rule::Limit::named("max_unchanged", 0.5), None);
         assert_eq!(proto::gate_rule::Limit::named("nonsense", 0.5), None);
+    }
+
+    /// A kind without a field of the message is written as text.
+    #[test]
+    fn every_kind_of_rule_is_written_and_read_back() {
+        for kind in RuleKind::ALL {
+            let (low, high) = kind.measure().limits();
+            let given: Rule = format!("{}={},name=n", kind.name(), (low + high) / 2.0)
+                .parse()
+                .unwrap();
+            let place = rule(0, text("max_drop=1")).unwrap().place;
+            let given = Rule { place, ..given };
+            let message = proto_rule(&given);
+            assert_ne!(message.limit.is_some(), !message.text.is_empty(), "{}", kind.name());
+            assert_eq!(rule(0, message).unwrap(), given);
+        }
     }
 
     #[test]
