@@ -50,7 +50,7 @@ impl Report {
                 Measure::DropPercent => (original - now) / original * 100.0,
                 Measure::Score => now,
                 Measure::Difference => now - score(other?)?,
-                // Values of texts and items are no means of the profile's groups.
+                // Values of texts and items do not come from the profile's groups.
                 Measure::Separation | Measure::NegativeFlips | Measure::Overlap => return None,
             };
             let group = match self.datasets[d].group.as_str() {

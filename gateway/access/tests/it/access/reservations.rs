@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use isomer_access::{Access, AccessConfig, Budget, Caller, Limits, Mode, Period, Scope};
-use isomer_database::Database;
+use isomer_access::{Access, Budget, Caller, Limits, Period, Scope};
 use isomer_stubs::{postgres::empty_schema, wait::found};
 
 use super::support::*;
@@ -17,16 +16,6 @@ fn limits(tokens: Option<u64>, cost_usd: Option<f64>) -> Limits {
         }],
         ..Limits::default()
     }
-}
-
-async fn open(database: &str) -> Access {
-    let config = AccessConfig {
-        mode: Mode::Required,
-        ..AccessConfig::default()
-    };
-    Access::open(config, Database::open(database).await.unwrap())
-        .await
-        .unwrap()
 }
 
 #[tokio::test]

@@ -17,6 +17,17 @@ pub(crate) async fn door() -> Access {
     .await
 }
 
+/// Access of one more gateway on `database`.
+pub(crate) async fn open(database: &str) -> Access {
+    let config = AccessConfig {
+        mode: Mode::Required,
+        ..AccessConfig::default()
+    };
+    Access::open(config, Database::open(database).await.unwrap())
+        .await
+        .unwrap()
+}
+
 pub(crate) async fn door_with(config: AccessConfig) -> Access {
     let database = Database::open("sqlite::memory:").await.unwrap();
     Access::open(config, database).await.unwrap()

@@ -8,16 +8,6 @@ use super::support::*;
 
 const RUN: &str = "/isomer.eval.v1.RunService/CreateRun";
 
-async fn open(database: &str) -> Access {
-    let config = AccessConfig {
-        mode: Mode::Required,
-        ..AccessConfig::default()
-    };
-    Access::open(config, Database::open(database).await.unwrap())
-        .await
-        .unwrap()
-}
-
 fn file_in(folder: &Path) -> String {
     folder.join("gateway.sqlite").display().to_string()
 }

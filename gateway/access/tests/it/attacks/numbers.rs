@@ -1,20 +1,9 @@
 //! Numbers that no honest provider reports.
 
-use isomer_access::{Access, AccessConfig, Budget, Limits, Mode, Period, Scope};
-use isomer_database::Database;
+use isomer_access::{Budget, Limits, Period, Scope};
 use isomer_stubs::{postgres::empty_schema, wait::found};
 
 use crate::access::support::*;
-
-async fn open(database: &str) -> Access {
-    let config = AccessConfig {
-        mode: Mode::Required,
-        ..AccessConfig::default()
-    };
-    Access::open(config, Database::open(database).await.unwrap())
-        .await
-        .unwrap()
-}
 
 /// Counts of the honest key are written, the absurd ones can be read, and a revocation by another
 /// gateway arrives.

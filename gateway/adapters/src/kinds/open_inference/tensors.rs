@@ -5,7 +5,7 @@ use isomer_service_kit::{Fault, vectors};
 use super::messages::{InferResponse, ModelMetadata, TensorMetadata};
 use crate::foreign::TensorNames;
 
-/// TensorNames of outputs that hold a text's vector, for models with several outputs.
+/// Names of outputs that hold a text's vector, for models with several outputs.
 const VECTORS: [&str; 5] = [
     "sentence_embedding",
     "sentence_embeddings",
