@@ -143,12 +143,14 @@ def test_a_variable_of_the_shell_is_no_part_of_the_check(name: str, monkeypatch:
         Ways("")(UNCERTAIN, [RULE])
 
 
-def test_only_places_and_bounds_of_cost_pass_to_the_command() -> None:
-    told = subprocess.run([samples.binary(), "check", "--help"], capture_output=True, text=True, check=True).stdout
-    named = set(re.findall(r"\[env: ISOMER_(\w+)=", told))
+@pytest.mark.parametrize("columns", ["30", "80", "100000"])
+def test_only_places_and_bounds_of_cost_pass_to_the_command(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100000")
+    shown = subprocess.run([samples.binary(), "check", "--help"], capture_output=True, text=True, check=True).stdout
+    named = set(re.findall(r"\[env: ISOMER_(\w+)=", shown))
     assert PASSED <= named
-    given = {f"ISOMER_{name}": "x" for name in named} | {"PATH": "/bin", "ISOMER_OPENAI_KEY": "secret", "ISOMER_EMBED__DEVICE": "cpu"}
-    passed = {f"ISOMER_{name}" for name in PASSED} | {"PATH", "ISOMER_OPENAI_KEY", "ISOMER_EMBED__DEVICE"}
+    given = {f"ISOMER_{name}": "a long value " * 9 for name in named} | {"PATH": "/bin", "ISOMER_OPENAI_KEY": "secret", "ISOMER_EMBED__DEVICE": "cpu", "COLUMNS": columns}
+    passed = {f"ISOMER_{name}" for name in PASSED} | {"PATH", "ISOMER_OPENAI_KEY", "ISOMER_EMBED__DEVICE", "COLUMNS"}
     assert set(environment(samples.binary(), given)) == passed
 
 

@@ -57,8 +57,10 @@ def arguments(request: Request, out: str) -> List[str]:
 
 
 def environment(binary: str, given: Mapping[str, str]) -> Dict[str, str]:
-    shown = subprocess.run([binary, "check", "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
-    flags = set(re.findall(r"\[env: ISOMER_(\w+)=", shown.stdout))
+    plain = {name: value for name, value in given.items() if not name.startswith("ISOMER_")}
+    shown = subprocess.run([binary, "check", "--help"], env=plain, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+    # The help is wrapped to the width of the terminal, so any space may be a line break.
+    flags = set(re.findall(r"\[env:\s+ISOMER_(\w+)=", shown.stdout))
     if not flags:
         raise DependencyFailed(f"{binary} check --help ended with {shown.returncode} and named no variable: {shown.stderr.strip()}")
     withheld = {f"ISOMER_{name}" for name in flags - PASSED}
