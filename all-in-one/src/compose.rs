@@ -123,7 +123,7 @@ pub(crate) async fn compose_within(
         None
     };
     let access = match (caller, &database) {
-        (Caller::Anyone, Some(database)) => Some(Access::open(config.access, database.clone()).await?),
+        (Caller::Anyone, Some(database)) => Some(Access::open(config.access.at_home(&home), database.clone()).await?),
         _ => None,
     };
 

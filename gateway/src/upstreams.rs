@@ -33,7 +33,7 @@ pub async fn run(
     let max_message_bytes = config.server.limits.max_inner_message_bytes();
     let home = config.home.unwrap_or_else(home::folder);
     let database = Database::open(&config.database.address(&home)).await?;
-    let access = Access::open(config.access, database.clone()).await?;
+    let access = Access::open(config.access.at_home(&home), database.clone()).await?;
     let address = listener
         .local_addr()
         .map_err(|error| Fault::internal(format!("the listener has no local address: {error}")))?;

@@ -27,6 +27,7 @@ const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '5s'";
 #[derive(Clone, Debug)]
 pub struct Database {
     pool: AnyPool,
+    in_memory: bool,
 }
 
 impl Database {
@@ -91,7 +92,15 @@ impl Database {
             .connect_with(options)
             .await
             .map_err(|error| unusable(address, &error))?;
-        Ok(Self { pool })
+        Ok(Self {
+            pool,
+            in_memory: memory,
+        })
+    }
+
+    /// Whether it ends with the process.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
     }
 
     /// The pool of connections.

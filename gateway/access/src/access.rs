@@ -107,7 +107,26 @@ impl Access {
         });
         inner.read_changes().await?;
         tokio::spawn(crate::counts::beat(Arc::downgrade(&inner)));
-        Ok(Self(inner))
+        let access = Self(inner);
+        access.report_lost_events().await?;
+        Ok(access)
+    }
+
+    /// A database that was restored from a copy may lack acknowledged revocations.
+    async fn report_lost_events(&self) -> Result<(), Fault> {
+        let keys = self.keys();
+        let (found, acknowledged) = (keys.audit_head().await?.seq, keys.acknowledged());
+        match acknowledged.map(|head| head.map_or(0, |head| head.seq)) {
+            Ok(acknowledged) if acknowledged > found => tracing::error!(
+                acknowledged,
+                found,
+                "the database has lost audit events: keys that were revoked may work again; \
+                 see `isomer keys audit --verify`"
+            ),
+            Ok(_) => {}
+            Err(fault) => tracing::error!(%fault, "the newest audit event is not known"),
+        }
+        Ok(())
     }
 
     /// Lets pages of these origins call where `auto` leaves a loopback address open to this machine

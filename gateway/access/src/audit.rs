@@ -4,8 +4,8 @@
 //! The hash of event n is SHA-256 over the hash of event n − 1 and the event's fields. If an event
 //! is changed or removed, the chain breaks from there on; if the newest events are removed, the
 //! chain contradicts the head, which is in a separate table. A person who can write the whole
-//! database can create a new chain, so keep a head's hash elsewhere (it is logged with every event)
-//! and compare.
+//! database can create a new chain, so the newest event is also in a file ([`crate::HeadFile`]),
+//! and its hash in the log.
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
@@ -60,9 +60,19 @@ pub struct AuditHead {
 #[derive(Debug, Default)]
 pub struct Verifier {
     head: AuditHead,
+    /// The newest event that is known to have been acknowledged.
+    acknowledged: AuditHead,
 }
 
 impl Verifier {
+    /// A verifier of a chain that must hold this event, as a [`HeadFile`](crate::HeadFile) has it.
+    pub fn holding(acknowledged: AuditHead) -> Self {
+        Self {
+            acknowledged,
+            ..Self::default()
+        }
+    }
+
     /// Takes the next event, oldest first.
     ///
     /// # Errors
@@ -75,6 +85,12 @@ impl Verifier {
         }
         if event.seal(&self.head.hash) != event.hash {
             return Err(broken(format!("event {} was changed after it was written", event.seq)));
+        }
+        if event.seq == self.acknowledged.seq && event.hash != self.acknowledged.hash {
+            return Err(broken(format!(
+                "event {} is not the one that was acknowledged",
+                event.seq
+            )));
         }
         self.head = AuditHead {
             seq: event.seq,
@@ -95,6 +111,13 @@ impl Verifier {
             );
             return Err(broken(message));
         }
+        if self.head.seq < self.acknowledged.seq {
+            let message = format!(
+                "event {} was acknowledged, and the chain ends at {}",
+                self.acknowledged.seq, self.head.seq
+            );
+            return Err(broken(message));
+        }
         Ok(self.head)
     }
 }
@@ -103,9 +126,9 @@ fn broken(message: String) -> Fault {
     Fault::new(
         tonic::Code::DataLoss,
         "AUDIT_BROKEN",
-        format!("the audit log was tampered with: {message}"),
+        format!("the audit log was tampered with, or has lost events: {message}"),
     )
-    .hint("compare with a copy or with the log lines `audit`, which hold each event's hash")
+    .hint("compare with a copy or with the log lines `audit`, which hold each event's hash; remove the file of access.audit_head if the database was replaced on purpose")
 }
 
 /// The record of an act.

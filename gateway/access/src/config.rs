@@ -1,11 +1,14 @@
 //! Configuration of access.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use isomer_service_kit::config::{ConfigError, Validate};
 use serde::{Deserialize, Serialize};
 
-use crate::jwt::JwtConfig;
+use crate::{HeadFile, jwt::JwtConfig};
 
 /// Whether callers must authenticate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +55,10 @@ pub struct AccessConfig {
     /// saves calls and computation, and a caller can tell from the time, the price and the counts
     /// of an answer whether somebody has asked for the same text before.
     pub share_caches: bool,
+    /// File that holds the newest event of the audit log, signed, so that a database that lost
+    /// events is noticed; absent: `audit-head.json` in the home folder. Best on another disk than
+    /// the database.
+    pub audit_head: Option<PathBuf>,
 }
 
 impl Validate for AccessConfig {
@@ -64,6 +71,21 @@ impl Validate for AccessConfig {
 }
 
 impl AccessConfig {
+    /// The configuration for a process with this home folder.
+    #[must_use]
+    pub fn at_home(self, home: &Path) -> Self {
+        let audit_head = self.audit_head.unwrap_or_else(|| home.join("audit-head.json"));
+        Self {
+            audit_head: Some(audit_head),
+            ..self
+        }
+    }
+
+    /// The file of the newest event of the audit log.
+    pub fn head_file(&self) -> Option<HeadFile> {
+        self.audit_head.clone().map(HeadFile::at)
+    }
+
     /// Whether callers of a server at `listen` must authenticate.
     pub fn required_at(&self, listen: SocketAddr) -> bool {
         match self.mode {

@@ -6,6 +6,7 @@ use isomer_service_kit::{Fault, config::Secret};
 use tonic::Code;
 
 use crate::{
+    HeadFile,
     access::{Access, micros_now},
     audit::{self, Act, AuditEvent, AuditHead},
     calendar::{day_of, rfc3339},
@@ -26,6 +27,7 @@ pub struct Keys {
     database: Database,
     /// Notified of every change at once.
     access: Option<Access>,
+    head_file: Option<HeadFile>,
 }
 
 /// The properties of a new key.
@@ -61,7 +63,28 @@ impl Keys {
     /// If the database cannot be read or written.
     pub async fn open(database: Database) -> Result<Self, Fault> {
         store::prepare(&database).await?;
-        Ok(Self { database, access: None })
+        Ok(Self {
+            database,
+            access: None,
+            head_file: None,
+        })
+    }
+
+    /// Records the newest event of the audit log in a file, too.
+    #[must_use]
+    pub fn with_head_file(self, file: Option<HeadFile>) -> Self {
+        Self {
+            head_file: file,
+            ..self
+        }
+    }
+
+    /// The newest event of the audit log by its file; none without a file.
+    ///
+    /// # Errors
+    /// As [`HeadFile::read`].
+    pub fn acknowledged(&self) -> Result<Option<AuditHead>, Fault> {
+        self.head_file.as_ref().map_or(Ok(None), HeadFile::read)
     }
 
     /// Creates a key. Its text is returned here only: only its SHA-256 is stored.
@@ -93,7 +116,7 @@ impl Keys {
         let target = format!("key:{} {}", record.id, described(&record));
         let event = append(&mut transaction, who, "keys.create", &target).await?;
         transaction.commit().await.map_err(failed)?;
-        self.tell(&event, &record);
+        self.tell(&event, &record).await;
         Ok((record, fresh.text))
     }
 
@@ -158,7 +181,7 @@ impl Keys {
         let target = format!("key:{} {}", record.id, described(&record));
         let event = append(&mut transaction, who, "keys.import", &target).await?;
         transaction.commit().await.map_err(failed)?;
-        self.tell(&event, &record);
+        self.tell(&event, &record).await;
         Ok((record, true))
     }
 
@@ -276,14 +299,21 @@ impl Keys {
         };
         let event = append(&mut transaction, who, act, &target).await?;
         transaction.commit().await.map_err(failed)?;
-        self.tell(&event, &record);
+        self.tell(&event, &record).await;
         Ok(record)
     }
 
-    fn tell(&self, event: &AuditEvent, record: &KeyRecord) {
-        audit::log(event);
+    async fn tell(&self, event: &AuditEvent, record: &KeyRecord) {
+        self.committed(event).await;
         if let Some(access) = &self.access {
             access.0.put(record.clone());
+        }
+    }
+
+    async fn committed(&self, event: &AuditEvent) {
+        audit::log(event);
+        if let Some(file) = &self.head_file {
+            file.advance(event, &self.database).await;
         }
     }
 
@@ -306,7 +336,7 @@ impl Keys {
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
         let event = audit::append(&mut transaction, act).await?;
         transaction.commit().await.map_err(failed)?;
-        audit::log(&event);
+        self.committed(&event).await;
         Ok(())
     }
 
@@ -344,6 +374,8 @@ impl Access {
         Keys {
             database: self.0.database.clone(),
             access: Some(self.clone()),
+            // A database in memory is lost with the process anyway.
+            head_file: self.0.config.head_file().filter(|_| !self.0.database.is_in_memory()),
         }
     }
 

@@ -7,9 +7,10 @@
 //! * [`AccessServer`]: the same over gRPC.
 //! * [`DeferredCharge`]: charges a caller for work that goes on after its request, across restarts.
 //! * [`JwtConfig`]: tokens of an identity provider, in addition to keys.
-//! * [`AuditEvent`], [`Verifier`]: acts of administrators, in a chain that shows tampering.
+//! * [`AuditEvent`], [`Verifier`], [`HeadFile`]: acts of administrators, in a chain that shows
+//!   tampering and loss.
 //!
-//! # What is exact and what is not
+//! # Exactness
 //!
 //! Counts are kept in memory and written twice a second, so a killed process loses at most the last
 //! half second of them (and none when it drains). Budgets are shared by all gateways of one
@@ -31,6 +32,7 @@ mod credential;
 mod faults;
 #[doc(hidden)]
 pub mod fuzz;
+mod head_file;
 mod host;
 mod jwks;
 mod jwt;
@@ -54,6 +56,7 @@ pub use audit::{AuditEvent, AuditHead, Verifier};
 pub use calendar::{Period, micros_now, read_expiry, read_span, rfc3339};
 pub use caller::Caller;
 pub use config::{AccessConfig, Mode, Requirement};
+pub use head_file::HeadFile;
 pub use jwt::JwtConfig;
 pub use keys::{KeyChange, Keys, NewKey};
 pub use limits::{Budget, Limits, nano};

@@ -6,7 +6,7 @@ mod shown;
 
 use std::{io::Write, process::ExitCode};
 
-use isomer_access::{AuditEvent, Budget, Limits, Period, Verifier, micros_now, read_expiry};
+use isomer_access::{AuditEvent, AuditHead, Budget, Limits, Period, Verifier, micros_now, read_expiry};
 use isomer_proto::gateway::v1::AccessScope;
 use isomer_service_kit::{Fault, config::Secret};
 use serde_json::{Value, json};
@@ -159,7 +159,10 @@ fn limits(args: &LimitArgs) -> Limits {
 }
 
 async fn audit(global: &Global, place: &mut Place, args: AuditArgs) -> Result<(), Failure> {
-    let mut verifier = Verifier::default();
+    let mut verifier = Verifier::holding(match args.verify {
+        true => place.acknowledged()?,
+        false => AuditHead::default(),
+    });
     let mut expected = args.expect.is_none();
     let mut after = args.after;
     loop {

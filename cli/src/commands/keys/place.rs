@@ -51,17 +51,30 @@ impl Place {
             let channel = connect::remote(&session.global).await?;
             return Ok(Self::Server(Box::new(AccessServiceClient::new(channel))));
         }
-        let address = match database {
-            Some(address) => address.to_owned(),
-            None => {
-                let config = &session.config;
-                config.database.address(&config.models.home)
-            }
+        let (config, home) = (&session.config, &session.config.models.home);
+        // The file of the home folder is that of the configured database.
+        let (address, head_file) = match database {
+            Some(address) => (address.to_owned(), None),
+            None => (
+                config.database.address(home),
+                config.access.clone().at_home(home).head_file(),
+            ),
         };
         Ok(Self::Database {
-            keys: Keys::open(Database::open(&address).await?).await?,
+            keys: Keys::open(Database::open(&address).await?)
+                .await?
+                .with_head_file(head_file),
             who: who(),
         })
+    }
+
+    /// The newest event of the audit log that is known to have been acknowledged, by the file of
+    /// this machine.
+    pub(super) fn acknowledged(&self) -> Result<AuditHead, Failure> {
+        match self {
+            Self::Database { keys, .. } => Ok(keys.acknowledged()?.unwrap_or_default()),
+            Self::Server(_) => Ok(AuditHead::default()),
+        }
     }
 
     pub(super) async fn create(&mut self, wanted: Wanted) -> Result<(ApiKey, String), Failure> {

@@ -2,6 +2,7 @@
 
 mod audit;
 mod budgets;
+mod head_file;
 mod keys;
 mod modes;
 mod reservations;
