@@ -185,15 +185,19 @@ async fn charge(encoded: &AtomicU64, texts: &[impl AsRef<str>]) -> Result<u64, S
 }
 
 async fn encode(encoded: Arc<AtomicU64>, request: EncodeRequest) -> Result<EncodeResponse, Status> {
-    if let Some(encode_request::Prompt::PromptName(name)) = &request.prompt {
-        return Err(Fault::invalid("prompt_name", format!("`{name}` is not a prompt of this encoder")).into());
-    }
-    let texts: Vec<&str> = request
+    let prompt = match &request.prompt {
+        Some(encode_request::Prompt::PromptName(name)) => {
+            return Err(Fault::invalid("prompt_name", format!("`{name}` is not a prompt of this encoder")).into());
+        }
+        Some(encode_request::Prompt::LiteralPrompt(prompt)) => prompt.as_str(),
+        None => "",
+    };
+    let texts: Vec<String> = request
         .inputs
         .iter()
         .map(|input| match &input.input {
-            Some(input::Input::Text(text)) => text.as_str(),
-            _ => "",
+            Some(input::Input::Text(text)) => format!("{prompt}{text}"),
+            _ => String::new(),
         })
         .collect();
     let used = charge(&encoded, &texts).await?;

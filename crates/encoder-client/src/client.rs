@@ -3,7 +3,7 @@
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, encode_request::Prompt,
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, RerankRequest, encode_request::Prompt,
         encoder_service_client::EncoderServiceClient, input,
     },
 };
@@ -65,7 +65,7 @@ impl EncoderClient {
 pub fn estimate(request: &EncodeRequest) -> Usage {
     let texts = request.inputs.len() as u64;
     let prompt = match &request.prompt {
-        Some(Prompt::LiteralPrompt(prompt)) => (prompt.len() as u64).div_ceil(BYTES_PER_TOKEN),
+        Some(Prompt::LiteralPrompt(prompt)) => of_bytes(prompt.len()),
         _ => 0,
     };
     Usage {
@@ -80,10 +80,29 @@ pub fn estimate(request: &EncodeRequest) -> Usage {
     }
 }
 
+/// An upper bound on a request's usage, estimated from its texts. The query is read with each
+/// document.
+pub fn estimate_rerank(request: &RerankRequest) -> Usage {
+    let query = request.query.len();
+    let documents = request.documents.iter();
+    Usage {
+        texts: request.documents.len() as u64,
+        tokens: documents
+            .map(|document| of_bytes(document.len().saturating_add(query)))
+            .fold(0, u64::saturating_add),
+        tokens_estimated: true,
+        ..Usage::default()
+    }
+}
+
+fn of_bytes(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN)
+}
+
 /// Tokens of an input, estimated.
 pub fn tokens(input: &Input) -> u64 {
     match &input.input {
-        Some(input::Input::Text(text)) => (text.len() as u64).div_ceil(BYTES_PER_TOKEN),
+        Some(input::Input::Text(text)) => of_bytes(text.len()),
         Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
         None => 0,
     }

@@ -24,9 +24,23 @@ struct Inner {
     state: Mutex<State>,
     /// Called with everything that is added.
     told: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
-    /// The count of which this is a part.
-    whole: Option<Count>,
+    whole: Option<Whole>,
     waker: AtomicWaker,
+}
+
+/// The count of which another is a part.
+struct Whole {
+    count: Count,
+    /// Usage of the part at its price.
+    priced: Option<Box<Price>>,
+}
+
+type Price = dyn Fn(&Usage) -> Usage + Send + Sync;
+
+impl Whole {
+    fn priced(&self, usage: &Usage) -> Usage {
+        self.priced.as_ref().map_or(*usage, |priced| priced(usage))
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -51,7 +65,7 @@ impl Default for Count {
 }
 
 impl Count {
-    fn new(told: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Count>) -> Self {
+    fn new(told: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Whole>) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::default(),
             told,
@@ -68,7 +82,17 @@ impl Count {
     /// A count of a part of the current call: whatever is added or begun in it also counts in the
     /// current count.
     pub fn of_part() -> Self {
-        Self::new(None, current())
+        Self::new(None, current().map(|count| Whole { count, priced: None }))
+    }
+
+    /// A count of a part of this one, in which it counts at a price: `priced` sets the cost.
+    #[must_use]
+    pub fn priced_part(&self, priced: impl Fn(&Usage) -> Usage + Send + Sync + 'static) -> Self {
+        let whole = Whole {
+            count: self.clone(),
+            priced: Some(Box::new(priced)),
+        };
+        Self::new(None, Some(whole))
     }
 
     /// Counts what was used.
@@ -81,7 +105,7 @@ impl Count {
             told(more);
         }
         if let Some(whole) = &self.0.whole {
-            whole.add(more);
+            whole.count.add(&whole.priced(more));
         }
     }
 
@@ -125,14 +149,14 @@ impl Count {
     fn open(&self, bound: &Usage) {
         self.change(|state| sum::add(&mut state.open, bound));
         if let Some(whole) = &self.0.whole {
-            whole.open(bound);
+            whole.count.open(&whole.priced(bound));
         }
     }
 
     fn close(&self, bound: &Usage) {
         self.change(|state| state.open = sum::beyond(&state.open, bound));
         if let Some(whole) = &self.0.whole {
-            whole.close(bound);
+            whole.count.close(&whole.priced(bound));
         }
     }
 
@@ -228,6 +252,27 @@ mod tests {
         refused.nothing();
         drop(cut);
         assert_eq!((count.snapshot().0, count.snapshot().1), (tokens(40), tokens(0)));
+    }
+
+    #[test]
+    fn a_part_counts_in_the_whole_at_its_price() {
+        let whole = Count::default();
+        let part = whole.priced_part(|usage| Usage {
+            cost_nano_usd: usage.tokens * 7,
+            ..*usage
+        });
+        let at = |tokens: u64| Usage {
+            tokens,
+            cost_nano_usd: tokens * 7,
+            ..Usage::default()
+        };
+        let (ended, cut) = (part.begin(tokens(100)), part.begin(tokens(10)));
+        assert_eq!(whole.snapshot().1, at(110));
+        ended.end(&tokens(30));
+        assert_eq!((whole.used(), whole.snapshot().1), (at(30), at(10)));
+        drop(cut);
+        assert_eq!((whole.used(), whole.snapshot().1), (at(40), at(0)));
+        assert_eq!(part.used(), tokens(40));
     }
 
     #[tokio::test]

@@ -7,6 +7,17 @@ use tonic::{Code, Status};
 pub(crate) const HTTP_STATUS: &str = "http_status";
 /// Key of a fault's metadata: the gRPC status that the provider answered.
 const GRPC_STATUS: &str = "grpc_status";
+/// Key of a fault's metadata: no connection was made, so the request was not sent.
+const UNSENT: &str = "unsent";
+
+/// Marks a fault of a connection that was never made.
+pub(crate) fn unsent(fault: Fault) -> Fault {
+    fault.with(UNSENT, "true")
+}
+
+pub(crate) fn is_unsent(fault: &Fault) -> bool {
+    fault.metadata.contains_key(UNSENT)
+}
 
 /// Marks a fault with the status that it was made from, if the server sent that status. The client
 /// makes a status of its own for a connection that fails, with the error as its source.

@@ -1,5 +1,7 @@
 //! Estimates a text's tokens, for providers that do not count them before a request.
 
+use isomer_proto::{common::v1::Usage, encoder::v1::RerankRequest};
+
 /// Special tokens that an encoder adds to a text.
 const MARKS: u64 = 2;
 /// Bytes per token. English has above four, other alphabets and Han three to five, digits and
@@ -11,6 +13,23 @@ const BYTES: u64 = 3;
 /// tokens.
 pub(crate) fn tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(BYTES) + MARKS
+}
+
+/// Estimated usage of texts with these numbers of tokens.
+pub(crate) fn usage(sizes: &[u64]) -> Usage {
+    Usage {
+        texts: sizes.len() as u64,
+        tokens: sizes.iter().copied().fold(0, u64::saturating_add),
+        tokens_estimated: true,
+        ..Usage::default()
+    }
+}
+
+/// Estimated tokens of each document, which is read with the query.
+pub(crate) fn documents(request: &RerankRequest) -> Vec<u64> {
+    let query = tokens(&request.query);
+    let documents = request.documents.iter();
+    documents.map(|text| tokens(text).saturating_add(query)).collect()
 }
 
 #[cfg(test)]

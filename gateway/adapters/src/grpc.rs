@@ -6,12 +6,12 @@ use http::uri::PathAndQuery;
 use isomer_outbound::{guard::Refused, said::presentable};
 use isomer_service_kit::{Fault, GrpcChannel, client, config::Secret};
 use tokio::time::Instant;
-use tonic::{Code, Request, Status, metadata::MetadataMap};
+use tonic::{Code, ConnectError, Request, Status, metadata::MetadataMap};
 use tonic_prost::ProstCodec;
 
 use crate::{
-    answered::marked,
-    limits::{Deadline, within},
+    answered::{marked, unsent},
+    limits::{AnswerLimit, Deadline, within},
     target::{Target, authorization, read_secret},
 };
 
@@ -69,13 +69,19 @@ impl Grpc {
     }
 
     /// Calls a method by its path, for protocols whose messages are described where they are used.
-    pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M, deadline: Deadline) -> Result<A, Fault>
+    pub(crate) async fn unary<M, A>(
+        &self,
+        path: &'static str,
+        message: M,
+        limit: AnswerLimit,
+        deadline: Deadline,
+    ) -> Result<A, Fault>
     where
         M: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
         let mut client = tonic::client::Grpc::new(self.channel.clone())
-            .max_decoding_message_size(self.target.max_message_bytes)
+            .max_decoding_message_size(limit.0.min(self.target.max_message_bytes))
             .max_encoding_message_size(self.target.max_message_bytes);
         let path = PathAndQuery::from_static(path);
         let call = async |request| {
@@ -116,14 +122,17 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
         *value = presentable(value, secret);
     }
     fault.message.clone_from(&said);
-    let unavailable = |reason: &str| {
-        Fault::unavailable(
-            reason,
-            format!(
-                "provider `{id}` cannot be reached: {}",
-                presentable(&root(status), secret)
-            ),
-        )
+    let unavailable = || {
+        let cause = presentable(&root(status), secret);
+        let fault = Fault::unavailable(
+            "PROVIDER_UNAVAILABLE",
+            format!("provider `{id}` cannot be reached: {cause}"),
+        );
+        let mut causes = causes(status);
+        if causes.any(|cause| cause.is::<ConnectError>()) {
+            return unsent(fault);
+        }
+        fault
     };
     let fault = match fault.code {
         Code::Unauthenticated | Code::PermissionDenied => Fault::precondition(
@@ -134,10 +143,9 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
         .hint("correct the secret that provider.secret names"),
         // A failure of the connection has no better code: it is unknown whether the provider
         // received the call.
-        Code::Unknown | Code::Cancelled if std::error::Error::source(status).is_some() => {
-            unavailable("PROVIDER_UNAVAILABLE")
+        Code::Unknown | Code::Cancelled | Code::Unavailable if std::error::Error::source(status).is_some() => {
+            unavailable()
         }
-        Code::Unavailable if std::error::Error::source(status).is_some() => unavailable("PROVIDER_UNAVAILABLE"),
         Code::Unavailable | Code::Cancelled => {
             let after = fault.retry_after;
             let fault = Fault::unavailable(
@@ -153,9 +161,9 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
 
 /// The innermost cause: "connection refused" instead of "transport error".
 fn root(status: &Status) -> String {
-    let mut cause: &dyn std::error::Error = status;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
+    causes(status).last().unwrap_or(status).to_string()
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(status), |cause| cause.source())
 }

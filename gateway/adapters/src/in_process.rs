@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use isomer_encoder_client::client;
 use isomer_proto::encoder::v1::{
     CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
     Encoder, GetEncoderRequest, ListEncodersRequest, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
@@ -17,6 +18,7 @@ use crate::{
     grpc::over,
     isomer::{SERVICE, undescribed},
     limits::{Deadline, late},
+    metered::billed,
 };
 
 /// An encoder service of this process. Every id that it accepts is offered, and it keeps its own
@@ -112,7 +114,11 @@ impl<S: EncoderService> EncoderBackend for InProcessBackend<S> {
         request: EncodeRequest,
         deadline: Deadline,
     ) -> Result<EncodeResponse, Fault> {
-        self.call("Encode", tenant, request, deadline, S::encode).await
+        let estimate = client::estimate(&request);
+        let sent = self.call("Encode", tenant, request, deadline, S::encode);
+        let (mut answer, usage) = billed("this process", estimate, sent, |answer| answer.usage).await?;
+        answer.usage = Some(usage);
+        Ok(answer)
     }
 
     async fn count_tokens(
@@ -133,7 +139,11 @@ impl<S: EncoderService> EncoderBackend for InProcessBackend<S> {
     }
 
     async fn rerank(&self, request: RerankRequest, deadline: Deadline) -> Result<RerankResponse, Fault> {
-        self.call("Rerank", &COMMON, request, deadline, S::rerank).await
+        let estimate = client::estimate_rerank(&request);
+        let sent = self.call("Rerank", &COMMON, request, deadline, S::rerank);
+        let (mut answer, usage) = billed("this process", estimate, sent, |answer| answer.usage).await?;
+        answer.usage = Some(usage);
+        Ok(answer)
     }
 
     /// It is as healthy as the process that asks.

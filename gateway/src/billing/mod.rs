@@ -1,4 +1,5 @@
-//! What calls cost and who pays. This is decided here alone, for gRPC, HTTP, the page and streams.
+//! Costs of calls and their payers. They are decided here alone, for gRPC, HTTP, the page and
+//! streams.
 //!
 //! * [`charged`] gives each call of a paying caller a [`Count`], and charges each addition to it at
 //!   once. So it does not matter how the call ends: with an answer, with an error, at its deadline,
@@ -6,15 +7,19 @@
 //! * The router adds what encoders used (`routing`). The proxy to other services adds what they
 //!   report during the call, or else the usage in their answers ([`answer`]).
 //! * [`reserve`] reserves the most that a call may use ([`most`]) before the call begins.
+//! * [`Overspending`] ends a call that uses more than was reserved, once a budget is used up.
 //!
 //! Runs go on after their request. They are charged through deferred charges (`runs`), with the
 //! same sums.
 
 pub(crate) mod answer;
 pub(crate) mod most;
+#[cfg(test)]
+mod settlement;
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -23,6 +28,7 @@ use axum::{
     extract::Request,
     response::Response,
 };
+use http::Extensions;
 use http_body::{Frame, SizeHint};
 use isomer_access::{Caller, Reservation};
 use isomer_proto::{
@@ -31,7 +37,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, Next, Tenant, Wrap, wrap};
 use isomer_usage::{Count, sum};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::routing::{Answer, Router};
 
@@ -40,7 +46,11 @@ pub(crate) fn charged() -> Wrap {
     wrap(charge)
 }
 
-async fn charge(request: Request, next: Next) -> Response {
+/// Wakes a call whenever it is charged.
+#[derive(Debug, Clone, Default)]
+struct Charges(Arc<Notify>);
+
+async fn charge(mut request: Request, next: Next) -> Response {
     let caller = request
         .extensions()
         .get::<Caller>()
@@ -49,7 +59,12 @@ async fn charge(request: Request, next: Next) -> Response {
         return next.run(request).await;
     };
     // The caller counts as in flight as long as the call may still be charged.
-    let count = Count::telling(move |used| caller.charge(sum::charged_tokens(used), used.cost_nano_usd));
+    let charges = Charges::default();
+    request.extensions_mut().insert(charges.clone());
+    let count = Count::telling(move |used| {
+        caller.charge(sum::charged_tokens(used), used.cost_nano_usd);
+        charges.0.notify_one();
+    });
     let response = count.scope(next.run(request)).await;
     response.map(|body| Body::new(Counted { body, count }))
 }
@@ -88,6 +103,51 @@ pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Opt
     match caller {
         Some(caller) => caller.reserve(sum::charged_tokens(most), most.cost_nano_usd).await,
         None => Ok(None),
+    }
+}
+
+/// The end of a call whose use cannot be bounded before it begins: it has used more than was
+/// reserved, and a budget of its caller is used up.
+pub(crate) struct Overspending {
+    caller: Caller,
+    count: Count,
+    charges: Charges,
+    reserved: Usage,
+}
+
+impl Overspending {
+    /// Watches the current call; nothing for a caller who does not pay.
+    pub(crate) fn of_call(extensions: &Extensions, reserved: Usage) -> Option<Self> {
+        Some(Self {
+            caller: extensions.get::<Caller>()?.clone(),
+            count: isomer_usage::current()?,
+            charges: extensions.get::<Charges>()?.clone(),
+            reserved,
+        })
+    }
+
+    /// Whether the call may go on.
+    ///
+    /// # Errors
+    /// As [`Caller::still_welcome`].
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        let used = self.count.used();
+        let is_within = sum::charged_tokens(&used) <= sum::charged_tokens(&self.reserved)
+            && used.cost_nano_usd <= self.reserved.cost_nano_usd;
+        match is_within {
+            true => Ok(()),
+            false => self.caller.still_welcome(),
+        }
+    }
+
+    /// Waits until the call may not go on, and returns the reason.
+    pub(crate) async fn found(&self) -> Fault {
+        loop {
+            self.charges.0.notified().await;
+            if let Err(fault) = self.check() {
+                return fault;
+            }
+        }
     }
 }
 

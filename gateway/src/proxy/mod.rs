@@ -26,7 +26,10 @@ use tonic::{Code, Status};
 
 use missing_variants::VariantQueue;
 
-use crate::{billing, routing};
+use crate::{
+    billing::{self, Overspending},
+    routing,
+};
 
 pub use servers::Servers;
 
@@ -60,16 +63,16 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
         }
     };
     let caller = parts.extensions.get::<Caller>().cloned();
-    let reserved = match &upstream.prices {
+    let (reserved, overspending) = match &upstream.prices {
         Some(router) if caller.as_ref().is_some_and(Caller::is_counted) => {
             let message = billing::answer::frame(&body).unwrap_or_default();
             let most = billing::most::of_passed_on(router, parts.uri.path(), message);
             match billing::reserve(caller.as_ref(), &most).await {
-                Ok(reserved) => reserved,
+                Ok(reserved) => (reserved, Overspending::of_call(&parts.extensions, most)),
                 Err(fault) => return Status::from(fault).into_http(),
             }
         }
-        _ => None,
+        _ => (None, None),
     };
     let mut parts = parts;
     let lacking = upstream.variants.as_ref().and_then(|queue| {
@@ -81,7 +84,16 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
         parts.headers.remove("grpc-accept-encoding");
     }
     let request = http::Request::from_parts(parts, tonic::body::Body::new(Body::from(body)));
-    match upstream.servers.ask(request).await {
+    let asked = async {
+        match &overspending {
+            None => upstream.servers.ask(request).await,
+            Some(overspending) => tokio::select! {
+                answer = upstream.servers.ask(request) => answer,
+                fault = overspending.found() => Err(fault),
+            },
+        }
+    };
+    match asked.await {
         Ok(response) => response.map(|body| {
             let mut lacking = lacking;
             let body = body.map_frame(move |frame| {
@@ -92,7 +104,10 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
                 frame
             });
             match caller {
-                Some(caller) => while_permitted(body, move || caller.still_permitted()),
+                Some(caller) => while_permitted(body, move || {
+                    caller.still_permitted()?;
+                    overspending.as_ref().map_or(Ok(()), Overspending::check)
+                }),
                 None => Body::new(body),
             }
         }),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use isomer_adapters::metered;
 use isomer_proto::encoder::v1::{EncodeRequest, EncodeResponse, Output, encode_request::Prompt};
 use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::Count;
@@ -17,7 +18,6 @@ use super::{
     replica::Replica,
     route::{OTHER_SPACE, Route},
     router::Shared,
-    spending,
 };
 
 /// Times that a request is begun because the vectors changed while it was answered: once for the
@@ -205,14 +205,8 @@ impl Encoding<'_> {
             replica: self.route.place(&replica),
             attempt: epoch.begin(),
         };
-        let sent = spending::of_encode(&replica, &request);
-        let open = self.count.begin(sent);
-        let mut answer = replica.backend.encode_for(self.tenant, request, self.deadline).await;
-        if let Ok(answer) = &mut answer {
-            answer.usage = answer.usage.map(|told| spending::believed(&replica, &sent, told));
-        }
-        spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
-        let answer = answer?;
+        let call = replica.backend.encode_for(self.tenant, request, self.deadline);
+        let answer = metered(&replica.charging(self.count), call).await?;
         // The server may have been exchanged since.
         self.in_time(self.route.confirm(&replica)).await?;
         if one_vector {

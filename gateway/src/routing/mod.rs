@@ -28,7 +28,6 @@ mod router;
 mod screening;
 mod sending;
 mod space;
-mod spending;
 mod suspects;
 mod table;
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use isomer_access::nano;
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
-use isomer_proto::encoder::v1::Encoder;
+use isomer_proto::{common::v1::Usage, encoder::v1::Encoder};
+use isomer_usage::Count;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{breaker::BreakerRules, memory::Kept, peer::Peer, space::Fingerprint};
@@ -51,6 +53,16 @@ impl Replica {
     /// Its first fingerprint of an encoder, if known.
     pub(super) fn first(&self, encoder_id: &str) -> Option<Arc<Fingerprint>> {
         self.kept.as_ref()?.first(encoder_id)
+    }
+
+    /// A part of `count` in which usage has the price of the registry, whatever the provider
+    /// reports.
+    pub(super) fn charging(&self, count: &Count) -> Count {
+        let price = self.price_per_million_tokens;
+        count.priced_part(move |usage| Usage {
+            cost_nano_usd: nano(usage.tokens as f64 * price / 1e6),
+            ..*usage
+        })
     }
 
     pub(crate) fn learnt(&self, known: Vec<Encoder>) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use isomer_adapters::{EncoderBackend, check::CheckOptions};
+use isomer_adapters::{EncoderBackend, check::CheckOptions, metered};
 use isomer_proto::{
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
@@ -32,7 +32,6 @@ use super::{
     policy::{Policy, SendOptions},
     replica::Replica,
     space::Fingerprint,
-    spending,
     table::{Member, Table},
 };
 
@@ -206,14 +205,7 @@ impl Router {
     pub async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault> {
         let (id, count) = (request.encoder_id.clone(), &Count::of_part());
         let call = |replica: Arc<Replica>, request| async move {
-            let sent = spending::of_rerank(&replica, &request);
-            let open = count.begin(sent);
-            let mut answer = replica.backend.rerank(request, deadline).await;
-            if let Ok(answer) = &mut answer {
-                answer.usage = answer.usage.map(|told| spending::believed(&replica, &sent, told));
-            }
-            spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
-            answer
+            metered(&replica.charging(count), replica.backend.rerank(request, deadline)).await
         };
         let mut answer = self.ask(&id, request, deadline, call).await?;
         answer.usage.get_or_insert_default().cost_nano_usd = count.used().cost_nano_usd;

@@ -8,6 +8,7 @@
 mod calls;
 pub(crate) mod cases;
 mod missing_variants;
+mod overspending;
 mod quiet;
 mod tenants;
 mod timing;

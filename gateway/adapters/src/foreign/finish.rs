@@ -1,7 +1,7 @@
 //! Makes an answer from a provider's vectors.
 
 use isomer_proto::{
-    common::v1::{Dtype, Matrix, Timing, Usage, VectorSpace},
+    common::v1::{Dtype, Matrix, Timing, VectorSpace},
     encoder::v1::EncodeResponse,
 };
 use isomer_service_kit::{Fault, vectors};
@@ -17,6 +17,9 @@ use crate::{
 /// Largest difference from 1 of the length of a vector that counts as normalised: the error of
 /// vectors that were scaled or sent in 16 bits (bfloat16 keeps 8 bits of each value).
 const UNIT_TOLERANCE: f64 = 1e-2;
+
+/// Entries of the list of ignored dimensions.
+const IGNORED_DIMENSIONS: usize = 1024;
 
 /// Puts vectors into the order of their texts.
 ///
@@ -61,12 +64,29 @@ fn of_unit_length(vectors: &[Vec<f32>]) -> Option<bool> {
 
 impl Foreign {
     /// Refuses requests that are known to be impossible, before they cost anything.
-    pub(super) fn check_normalise(&self, ask: &Ask, facts: &Facts) -> Result<(), Fault> {
-        let known = self.shape(&self.identity(&ask.model, facts), ask.dimensions);
+    pub(super) fn check_known(&self, ask: &Ask, facts: &Facts) -> Result<(), Fault> {
+        let identity = self.identity(&ask.model, facts);
+        if let Some(asked) = ask.dimensions {
+            let ignored = self.ignored_dimensions.lock();
+            if let Some(given) = ignored.get(&(identity.clone(), asked)) {
+                return Err(self.other_dimensions(&ask.model, asked, *given));
+            }
+        }
+        let known = self.shape(&identity, ask.dimensions);
         match known.filter(|_| !facts.normalises_as_asked) {
             Some(shape) => self.check_raw(ask, shape),
             None => Ok(()),
         }
+    }
+
+    fn other_dimensions(&self, model: &str, asked: u32, given: u32) -> Fault {
+        let message = format!(
+            "provider `{}` was asked for {asked} dimensions of `{model}` and gave {given}",
+            self.id
+        );
+        Fault::new(Code::Unimplemented, "PROVIDER_REFUSED", message)
+            .field("dimensions")
+            .hint("leave it out: this model has no fewer")
     }
 
     fn check_raw(&self, ask: &Ask, shape: Shape) -> Result<(), Fault> {
@@ -112,16 +132,13 @@ impl Foreign {
         }
         let dimensions = number(cols as u64);
         if let Some(asked) = ask.dimensions.filter(|asked| *asked != dimensions) {
-            return Err(Fault::new(
-                Code::Unimplemented,
-                "PROVIDER_REFUSED",
-                format!(
-                    "provider `{}` was asked for {asked} dimensions of `{}` and gave {dimensions}",
-                    self.id, ask.model
-                ),
-            )
-            .field("dimensions")
-            .hint("leave it out: this model has no fewer"));
+            let mut ignored = self.ignored_dimensions.lock();
+            // The caller chooses the number, so the list is bounded.
+            if ignored.len() >= IGNORED_DIMENSIONS {
+                ignored.clear();
+            }
+            ignored.insert((self.identity(&ask.model, facts), asked), dimensions);
+            return Err(self.other_dimensions(&ask.model, asked, dimensions));
         }
         let measured = of_unit_length(rows);
         let declared = facts.normalises_as_asked.then(|| ask.normalise.unwrap_or(true));
@@ -189,12 +206,7 @@ impl Foreign {
                 _ => Vec::new(),
             },
             vector_space: Some(self.space(ask, facts, shape, scaled)),
-            usage: Some(Usage {
-                texts: count as u64,
-                tokens: cost.tokens,
-                tokens_estimated: cost.estimated,
-                ..Usage::default()
-            }),
+            usage: Some(cost.usage),
             timing: Some(Timing {
                 total: prost_types::Duration::try_from(total).ok(),
                 ..Timing::default()

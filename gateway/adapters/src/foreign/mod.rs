@@ -9,7 +9,7 @@ mod traced;
 use std::{collections::HashMap, fmt::Debug, time::Duration};
 
 use isomer_proto::{
-    common::v1::VectorSpace,
+    common::v1::{Usage, VectorSpace},
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
     },
@@ -19,6 +19,7 @@ use isomer_service_kit::{
     Fault,
     telemetry::gen_ai::{self, Operation},
 };
+use isomer_usage::sum;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tonic::Code;
@@ -26,6 +27,7 @@ use tonic::Code;
 use crate::{
     EncoderBackend,
     ask::{Abilities, Ask, InputTypes, Items, Piece},
+    estimate,
     limits::{Batches, Deadline, Most, ProviderLimiter},
     names::Names,
     target::Target,
@@ -134,6 +136,8 @@ pub(crate) struct Foreign {
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
+    /// Numbers of dimensions that a model was asked for, and gave another number of.
+    ignored_dimensions: Mutex<HashMap<(String, u32), u32>>,
     /// The vector space of the last answer: the next answer mostly has the same one, and computing
     /// its digest takes longer than comparing.
     last_space: Mutex<VectorSpace>,
@@ -190,6 +194,7 @@ impl Foreign {
             provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),
             shapes: Mutex::default(),
+            ignored_dimensions: Mutex::default(),
             last_space: Mutex::default(),
             protocol,
         })
@@ -229,39 +234,30 @@ impl Foreign {
         let answers = batches.each(batches.cut(&sizes), |range| {
             let sizes = &sizes[range.clone()];
             async move {
-                let estimated = sizes.iter().sum();
-                let _place = self.pace.turn(estimated, deadline).await?;
+                let estimate = estimate::usage(sizes);
+                let _place = self.pace.turn(estimate.tokens, deadline).await?;
                 let piece = items.piece(range);
                 let embedding = self.protocol.embed(ask, piece, facts, deadline);
-                let mut rows = self
-                    .traced(Operation::Embeddings, &ask.model, embedding, Rows::used)
+                let (mut rows, usage) = self
+                    .traced(Operation::Embeddings, &ask.model, estimate, embedding, Rows::used)
                     .await?;
                 if rows.vectors.len() != piece.len() {
                     let what = format!("{} vectors for {} texts", rows.vectors.len(), piece.len());
                     return Err(crate::rest::bad_answer(&self.id, what));
                 }
                 let each = rows.each.take().filter(|each| each.len() == piece.len());
-                let exact = each
-                    .as_ref()
-                    .map(|each| each.iter().map(|count| u64::from(*count)).sum());
-                let tokens = rows.tokens.or(exact);
-                let cost = Cost {
-                    tokens: tokens.unwrap_or(estimated),
-                    estimated: tokens.is_none(),
-                    each: each.unwrap_or_else(|| match (tokens, sizes) {
-                        (Some(tokens), [_]) => vec![number(tokens)],
-                        _ => sizes.iter().map(|size| number(*size)).collect(),
-                    }),
-                };
-                Ok((rows.vectors, cost))
+                let each = each.unwrap_or_else(|| match sizes {
+                    [_] => vec![number(usage.tokens)],
+                    _ => sizes.iter().map(|size| number(*size)).collect(),
+                });
+                Ok((rows.vectors, Cost { usage, each }))
             }
         });
         let mut vectors = Vec::with_capacity(sizes.len());
         let mut whole = Cost::default();
         for (rows, cost) in answers.await? {
             vectors.extend(rows);
-            whole.tokens = whole.tokens.saturating_add(cost.tokens);
-            whole.estimated |= cost.estimated;
+            sum::add(&mut whole.usage, &cost.usage);
             whole.each.extend(cost.each);
         }
         Ok((vectors, whole))
@@ -271,8 +267,7 @@ impl Foreign {
 /// The cost of vectors.
 #[derive(Debug, Default)]
 struct Cost {
-    tokens: u64,
-    estimated: bool,
+    usage: Usage,
     /// Tokens of each text; estimates if the provider counts only whole requests.
     each: Vec<u32>,
 }
@@ -308,7 +303,7 @@ impl EncoderBackend for Foreign {
         let ask = abilities.read(model, &request, &self.input_types)?;
         let items = abilities.items(request.inputs, &ask.literal)?;
         let facts = self.facts(&ask.model, deadline).await?;
-        self.check_normalise(&ask, &facts)?;
+        self.check_known(&ask, &facts)?;
         let (vectors, cost) = self.rows(&ask, &items, &facts, deadline).await?;
         self.finish(&ask, &facts, vectors, cost, arrived)
     }

@@ -6,6 +6,8 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, telemetry::gen_ai::Operation};
 
+use isomer_usage::sum;
+
 use super::{Facts, Foreign, RerankOrder, number};
 use crate::{estimate, limits::Deadline, rest::bad_answer};
 
@@ -17,6 +19,7 @@ impl Foreign {
         request: RerankRequest,
         deadline: Deadline,
     ) -> Result<RerankResponse, Fault> {
+        let sizes = estimate::documents(&request);
         let RerankRequest {
             query,
             documents,
@@ -32,11 +35,6 @@ impl Foreign {
                 Fault::invalid("label", format!("`{model}` has one score, without a name")).hint("leave it out"),
             );
         }
-        let query_tokens = estimate::tokens(&query);
-        let sizes: Vec<u64> = documents
-            .iter()
-            .map(|text| query_tokens + estimate::tokens(text))
-            .collect();
         let batches = self.batches(self.protocol.abilities().most_documents, facts);
         let in_pieces = self.protocol.rerank_in_pieces();
         if !in_pieces && !batches.items.allows(documents.len()) {
@@ -63,26 +61,22 @@ impl Foreign {
                 // The best documents of a part may not be among the best of all.
                 top_n: top_n.filter(|_| !several),
             };
-            let tokens: u64 = sizes[range.clone()].iter().sum();
+            let estimate = estimate::usage(&sizes[range.clone()]);
             async move {
-                let _place = self.pace.turn(tokens, deadline).await?;
+                let _place = self.pace.turn(estimate.tokens, deadline).await?;
                 let ranking = self.protocol.rerank(order, deadline);
-                let scores = self
-                    .traced(Operation::Rerank, model, ranking, |scores| scores.tokens)
+                let (scores, usage) = self
+                    .traced(Operation::Rerank, model, estimate, ranking, |scores| scores.tokens)
                     .await?;
                 self.check_scores(&order, &scores.scores)?;
-                Ok((range.start, scores, tokens))
+                Ok((range.start, scores.scores, usage))
             }
         });
         let mut results = Vec::with_capacity(documents.len());
-        let mut usage = Usage {
-            texts: documents.len() as u64,
-            ..Usage::default()
-        };
-        for (start, scores, tokens) in answers.await? {
-            usage.tokens += scores.tokens.unwrap_or(tokens);
-            usage.tokens_estimated |= scores.tokens.is_none();
-            results.extend(scores.scores.into_iter().map(|(index, score)| rerank_response::Result {
+        let mut whole = Usage::default();
+        for (start, scores, usage) in answers.await? {
+            sum::add(&mut whole, &usage);
+            results.extend(scores.into_iter().map(|(index, score)| rerank_response::Result {
                 index: number((start + index) as u64),
                 score,
                 token_count: number(sizes[start + index]),
@@ -95,7 +89,7 @@ impl Foreign {
         }
         Ok(RerankResponse {
             results,
-            usage: Some(usage),
+            usage: Some(whole),
             labels: Vec::new(),
         })
     }

@@ -5,7 +5,7 @@ mod join;
 
 use std::sync::Arc;
 
-use isomer_encoder_client::{answer::Asked, join::joined};
+use isomer_encoder_client::{answer::Asked, client, join::joined};
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{
@@ -16,6 +16,7 @@ use isomer_proto::{
     gateway::v1::{Provider, ProviderKind},
 };
 use isomer_service_kit::{Fault, GrpcChannel, Tenant};
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
@@ -28,6 +29,7 @@ use crate::{
     grpc::{Grpc, out_of_time},
     kinds::kind::Kind,
     limits::{Batches, Deadline, ProviderLimiter, late},
+    metered::billed,
     names::Names,
     target::Target,
 };
@@ -105,11 +107,35 @@ impl IsomerBackend {
             .max_encoding_message_size(self.max_message_bytes)
     }
 
-    /// Makes one call after waiting for the limits.
+    /// Makes one call that nobody bills, after waiting for the limits.
     async fn call<M, A, F>(
         &self,
         message: M,
-        tokens: u64,
+        deadline: Deadline,
+        call: impl FnOnce(EncoderServiceClient<GrpcChannel>, Request<M>) -> F,
+    ) -> Result<A, Fault>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let _place = self.turn(0, deadline).await?;
+        self.send(message, deadline, call).await
+    }
+
+    /// The provider's name in logs.
+    fn name(&self) -> &str {
+        self.far.as_ref().map_or("embed-svc", |far| &far.grpc.target.id)
+    }
+
+    async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
+        match &self.far {
+            Some(far) => far.pace.turn(tokens, deadline).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn send<M, A, F>(
+        &self,
+        message: M,
         deadline: Deadline,
         call: impl FnOnce(EncoderServiceClient<GrpcChannel>, Request<M>) -> F,
     ) -> Result<A, Fault>
@@ -118,7 +144,6 @@ impl IsomerBackend {
     {
         let client = self.client();
         if let Some(far) = &self.far {
-            let _place = far.pace.turn(tokens, deadline).await?;
             return far.grpc.call(message, deadline, |request| call(client, request)).await;
         }
         let mut request = Request::new(message);
@@ -150,12 +175,13 @@ impl IsomerBackend {
         tokens: u64,
         deadline: Deadline,
     ) -> Result<EncodeResponse, Fault> {
-        let asked = Asked::of(&request);
-        let answer = self
-            .call(request, tokens, deadline, async |mut client, request| {
-                client.encode(request).await
-            })
-            .await?;
+        let (asked, estimate) = (Asked::of(&request), client::estimate(&request));
+        let _place = self.turn(tokens, deadline).await?;
+        let sent = self.send(request, deadline, async |mut client, request| {
+            client.encode(request).await
+        });
+        let (mut answer, usage) = billed(self.name(), estimate, Box::pin(sent), |answer| answer.usage).await?;
+        answer.usage = Some(usage);
         match &self.far {
             Some(far) => join::sound(&far.grpc.target.id, answer, asked),
             None => Ok(answer),
@@ -165,7 +191,7 @@ impl IsomerBackend {
     async fn get_once(&self, name: &str) -> Result<Option<Encoder>, Fault> {
         let request = GetEncoderRequest { id: name.to_owned() };
         let answer = self
-            .call(request, 0, None, async |mut client, request| {
+            .call(request, None, async |mut client, request| {
                 client.get_encoder(request).await
             })
             .await?;
@@ -180,7 +206,7 @@ impl IsomerBackend {
         };
         for _ in 0..PAGES {
             let page = self
-                .call(request.clone(), 0, None, async |mut client, request| {
+                .call(request.clone(), None, async |mut client, request| {
                     client.list_encoders(request).await
                 })
                 .await?;
@@ -271,7 +297,7 @@ impl EncoderBackend for IsomerBackend {
         request.encoder_id = self.names.theirs(&request.encoder_id)?;
         let count = request.texts.len();
         let answer = self
-            .call(request, 0, deadline, async |mut client, request| {
+            .call(request, deadline, async |mut client, request| {
                 client.count_tokens(request).await
             })
             .await?;
@@ -284,7 +310,7 @@ impl EncoderBackend for IsomerBackend {
         request.encoder_id = self.names.theirs(&id)?;
         let count = request.texts.len();
         let answer = self
-            .call(request, 0, deadline, async |mut client, request| {
+            .call(request, deadline, async |mut client, request| {
                 client.tokenize(request).await
             })
             .await
@@ -302,7 +328,7 @@ impl EncoderBackend for IsomerBackend {
         request.encoder_id = self.names.theirs(&id)?;
         let count = request.token_ids.len();
         let answer = self
-            .call(request, 0, deadline, async |mut client, request| {
+            .call(request, deadline, async |mut client, request| {
                 client.detokenize(request).await
             })
             .await
@@ -314,17 +340,14 @@ impl EncoderBackend for IsomerBackend {
     async fn rerank(&self, mut request: RerankRequest, deadline: Deadline) -> Result<RerankResponse, Fault> {
         request.encoder_id = self.names.theirs(&request.encoder_id)?;
         let documents = request.documents.len();
-        let query = estimate::tokens(&request.query);
-        let tokens = request
-            .documents
-            .iter()
-            .map(|text| query + estimate::tokens(text))
-            .sum();
-        let answer = self
-            .call(request, tokens, deadline, async |mut client, request| {
-                client.rerank(request).await
-            })
-            .await?;
+        let tokens = estimate::documents(&request).iter().sum();
+        let estimate = client::estimate_rerank(&request);
+        let _place = self.turn(tokens, deadline).await?;
+        let sent = self.send(request, deadline, async |mut client, request| {
+            client.rerank(request).await
+        });
+        let (mut answer, usage) = billed(self.name(), estimate, sent, |answer| answer.usage).await?;
+        answer.usage = Some(usage);
         if let Some(result) = answer.results.iter().find(|result| result.index as usize >= documents) {
             let message = format!("the answer ranks document {} of {documents}", result.index);
             return Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message));
@@ -362,7 +385,7 @@ impl EncoderBackend for IsomerBackend {
                     page_size: 1,
                     page_token: String::new(),
                 };
-                self.call(request, 0, None, async |mut client, request| {
+                self.call(request, None, async |mut client, request| {
                     client.list_encoders(request).await
                 })
                 .await
@@ -402,7 +425,7 @@ fn told_all(what: &str, found: usize, count: usize) -> Result<(), Fault> {
 /// Estimated tokens of each input.
 fn sizes(request: &EncodeRequest) -> Vec<u64> {
     let prompt = match &request.prompt {
-        Some(Prompt::LiteralPrompt(text)) => text.len() as u64 / 3,
+        Some(Prompt::LiteralPrompt(text)) => (text.len() as u64).div_ceil(3),
         _ => 0,
     };
     let size = |input: &Input| match &input.input {

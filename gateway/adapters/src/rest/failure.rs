@@ -10,7 +10,7 @@ use isomer_outbound::{
 use isomer_service_kit::{Fault, config::Secret};
 use tonic::Code;
 
-use crate::answered::HTTP_STATUS;
+use crate::answered::{HTTP_STATUS, unsent};
 
 /// Reason of a 404 or 405: the server answers, but the path does not exist.
 pub(super) const NOTHING_THERE: &str = "PROVIDER_NOT_FOUND";
@@ -23,12 +23,11 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
         return Fault::from(refused.clone()).with("provider", id);
     }
     let said = presentable(&cause(error), secret);
-    let message = if error.is_connect() {
-        format!("provider `{id}` cannot be reached: {said}")
-    } else {
-        format!("the connection to provider `{id}` broke: {said}")
-    };
-    Fault::unavailable("PROVIDER_UNAVAILABLE", message).with("provider", id)
+    let fault = |message| Fault::unavailable("PROVIDER_UNAVAILABLE", message).with("provider", id);
+    if error.is_connect() {
+        return unsent(fault(format!("provider `{id}` cannot be reached: {said}")));
+    }
+    fault(format!("the connection to provider `{id}` broke: {said}"))
 }
 
 /// An answer that is not a success.

@@ -14,3 +14,4 @@ mod served_kinds;
 mod support;
 mod tei_grpc;
 mod tls;
+mod usage;

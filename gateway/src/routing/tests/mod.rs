@@ -15,8 +15,9 @@ use std::{
     time::Duration,
 };
 
-use isomer_adapters::EncoderBackend;
+use isomer_adapters::{EncoderBackend, billed};
 use isomer_database::Database;
+use isomer_encoder_client::client::estimate;
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{
@@ -148,6 +149,40 @@ impl EncoderBackend for Fake {
     }
 
     async fn encode(&self, request: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
+        let sent = estimate(&request);
+        let answer = billed("fake", sent, self.answer(request), |answer| answer.usage).await;
+        answer.map(|(mut answer, usage)| {
+            answer.usage = Some(usage);
+            answer
+        })
+    }
+
+    async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
+        Err(Fault::unimplemented("no"))
+    }
+
+    async fn rerank(&self, request: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let manner = self.manner.lock().clone();
+        manner.refuses(request.documents.iter().map(String::as_str))?;
+        Ok(RerankResponse::default())
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        let manner = self.manner.lock().clone();
+        if manner.hangs || manner.silent {
+            std::future::pending::<()>().await;
+        }
+        if manner.sick {
+            Err(Fault::unavailable("SICK", "not well"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Fake {
+    async fn answer(&self, request: EncodeRequest) -> Result<EncodeResponse, Fault> {
         let manner = self.manner.lock().clone();
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.texts.fetch_add(request.inputs.len(), Ordering::SeqCst);
@@ -216,29 +251,6 @@ impl EncoderBackend for Fake {
             }),
             ..EncodeResponse::default()
         })
-    }
-
-    async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
-        Err(Fault::unimplemented("no"))
-    }
-
-    async fn rerank(&self, request: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        let manner = self.manner.lock().clone();
-        manner.refuses(request.documents.iter().map(String::as_str))?;
-        Ok(RerankResponse::default())
-    }
-
-    async fn healthy(&self) -> Result<(), Fault> {
-        let manner = self.manner.lock().clone();
-        if manner.hangs || manner.silent {
-            std::future::pending::<()>().await;
-        }
-        if manner.sick {
-            Err(Fault::unavailable("SICK", "not well"))
-        } else {
-            Ok(())
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_provider_is_believed_up_to_a_bound_of_what_it_was_sent() {
-    for (told, charged) in [(12, 12), (u64::MAX, 2 * 8192 + 2 * 16)] {
+    for (told, charged) in [(12, 12), (u64::MAX, 2 * 512 + 2 * 4)] {
         let fake = Fake::new(1);
         fake.set(|manner| manner.tokens_told = Some(told));
         let scene = scene(RoutingConfig::default(), &[("a", &fake)]).await;
