@@ -7,7 +7,7 @@ use std::{
 
 use isomer_blobs::StoreConfig;
 use isomer_datasets::{
-    DatasetError, below_roots,
+    DatasetError, PermittedPath, below_roots,
     locate::{self, HubAccess, HubRules},
 };
 use isomer_models::ModelsConfig;
@@ -75,7 +75,7 @@ pub struct EvalConfig {
     pub cache_dir: Option<PathBuf>,
     /// Folders that requests may read datasets from. Empty: none, only built-in and inline data;
     /// `/`: any path, which is right where the caller is the owner of this process (the command
-    /// line).
+    /// line). A link that leads out of a folder is refused.
     pub data_roots: Vec<PathBuf>,
     /// Data sets that requests may have fetched from the Hugging Face hub: `off`, `catalogue`
     /// (those of `isomer datasets`) or `any`. What a caller names is fetched without this process's
@@ -164,9 +164,12 @@ impl EvalConfig {
     ///
     /// # Errors
     /// A path outside [`EvalConfig::data_roots`].
-    pub fn data_path(&self, path: &Path) -> Result<PathBuf, DatasetError> {
+    pub fn data_path(&self, path: &Path) -> Result<PermittedPath, DatasetError> {
         if self.reads_everything() {
-            return Ok(path.to_owned());
+            return Ok(PermittedPath {
+                path: path.to_owned(),
+                root: None,
+            });
         }
         below_roots(path, &self.data_roots)
     }
@@ -363,6 +366,9 @@ mod tests {
             data_roots: vec![PathBuf::from("/")],
             ..EvalConfig::default()
         };
-        assert_eq!(open.data_path(Path::new("/no/such")).unwrap(), Path::new("/no/such"));
+        assert_eq!(
+            open.data_path(Path::new("/no/such")).unwrap().path,
+            Path::new("/no/such")
+        );
     }
 }

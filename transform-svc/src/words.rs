@@ -18,23 +18,32 @@ pub fn words(text: &str) -> Vec<&str> {
 
 /// How many words a text has.
 pub fn count(text: &str) -> usize {
-    let mut words = 0;
-    let mut run = 0;
-    let mut run_end = 0;
-    for (start, word) in text.unicode_word_indices() {
+    ends(text).last().map_or(0, |(words, _)| words)
+}
+
+/// Where so many words of a text end.
+pub(crate) fn end_of(text: &str, words: usize) -> Option<usize> {
+    ends(text).find(|(count, _)| *count >= words).map(|(_, end)| end)
+}
+
+/// The ends of words, and how many words a text has up to each.
+fn ends(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let (mut words, mut run, mut run_end) = (0, 0, 0);
+    text.unicode_word_indices().map(move |(start, word)| {
+        let end = start + word.len();
         if word.chars().all(needs_dictionary) {
             if run > 0 && start != run_end {
                 words += run_words(run);
                 run = 0;
             }
             run += word.chars().count();
-            run_end = start + word.len();
+            run_end = end;
         } else {
             words += run_words(run) + 1;
             run = 0;
         }
-    }
-    words + run_words(run)
+        (words + run_words(run), end)
+    })
 }
 
 fn run_words(letters: usize) -> usize {
@@ -102,6 +111,13 @@ mod tests {
         let n = count("ฉันรักภาษาไทย");
         assert!((3..=5).contains(&n), "{n}");
         assert_eq!(count("ฉัน ok ไทย"), 3);
+    }
+
+    #[test]
+    fn words_end_where_so_many_have_been_counted() {
+        assert_eq!(end_of("a red, car", 2), Some(5));
+        assert_eq!(end_of("a red", 3), None);
+        assert_eq!(end_of("今天", 1), Some(3));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::{
     borrow::Cow,
-    fs::{self, File},
+    fs::File,
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -16,6 +16,7 @@ use super::{
     DatasetError, bounds,
     format::{self, Form, Format, LINES},
     quotes::Quotes,
+    roots,
     row::FieldMap,
 };
 
@@ -55,6 +56,8 @@ pub(super) struct Part<'a> {
     pub(super) form: Form,
     shard: Option<format::Shard>,
     content: Content<'a>,
+    /// It is not opened outside of this folder.
+    root: Option<Arc<Path>>,
     /// The meaning of quotes in separated cells, once it is known: the file is read for it.
     pub(super) quotes: OnceLock<Quotes>,
 }
@@ -92,7 +95,7 @@ impl<'a> Files<'a> {
     }
 
     /// The tables of a folder and of its subfolders that the layout knows.
-    pub(super) fn in_folder(folder: &Path, fields: Arc<FieldMap>) -> Result<Self, DatasetError> {
+    pub(super) fn in_folder(folder: &Path, root: Option<&Path>, fields: Arc<FieldMap>) -> Result<Self, DatasetError> {
         let mut found: Vec<(String, Part<'a>)> = Vec::new();
         for inner in [None, Some(INNER[0].0), Some(INNER[1].0)] {
             let path = inner.map_or_else(|| folder.to_owned(), |inner| folder.join(inner));
@@ -100,15 +103,13 @@ impl<'a> Files<'a> {
                 file: path.display().to_string(),
                 source,
             };
-            let entries = match fs::read_dir(&path) {
-                Ok(entries) => entries,
+            let names = match roots::entries(&path, root) {
+                Ok(names) => names,
                 Err(e) if e.kind() == io::ErrorKind::NotFound && inner.is_some() => continue,
                 Err(e) => return Err(unreadable(e)),
             };
-            for entry in entries {
-                let entry = entry.map_err(unreadable)?;
-                let file = entry.path();
-                let name = entry.file_name().to_string_lossy().into_owned();
+            for name in names {
+                let file = path.join(&name);
                 if let Some(form) = Form::of(&name).filter(|_| !file.is_dir()) {
                     let relative = inner.map_or_else(|| name.clone(), |inner| format!("{inner}/{name}"));
                     let part = Part::new(file.display().to_string(), form, Content::File(file));
@@ -117,6 +118,14 @@ impl<'a> Files<'a> {
             }
         }
         Ok(Self::of_tables(folder.display().to_string(), tables(found), fields))
+    }
+
+    /// The same files, none of which is opened outside a folder.
+    pub(super) fn below(mut self, root: Option<&Path>) -> Self {
+        let parts = self.tables.iter_mut().flat_map(|table| &mut table.parts);
+        let root = root.map(Arc::<Path>::from);
+        parts.for_each(|part| part.root.clone_from(&root));
+        self
     }
 
     /// Files in memory, by relative path.
@@ -234,6 +243,7 @@ impl<'a> Part<'a> {
             label,
             form,
             content,
+            root: None,
             quotes: OnceLock::new(),
         }
     }
@@ -250,18 +260,23 @@ impl<'a> Part<'a> {
         }
     }
 
+    fn open(&self, path: &Path) -> Result<File, DatasetError> {
+        roots::open(path, self.root.as_deref()).map_err(|error| self.unreadable(error))
+    }
+
     /// Opens a file of text, unpacked.
     pub(super) fn text(&self) -> Result<Box<dyn BufRead + '_>, DatasetError> {
-        let raw: Box<dyn Read + '_> = match &self.content {
-            Content::File(path) => Box::new(File::open(path).map_err(|error| self.unreadable(error))?),
+        let (raw, packed_size): (Box<dyn Read + '_>, _) = match &self.content {
+            Content::File(path) => {
+                let file = self.open(path)?;
+                let size = file.metadata().map_err(|error| self.unreadable(error))?.len();
+                (Box::new(file), Some(size))
+            }
             Content::Bytes(bytes) if !self.form.gzip => return Ok(Box::new(*bytes)),
-            Content::Bytes(bytes) => Box::new(*bytes),
+            Content::Bytes(bytes) => (Box::new(*bytes), None),
         };
         Ok(if self.form.gzip {
-            let most = bounds::unpacked(match &self.content {
-                Content::File(path) => Some(path.metadata().map_err(|error| self.unreadable(error))?.len()),
-                Content::Bytes(_) => None,
-            });
+            let most = bounds::unpacked(packed_size);
             let packed = BufReader::with_capacity(BUFFER, raw);
             let plain = bounds::Bounded::new(MultiGzDecoder::new(packed), most);
             Box::new(BufReader::with_capacity(BUFFER, plain))
@@ -278,7 +293,7 @@ impl<'a> Part<'a> {
         };
         Ok(match &self.content {
             Content::File(path) => {
-                let file = File::open(path).map_err(|error| self.unreadable(error))?;
+                let file = self.open(path)?;
                 Box::new(SerializedFileReader::new(file).map_err(broken)?)
             }
             Content::Bytes(bytes) => {

@@ -62,7 +62,7 @@ pub use language_group::{LanguageGroup, is_english};
 #[cfg(feature = "locate")]
 pub(crate) use load::holds;
 pub use load::load;
-pub use roots::below_roots;
+pub use roots::{PermittedPath, below_roots};
 pub use row::FieldMap;
 pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
 pub use scoring::Scoring;
@@ -108,6 +108,9 @@ pub struct LoadOptions {
     pub samples_per_label: Option<usize>,
     /// Classification: how many such fits. `None`: 10.
     pub experiments: Option<usize>,
+    /// Nothing outside of this folder is read, whatever links lead there; `None`: everything may
+    /// be.
+    pub root: Option<std::path::PathBuf>,
     /// Clustering: the older form under mteb-v2 too, for data of single documents.
     pub legacy_clustering: bool,
     /// The catalogue's entry, if the data set was found by its name there.
@@ -131,6 +134,7 @@ impl Default for LoadOptions {
             ignore_identical_ids: false,
             samples_per_label: None,
             experiments: None,
+            root: None,
             legacy_clustering: false,
             max_fraction: None,
             entry: None,

@@ -34,7 +34,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
     if options.limit == Some(0) || options.train_limit == Some(0) {
         return Err(DatasetError::ZeroLimit);
     }
-    let files = source.files(&options.fields)?;
+    let files = source.files(options)?;
     let chosen = layout::choose(task, &files, options)?;
     let mut read = Read::default();
     let (texts, labels) = read_task(task, &files, &chosen, options, &mut read)?;
@@ -73,7 +73,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
 /// Whether the source holds the requested split and language; reads no rows.
 #[cfg(feature = "locate")]
 pub(crate) fn holds(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
-    layout::choose(task, &source.files(&options.fields)?, options).map(|_| ())
+    layout::choose(task, &source.files(options)?, options).map(|_| ())
 }
 
 fn read_task(

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    DatasetError, builtin,
+    DatasetError, LoadOptions, builtin,
     files::{Files, Table},
     hub_ref::HubRef,
     row::FieldMap,
@@ -114,15 +114,20 @@ impl Source {
     }
 
     /// The files behind the source.
-    pub(super) fn files(&self, fields: &FieldMap) -> Result<Files<'_>, DatasetError> {
-        let fields = Arc::new(fields.clone());
+    pub(super) fn files(&self, options: &LoadOptions) -> Result<Files<'_>, DatasetError> {
+        let fields = Arc::new(options.fields.clone());
+        let files = self.unrestricted(options, fields)?;
+        Ok(files.below(options.root.as_deref()))
+    }
+
+    fn unrestricted(&self, options: &LoadOptions, fields: Arc<FieldMap>) -> Result<Files<'_>, DatasetError> {
         match self {
             Self::Builtin(name) => {
                 let files = builtin::files(name).ok_or_else(|| DatasetError::UnknownBuiltin { name: name.clone() })?;
                 Ok(Files::in_memory(format!("built-in {name}"), files, fields))
             }
             Self::Path(path) => match fs::metadata(path) {
-                Ok(found) if found.is_dir() => Files::in_folder(path, fields),
+                Ok(found) if found.is_dir() => Files::in_folder(path, options.root.as_deref(), fields),
                 Ok(_) => Ok(Files::one(path, fields)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DatasetError::NotFound {
                     path: path.display().to_string(),

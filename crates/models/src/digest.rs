@@ -1,7 +1,7 @@
 //! sha256 of files, of several files together, and of tensors independent of their file.
 
 use std::{
-    fs::{File, Metadata},
+    fs::Metadata,
     io::{self, Read, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -31,7 +31,7 @@ pub fn file(path: &Path) -> Result<String, ModelError> {
 }
 
 pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result<String, ModelError> {
-    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let mut file = crate::regular::open(path).map_err(ModelError::io("reading", path))?;
     let total = file.metadata().map_err(ModelError::io("reading", path))?.len();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let what: Arc<str> = format!("checking {name}").into();
@@ -65,7 +65,7 @@ pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result
 /// [`ModelError::Io`]; [`ModelError::NotAModel`] if the file is not valid safetensors.
 pub fn tensors(path: &Path, ignore: &[String]) -> Result<String, ModelError> {
     let header = crate::folder::read_safetensors_header(path)?;
-    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let mut file = crate::regular::open(path).map_err(ModelError::io("reading", path))?;
     let mut hasher = Sha256::new();
     for (name, tensor) in &header.tensors {
         if ignore.iter().any(|prefix| name.starts_with(prefix.as_str())) {
@@ -283,7 +283,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (cache, path) = (DigestCache::new(dir.path()), dir.path().join("weights"));
         let set_time = |path: &Path, time| {
-            File::options()
+            std::fs::File::options()
                 .write(true)
                 .open(path)
                 .unwrap()

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     io::Read,
     path::{Component, Path, PathBuf},
 };
@@ -173,7 +172,7 @@ fn is_word_vectors(path: &Path) -> bool {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Result<T, ModelError> {
-    let data = std::fs::read(path).map_err(ModelError::io("reading", path))?;
+    let data = crate::regular::read(path).map_err(ModelError::io("reading", path))?;
     serde_json::from_slice(&data).map_err(|error| {
         let name = path.strip_prefix(folder).unwrap_or(path).display();
         not_a_model(
@@ -216,7 +215,7 @@ fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
     };
     let mut found: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".safetensors"))
+        .filter(|name| name.ends_with(".safetensors") && folder.join(name).is_file())
         .collect();
     found.sort();
     Ok(found)
@@ -228,7 +227,7 @@ fn inspect_generator(path: &Path) -> Result<Vec<String>, ModelError> {
         return Err(refuse("it is a folder".into(), "give the .gguf file itself"));
     }
     let mut magic = [0_u8; 4];
-    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let mut file = crate::regular::open(path).map_err(ModelError::io("reading", path))?;
     if file.read_exact(&mut magic).is_err() || &magic != b"GGUF" {
         return Err(refuse(
             "it does not start with the letters GGUF".into(),
@@ -265,7 +264,7 @@ pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, 
             "the file is truncated or damaged: fetch or copy it again",
         )
     };
-    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let mut file = crate::regular::open(path).map_err(ModelError::io("reading", path))?;
     let size = file.metadata().map_err(ModelError::io("reading", path))?.len();
     let mut length = [0_u8; 8];
     file.read_exact(&mut length)

@@ -32,6 +32,7 @@ pub mod manifest;
 pub mod pattern;
 pub mod pip;
 pub mod progress;
+pub mod regular;
 pub mod resolver;
 pub mod status;
 mod wheels;

@@ -14,11 +14,13 @@
 //!   letters of significance.
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
 //! * [`proportion`]: exact bounds of a proportion, draws in clusters included. [`threshold`]: a
-//!   score's threshold, chosen for a target. [`isotonic`]: isotonic regression. [`folds`]: folds of
+//!   score's threshold, chosen for a target. [`isotonic`]: isotonic
+//!   regression. [`mod@dose_response`]: the dose at half of an effect. [`folds`]: folds of
 //!   cross-validation.
 //! * [`reliability`]: split halves. [`power`]: what a design can detect.
 //! * [`gate`]: how a gate decides.
 //! * [`random`]: numbered random streams, the same on any number of threads.
+//! * [`stop`]: ends the draws of a computation that nobody waits for.
 //! * [`special`]: the distributions behind them.
 
 pub mod agreement;
@@ -26,6 +28,7 @@ pub mod bins;
 pub mod bootstrap;
 pub mod correlation;
 pub mod describe;
+pub mod dose_response;
 mod error;
 pub mod folds;
 pub mod friedman;
@@ -44,6 +47,7 @@ pub mod rank;
 pub mod reliability;
 pub mod series;
 pub mod special;
+pub mod stop;
 pub mod threshold;
 mod walsh;
 pub mod wilcoxon;
@@ -61,7 +65,7 @@ pub use error::StatsError;
 pub use hodges_lehmann::{WilcoxonInterval, hodges_lehmann, hodges_lehmann_paired, wilcoxon_interval};
 pub use mcnemar::{mcnemar_exact, sign_test};
 pub use multiple::{benjamini_hochberg, holm};
-pub use permutation::{sign_flip_test, two_sample_permutation_test};
+pub use permutation::{EXACT_SIGNS, sign_flip_test, two_sample_permutation_test};
 pub use precision::r_precision;
 pub use proportion::{ProportionInterval, clopper_pearson_lower, clopper_pearson_upper, clustered_proportion};
 pub use rank::average_ranks;

@@ -14,10 +14,11 @@ use crate::{
     describe::mean,
     error::sample,
     random::{shuffle, stream},
+    stop::draws,
 };
 
-/// Most differences whose 2^n sign patterns are all visited.
-const EXACT_SIGNS: usize = 20;
+/// Maximum number of differences whose 2^n sign patterns are all visited.
+pub const EXACT_SIGNS: usize = 20;
 /// Most arrangements of two samples that are all visited.
 const EXACT_SPLITS: u64 = 1 << 20;
 /// Two statistics this close, relative to the observed one, are the same.
@@ -106,14 +107,12 @@ pub fn sign_flip_test(
     let observed: f64 = differences.iter().sum();
     let statistic = mean(differences).unwrap_or(0.0);
     if n <= EXACT_SIGNS {
-        let sums = (0..1_u64 << n)
-            .into_par_iter()
-            .map(|signs| signed_sum(differences, signs));
+        let sums = draws(1 << n).map(|signs| signed_sum(differences, signs as u64));
         let counts = Counts::of(sums, observed, SAME * observed.abs());
         return Ok(counts.result(statistic, 1 << n, true, alternative));
     }
     some(resamples)?;
-    let sums = (0..resamples).into_par_iter().map(|index| {
+    let sums = draws(resamples).map(|index| {
         let mut rng = stream(seed, index);
         differences
             .chunks(64)
@@ -163,7 +162,7 @@ pub fn two_sample_permutation_test(
         return Ok(counts.result(observed, arrangements, true, alternative));
     }
     some(resamples)?;
-    let differences = (0..resamples).into_par_iter().map_init(
+    let differences = draws(resamples).map_init(
         || all.clone(),
         |drawn, index| {
             drawn.copy_from_slice(&all);

@@ -1,5 +1,7 @@
 //! Split-half reliability of a ranking of encoders.
 
+use std::collections::HashMap;
+
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
@@ -9,6 +11,7 @@ use crate::{
     random::{below, shuffle, stream},
     series::finite_rows,
     spearman,
+    stop::draws,
 };
 
 /// How similarly two halves of the data sets rank the encoders.
@@ -61,8 +64,7 @@ pub fn split_half_reliability<S: AsRef<str> + Sync>(
     }
     finite_rows("scores", scores)?;
     let groups = groups(strata);
-    let mut found: Vec<f64> = (0..splits)
-        .into_par_iter()
+    let mut found: Vec<f64> = draws(splits)
         .filter_map(|index| {
             let (left, right) = halves(&groups, &mut stream(seed, index));
             let means = |half: &[usize]| -> Vec<f64> {
@@ -92,16 +94,14 @@ pub fn split_half_reliability<S: AsRef<str> + Sync>(
 
 /// The data sets of each stratum, strata in the order of their first data set.
 fn groups<S: AsRef<str>>(strata: &[S]) -> Vec<Vec<usize>> {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashMap<&str, usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (i, name) in strata.iter().enumerate() {
-        match names.iter().position(|known| *known == name.as_ref()) {
-            Some(group) => groups[group].push(i),
-            None => {
-                names.push(name.as_ref());
-                groups.push(vec![i]);
-            }
+        let group = *names.entry(name.as_ref()).or_insert(groups.len());
+        if group == groups.len() {
+            groups.push(Vec::new());
         }
+        groups[group].push(i);
     }
     groups
 }

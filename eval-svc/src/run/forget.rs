@@ -12,7 +12,7 @@ use std::{
 use isomer_retention::erasure::{Mode, Texts};
 
 use super::{
-    forgotten::ForgottenRuns,
+    forgotten::{Cleaned, ForgottenRuns, document},
     store::{FolderStore, StoreError, forget_in_ledger},
 };
 use crate::config::EvalConfig;
@@ -47,7 +47,7 @@ fn measurements(folder: &Path, texts: &Texts, mode: Mode) -> io::Result<u64> {
             let path: PathBuf = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if texts.stand_in(&fs::read(&path)?) {
+            } else if !matches!(document(&fs::read(&path)?, texts), Cleaned::Unchanged) {
                 found += 1;
                 if mode == Mode::Remove {
                     fs::remove_file(&path)?;

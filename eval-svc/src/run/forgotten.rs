@@ -1,8 +1,14 @@
 //! Records and reports of runs without texts that are to be forgotten.
 
-use isomer_retention::erasure::Texts;
+use std::ops::Range;
+
+use isomer_retention::erasure::{MARKER, Texts};
 use serde::Serialize;
 use serde_json::Value;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 use super::store::StoreError;
 use crate::report;
@@ -56,6 +62,71 @@ pub(super) enum Cleaned {
     Unreadable,
 }
 
+/// A suite's TOML without the texts, also those that TOML writes with escapes, and the places where
+/// one stood; `None` if it holds none.
+pub(super) fn suite(toml: &str, texts: &Texts) -> Option<(String, u64)> {
+    let (mut cleaned, mut places) = (toml.to_owned(), 0);
+    // A repeated table's name is found once in each round. A text that the marker holds would be
+    // found again.
+    while !texts.is_held_by(MARKER) {
+        let mut held = Vec::new();
+        if let Ok(table) = DeTable::parse(&cleaned) {
+            strings_of(table.get_ref(), &mut |value, span| {
+                held.extend(texts.without(value).map(|value| (span, value)));
+            });
+        }
+        if held.is_empty() {
+            break;
+        }
+        places += held.len() as u64;
+        held.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+        for (span, value) in held {
+            cleaned.replace_range(span, &toml::Value::from(value).to_string());
+        }
+    }
+    // Comments, and what is not TOML.
+    if let Some(plain) = texts.without(&cleaned) {
+        (cleaned, places) = (plain, places + 1);
+    }
+    (places > 0).then_some((cleaned, places))
+}
+
+/// Calls `call` with every string of a table, names included, and its place.
+fn strings_of(table: &DeTable<'_>, call: &mut impl FnMut(&str, Range<usize>)) {
+    for (name, value) in table {
+        call(name.get_ref(), name.span());
+        strings_in(value, call);
+    }
+}
+
+fn strings_in(value: &Spanned<DeValue<'_>>, call: &mut impl FnMut(&str, Range<usize>)) {
+    match value.get_ref() {
+        DeValue::String(text) => call(text, value.span()),
+        DeValue::Array(all) => all.iter().for_each(|one| strings_in(one, call)),
+        DeValue::Table(table) => strings_of(table, call),
+        _ => {}
+    }
+}
+
+/// Cleans the suites in a document: the record of a run holds one, and so does the event of its
+/// end.
+fn suites_of(document: &mut Value, texts: &Texts) -> u64 {
+    let mut places = 0;
+    if let Value::Object(fields) = document
+        && fields.get("from").is_some_and(|from| from == "toml")
+        && let Some(Value::String(text)) = fields.get_mut("text")
+        && let Some((cleaned, found)) = suite(text, texts)
+    {
+        (*text, places) = (cleaned, found);
+    }
+    places
+        + match document {
+            Value::Object(fields) => fields.values_mut().map(|one| suites_of(one, texts)).sum(),
+            Value::Array(all) => all.iter_mut().map(|one| suites_of(one, texts)).sum(),
+            _ => 0,
+        }
+}
+
 /// A document of JSON without the texts.
 pub(super) fn document(content: &[u8], texts: &Texts) -> Cleaned {
     let Ok(mut document) = serde_json::from_slice::<Value>(content) else {
@@ -64,7 +135,8 @@ pub(super) fn document(content: &[u8], texts: &Texts) -> Cleaned {
             false => Cleaned::Unchanged,
         };
     };
-    match texts.clean(&mut document) {
+    // The suites first: in them a place is a string of TOML.
+    match suites_of(&mut document, texts) + texts.clean(&mut document) {
         0 => Cleaned::Unchanged,
         places => match serde_json::to_vec(&document) {
             Ok(content) => Cleaned::Changed(content, places),
@@ -129,4 +201,65 @@ pub(super) fn files_of_run(
 fn sha256(content: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     hex::encode(Sha256::digest(content))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use serde_json::json;
+
+    use super::*;
+
+    const TEXT: &str = "Anna \"Red\" O'Neil\\ lives in Zürich";
+
+    /// The text in the forms in which TOML may hold it.
+    fn suites() -> Vec<String> {
+        let basic = TEXT.replace('\\', "\\\\").replace('"', "\\\"");
+        let coded: String = TEXT.chars().map(|c| format!("\\u{:04X}", c as u32)).collect();
+        vec![
+            format!("name = \"{basic}\""),
+            format!("name = \"before {basic} after\""),
+            format!("name = \"{coded}\""),
+            format!("name = \"\"\"{basic}\"\"\""),
+            format!("name = '''{TEXT}'''"),
+            format!("list = [[{{ a = \"{coded}\" }}]]"),
+            format!("[prompts.\"{coded}\"]\na = 1"),
+            format!("[[set.\"{coded}\"]]\n[[set.\"{coded}\"]]"),
+            format!("# {TEXT}\na = 1"),
+            format!("not TOML: {TEXT}"),
+        ]
+    }
+
+    #[test]
+    fn a_text_is_found_in_a_suite_however_toml_writes_it() {
+        let texts = Texts::new([TEXT.to_owned()]).unwrap();
+        for toml in suites() {
+            let (cleaned, places) = suite(&toml, &texts).unwrap_or_else(|| panic!("{toml}"));
+            assert!(cleaned.contains(MARKER) && places > 0, "{toml}");
+            assert_eq!(suite(&cleaned, &texts), None, "{toml} became {cleaned}");
+            let is_toml = |text: &str| DeTable::parse(text).is_ok();
+            assert_eq!(is_toml(&cleaned), is_toml(&toml), "{cleaned}");
+        }
+        assert_eq!(suite("name = \"Anna Red\"", &texts), None);
+        let marked = Texts::new(["forgotten".to_owned()]).unwrap();
+        assert!(suite("name = \"it is forgotten\"", &marked).is_some(), "and it ends");
+    }
+
+    #[test]
+    fn a_suite_is_cleaned_in_a_record_and_in_an_event() {
+        let texts = Texts::new([TEXT.to_owned()]).unwrap();
+        for toml in suites() {
+            let choice = json!({ "from": "toml", "text": toml, "file_name": "a.toml" });
+            for held in [
+                json!({ "request": { "suite": choice } }),
+                json!({ "ended": { "request": { "suite": choice } } }),
+            ] {
+                let content = serde_json::to_vec(&held).unwrap();
+                let Cleaned::Changed(cleaned, _) = document(&content, &texts) else {
+                    panic!("{toml}");
+                };
+                assert!(matches!(document(&cleaned, &texts), Cleaned::Unchanged), "{toml}");
+            }
+        }
+    }
 }

@@ -73,6 +73,11 @@ impl Live {
         self.record.lock().clone()
     }
 
+    /// Whether the run has not ended.
+    pub(super) fn is_active(&self) -> bool {
+        self.record.lock().is_active()
+    }
+
     pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
         change(&mut self.record.lock());
         self.changed.notify_one();
@@ -279,6 +284,7 @@ impl Live {
                 tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
             }
         }
+        let record = record.outline();
         *self.record.lock() = record.clone();
         drop(leadership);
         self.events.push(Timestamp::now(), EventKind::Ended(Box::new(record)));

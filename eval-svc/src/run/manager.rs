@@ -29,7 +29,7 @@ use super::{
     live::Live,
     plan::Plan,
     prepare,
-    record::{Failure, Generation, RunRecord, RunRequest, RunState},
+    record::{Failure, Generation, RunRecord, RunRequest, RunState, SuiteChoice},
     store::{CancelRequest, Created, FolderStore, INTERRUPTED, Ledger, LedgerStore, RunStore},
     units::UnitStore,
     waiting::{Turn, Waiting},
@@ -311,9 +311,7 @@ impl RunManager {
     /// Runs that this process works on.
     pub(super) fn active(&self) -> Vec<(String, Arc<Live>)> {
         let all = self.inner.live.lock();
-        let active = all
-            .iter()
-            .filter(|(_, live)| live.record().is_active() && !live.superseded());
+        let active = all.iter().filter(|(_, live)| live.is_active() && !live.superseded());
         active.map(|(id, live)| (id.clone(), Arc::clone(live))).collect()
     }
 
@@ -322,7 +320,7 @@ impl RunManager {
         all.retain(|_, live| !live.superseded());
         let mut ended: Vec<String> = all
             .iter()
-            .filter(|(_, live)| !live.record().is_active())
+            .filter(|(_, live)| !live.is_active())
             .map(|(id, _)| id.clone())
             .collect();
         ended.sort_unstable();
@@ -344,11 +342,18 @@ impl RunManager {
     /// # Errors
     /// [`RunError::Unknown`], or a record that cannot be read.
     pub async fn get(&self, id: &str) -> Result<RunRecord, RunError> {
-        if let Some(live) = self.live(id) {
-            return Ok(live.record());
+        let Some(live) = self.live(id) else {
+            let found = self.inner.store.load(id).await?;
+            return found.ok_or_else(|| RunError::Unknown(id.to_owned()));
+        };
+        let record = live.record();
+        if record.is_active() || matches!(record.request.suite, SuiteChoice::Builtin { .. }) {
+            return Ok(record);
         }
-        let found = self.inner.store.load(id).await?;
-        found.ok_or_else(|| RunError::Unknown(id.to_owned()))
+        // The store alone keeps the suite's text of a run that has ended.
+        let stored = self.inner.store.load(id).await.ok().flatten();
+        let text = stored.and_then(|stored| stored.suite_text().map(str::to_owned));
+        Ok(record.with_suite_text(text.unwrap_or_default()))
     }
 
     /// A run that this viewer may see ([`RunRecord::is_seen_by`]).
@@ -393,8 +398,8 @@ impl RunManager {
         });
     }
 
-    /// Runs that this viewer may see, newest first: at most `size` of them that are older than
-    /// `before`, and whether there are more.
+    /// Runs that this viewer may see, newest first and without the texts of their suites: at most
+    /// `size` of them that are older than `before`, and whether there are more.
     ///
     /// # Errors
     /// When the state folder cannot be read. A run whose record is broken is left out and logged.
@@ -407,7 +412,7 @@ impl RunManager {
         let (mut runs, more) = self.inner.store.page(before, viewer, size).await?;
         for record in &mut runs {
             if let Some(live) = self.live(&record.id) {
-                *record = live.record();
+                *record = live.record().outline();
             }
         }
         Ok((runs, more))

@@ -460,13 +460,13 @@ async fn datasets(
 async fn locate(context: &RunContext, spec: &DatasetSpec) -> Result<Located, DatasetError> {
     let path = match &spec.source {
         DatasetSource::Path(path) => {
-            let path = context.config.data_path(path)?;
-            if !path.exists() {
+            let permitted = context.config.data_path(path)?;
+            if !permitted.path.exists() {
                 return Err(DatasetError::NotFound {
-                    path: path.display().to_string(),
+                    path: permitted.path.display().to_string(),
                 });
             }
-            Some(path)
+            Some(permitted)
         }
         _ => None,
     };

@@ -205,6 +205,27 @@ impl RunRecord {
         viewer.is_none_or(|viewer| self.owner.as_deref() == Some(viewer))
     }
 
+    /// The suite's text, if the caller sent it.
+    pub(super) fn suite_text(&self) -> Option<&str> {
+        match &self.request.suite {
+            SuiteChoice::Toml { text, .. } if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The record with this text of its suite, if the caller sent one.
+    pub(super) fn with_suite_text(mut self, sent: String) -> Self {
+        if let SuiteChoice::Toml { text, .. } = &mut self.request.suite {
+            *text = sent;
+        }
+        self
+    }
+
+    /// The record without the suite's text: in lists, and in memory after the end.
+    pub(super) fn outline(self) -> Self {
+        self.with_suite_text(String::new())
+    }
+
     /// A run that has just been requested.
     pub fn new(id: String, request_id: Option<String>, request: RunRequest, now: Timestamp) -> Self {
         Self {

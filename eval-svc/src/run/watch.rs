@@ -34,7 +34,7 @@ pub(super) async fn watch(manager: RunManager, id: String, mut after: u64, sende
                 if after < live.events.before() && !send_stored(&manager, &id, &mut after, &sender).await {
                     return;
                 }
-                follow(&live, &mut after, &sender).await
+                follow(&manager, &live, &mut after, &sender).await
             }
             None => look(&manager, &id, &mut after, &mut told, &sender).await,
         };
@@ -45,7 +45,7 @@ pub(super) async fn watch(manager: RunManager, id: String, mut after: u64, sende
 }
 
 /// Follows a run of this process.
-async fn follow(live: &Live, after: &mut u64, sender: &Sender<Event>) -> Stopped {
+async fn follow(manager: &RunManager, live: &Live, after: &mut u64, sender: &Sender<Event>) -> Stopped {
     let mut news = live.events.subscribe();
     loop {
         news.mark_unchanged();
@@ -58,6 +58,7 @@ async fn follow(live: &Live, after: &mut u64, sender: &Sender<Event>) -> Stopped
         for event in fresh {
             *after = event.sequence;
             let last = matches!(event.kind, EventKind::Ended(_));
+            let event = with_suite(manager, event).await;
             if sender.send(event).await.is_err() || last {
                 return Stopped::Finished;
             }
@@ -70,6 +71,16 @@ async fn follow(live: &Live, after: &mut u64, sender: &Sender<Event>) -> Stopped
             () = sender.closed() => return Stopped::Finished,
         }
     }
+}
+
+/// The event; the record of its end has the suite's text again.
+async fn with_suite(manager: &RunManager, mut event: Event) -> Event {
+    if let EventKind::Ended(record) = &mut event.kind
+        && let Ok(whole) = manager.get(&record.id).await
+    {
+        **record = whole;
+    }
+    event
 }
 
 /// Watches a run that this process does not execute: a run that ended before a restart, or another

@@ -3,16 +3,56 @@
 use isomer_proto::eval::v1::{self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries};
 use isomer_service_kit::{Fault, choice};
 
-use super::{DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, resamples, share};
+use super::{
+    DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped,
+    cost::{Cost, exact_ranks, product, resampled, sign_flips, signed_ranks, sorted, sum},
+    count, finite, resamples, share,
+};
 use crate::stats::{
-    Alternative, Bootstrap, Distribution, EXACT_LIMIT, IntervalMethod, Method, Statistic, StatsError, WilcoxonOptions,
-    Zeros, benjamini_hochberg, hodges_lehmann, holm, mean, paired_bootstrap_test, sample_sd, sign_flip_test,
-    statistic_interval, wilcoxon_interval, wilcoxon_with,
+    Alternative, Bootstrap, Distribution, EXACT_LIMIT, EXACT_SIGNS, IntervalMethod, Method, Statistic, StatsError,
+    WilcoxonOptions, Zeros, benjamini_hochberg, hodges_lehmann, holm, mean, paired_bootstrap_test, sample_sd,
+    sign_flip_test, statistic_interval, wilcoxon_interval, wilcoxon_with,
 };
 
-/// Maximum number of steps for the exact null distributions of one request: some seconds on one
-/// core.
-const MOST_STEPS: u64 = 1 << 32;
+/// Of each treatment: an interval, a test and an interval of signed ranks, two tests with draws.
+pub(super) fn cost(request: &CompareRequest) -> Vec<Cost> {
+    let drawn = u64::from(resamples(request.resamples));
+    let asked = matches!(
+        request.method(),
+        proto::WilcoxonMethod::Exact | proto::WilcoxonMethod::Conditional
+    );
+    let of_each = |steps: &dyn Fn(u64) -> u64| {
+        let treatments = request.treatments.iter();
+        sum(treatments.map(|treatment| steps(treatment.values.len() as u64)))
+    };
+    // Longer series have no exact test; the answer's `note` says so.
+    let exact = |n: u64| match asked && n <= EXACT_LIMIT as u64 {
+        true => exact_ranks(n),
+        false => 0,
+    };
+    let drawn_of = |n: u64| {
+        let flips = if n > EXACT_SIGNS as u64 {
+            sign_flips(drawn, n)
+        } else {
+            0
+        };
+        sum([resampled(drawn, n, sorted(n)), resampled(drawn, n, 0), flips])
+    };
+    let tests = |n: u64| {
+        let flips = if n <= EXACT_SIGNS as u64 {
+            sign_flips(drawn, n)
+        } else {
+            0
+        };
+        // The test and the interval.
+        sum([flips, product(&[2, signed_ranks(n)])])
+    };
+    vec![
+        Cost::new("resamples", of_each(&drawn_of)),
+        Cost::new("method", of_each(&exact)),
+        Cost::new("treatments", of_each(&tests)),
+    ]
+}
 
 struct Settings {
     test: WilcoxonOptions,
@@ -20,30 +60,6 @@ struct Settings {
 }
 
 impl Settings {
-    /// Refuses exact tests that would take long: the time of each grows with the cube of its number
-    /// of values.
-    fn bound(&self, request: &CompareRequest) -> Result<(), Fault> {
-        if !matches!(self.test.method, Method::Exact | Method::Conditional) {
-            return Ok(());
-        }
-        // Longer series have no exact test; the answer's `note` says so.
-        let exact = |treatment: &&ScoreSeries| treatment.values.len() <= EXACT_LIMIT;
-        let steps = |treatment: &ScoreSeries| (treatment.values.len() as u64).pow(3) / 2;
-        let steps = request
-            .treatments
-            .iter()
-            .filter(exact)
-            .map(steps)
-            .fold(0, u64::saturating_add);
-        if steps > MOST_STEPS {
-            let message = "asks for exact tests of so many values that they would take minutes";
-            return Err(Fault::invalid("method", message).hint(format!(
-                "keep the sum of n x n x n / 2 over the treatments at or below {MOST_STEPS}, send fewer treatments, or leave `method` out"
-            )));
-        }
-        Ok(())
-    }
-
     fn read(request: &CompareRequest) -> Result<Self, Fault> {
         let method = match choice("method", request.method)? {
             Some(proto::WilcoxonMethod::Exact) => Method::Exact,
@@ -64,10 +80,7 @@ impl Settings {
                 continuity: request.continuity_correction,
             },
             bootstrap: Bootstrap {
-                resamples: resamples(
-                    request.resamples,
-                    request.treatments.iter().map(|t| t.values.len()).sum(),
-                )?,
+                resamples: resamples(request.resamples) as usize,
                 level: share("confidence", request.confidence, DEFAULT_CONFIDENCE)?,
                 seed: request.seed.unwrap_or(DEFAULT_SEED),
                 method: IntervalMethod::Percentile,
@@ -92,7 +105,6 @@ pub(super) fn compare(request: &CompareRequest) -> Result<CompareResponse, Fault
             "there is nothing to compare with the reference",
         ));
     }
-    settings.bound(request)?;
     let mut comparisons = Vec::with_capacity(request.treatments.len());
     for (i, treatment) in request.treatments.iter().enumerate() {
         let field = format!("treatments[{i}]");

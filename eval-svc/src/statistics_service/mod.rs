@@ -1,6 +1,7 @@
 //! gRPC handlers for statistics: they convert protos. The computation is in [`crate::stats`].
 
 mod compare;
+mod cost;
 mod pairs;
 mod rankings;
 mod samples;
@@ -12,18 +13,15 @@ use isomer_proto::eval::v1::{
     RankStabilityRequest, RankStabilityResponse, ReliabilityRequest, ReliabilityResponse, ScoreSeries,
     statistics_service_server::StatisticsService,
 };
-use isomer_service_kit::{Fault, choice};
-use tonic::{Request, Response, Status};
+use isomer_service_kit::{Fault, choice, long_work};
+use tonic::{Code, Request, Response, Status};
 
-use crate::stats::{Alternative, Interval, StatsError};
+use crate::stats::{Alternative, Interval, StatsError, stop};
 
 const DEFAULT_RESAMPLES: u32 = 1000;
 const DEFAULT_CONFIDENCE: f64 = 0.95;
 const DEFAULT_ALPHA: f64 = 0.05;
 const DEFAULT_SEED: u64 = 1337;
-/// Maximum number of values drawn by one request, over all resamples and series: about a minute on
-/// one core.
-const MOST_DRAWS: u64 = 1 << 29;
 /// Maximum number of systems in a request that compares each with every other: the time grows
 /// faster than their square.
 const MOST_SYSTEMS: usize = 100;
@@ -32,32 +30,38 @@ const MOST_SYSTEMS: usize = 100;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StatisticsHandler;
 
-/// An rpc that computes its answer from its request alone, off the runtime's threads.
+/// An rpc that computes its answer from its request alone, off the runtime's threads, until its
+/// caller leaves. Its cost is known before.
 macro_rules! computed {
-    ($($rpc:ident($request:ty) -> $response:ty = $compute:path;)*) => {
+    ($($rpc:ident($request:ty) -> $response:ty = $compute:path, $cost:path;)*) => {
+        #[cfg(test)]
+        const RPCS: &[&str] = &[$(stringify!($rpc)),*];
+
         #[tonic::async_trait]
         impl StatisticsService for StatisticsHandler {
             $(async fn $rpc(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
                 let request = request.into_inner();
-                let computed = tokio::task::spawn_blocking(move || $compute(&request)).await;
-                let answer = computed.map_err(|error| Fault::internal(format!("the computation stopped: {error}")))?;
-                Ok(Response::new(answer?))
+                let computed = long_work(move |left| {
+                    stop::until(&left, || cost::check(&$cost(&request)).and_then(|()| $compute(&request)))
+                });
+                let left = || Fault::new(Code::Cancelled, "CALLER_LEFT", "the caller left");
+                Ok(Response::new(computed.await?.ok_or_else(left)??))
             })*
         }
     };
 }
 
 computed! {
-    compare(CompareRequest) -> CompareResponse = compare::compare;
-    rank_stability(RankStabilityRequest) -> RankStabilityResponse = rankings::rank_stability;
-    agreement(AgreementRequest) -> AgreementResponse = samples::agreement;
-    reliability(ReliabilityRequest) -> ReliabilityResponse = rankings::reliability;
-    compare_pairs(ComparePairsRequest) -> ComparePairsResponse = pairs::compare_pairs;
-    compare_ranks(CompareRanksRequest) -> CompareRanksResponse = rankings::compare_ranks;
-    adjust_p_values(AdjustPValuesRequest) -> AdjustPValuesResponse = samples::adjust;
-    bootstrap(BootstrapRequest) -> BootstrapResponse = samples::bootstrap;
-    correlate(CorrelateRequest) -> CorrelateResponse = samples::correlate;
-    plan_design(PlanDesignRequest) -> PlanDesignResponse = samples::plan_design;
+    compare(CompareRequest) -> CompareResponse = compare::compare, compare::cost;
+    rank_stability(RankStabilityRequest) -> RankStabilityResponse = rankings::rank_stability, rankings::rank_stability_cost;
+    agreement(AgreementRequest) -> AgreementResponse = samples::agreement, samples::agreement_cost;
+    reliability(ReliabilityRequest) -> ReliabilityResponse = rankings::reliability, rankings::reliability_cost;
+    compare_pairs(ComparePairsRequest) -> ComparePairsResponse = pairs::compare_pairs, pairs::cost;
+    compare_ranks(CompareRanksRequest) -> CompareRanksResponse = rankings::compare_ranks, rankings::compare_ranks_cost;
+    adjust_p_values(AdjustPValuesRequest) -> AdjustPValuesResponse = samples::adjust, samples::adjust_cost;
+    bootstrap(BootstrapRequest) -> BootstrapResponse = samples::bootstrap, samples::bootstrap_cost;
+    correlate(CorrelateRequest) -> CorrelateResponse = samples::correlate, samples::correlate_cost;
+    plan_design(PlanDesignRequest) -> PlanDesignResponse = samples::plan_design, samples::plan_design_cost;
 }
 
 fn alternative(number: i32) -> Result<Alternative, Fault> {
@@ -80,16 +84,14 @@ fn share(field: &str, value: f64, default: f64) -> Result<f64, Fault> {
     }
 }
 
-/// The number of resamples to draw, bounded by the number of values of all series together.
-fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
-    let resamples = if asked == 0 { DEFAULT_RESAMPLES } else { asked };
-    if (values as u64).saturating_mul(u64::from(resamples)) > MOST_DRAWS {
-        let message = format!("{resamples} resamples of {values} values are too many for one request");
-        return Err(Fault::invalid("resamples", message).hint(format!(
-            "keep resamples x values below {MOST_DRAWS}, or send fewer series"
-        )));
-    }
-    Ok(resamples as usize)
+/// The number of resamples to draw.
+fn resamples(asked: u32) -> u32 {
+    if asked == 0 { DEFAULT_RESAMPLES } else { asked }
+}
+
+/// The length of the longest series.
+fn longest(all: &[ScoreSeries]) -> u64 {
+    all.iter().map(|series| series.values.len()).max().unwrap_or_default() as u64
 }
 
 /// The fault for numbers that a statistic refuses.

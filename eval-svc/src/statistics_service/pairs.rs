@@ -7,16 +7,40 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::Fault;
 
 use super::{
-    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, bootstrapped, count, few_systems, resamples, same_length, share,
-    undefined,
+    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, MOST_SYSTEMS, bootstrapped,
+    cost::{Cost, letters, product, resampled, sign_flips, signed_ranks, sum},
+    count, few_systems, longest, resamples, same_length, share, undefined,
 };
 use crate::stats::{
-    Alternative, Bootstrap, IntervalMethod, Statistic, StatsError, differences, holm, letters::significance_letters,
-    mean, paired_bootstrap_test, sign_flip_test, statistic_interval, wilcoxon_signed_rank,
+    Alternative, Bootstrap, EXACT_SIGNS, IntervalMethod, Statistic, StatsError, differences, holm,
+    letters::significance_letters, mean, paired_bootstrap_test, sign_flip_test, statistic_interval,
+    wilcoxon_signed_rank,
 };
 
+/// Of each pair: a test. Of each system: an interval.
+pub(super) fn cost(request: &ComparePairsRequest) -> Vec<Cost> {
+    let (k, n) = (request.systems.len() as u64, longest(&request.systems));
+    if request.systems.len() > MOST_SYSTEMS {
+        // They are refused for their number.
+        return Vec::new();
+    }
+    let (pairs, drawn) = (k * k.saturating_sub(1) / 2, u64::from(resamples(request.resamples)));
+    let intervals = product(&[k, resampled(drawn, n, 0)]);
+    let of_pairs = |steps: u64| product(&[pairs, steps]);
+    let (tests_drawn, tests) = match request.test() {
+        PairedTest::Unspecified | PairedTest::PairedBootstrap => (of_pairs(resampled(drawn, n, 0)), 0),
+        PairedTest::SignFlip if n > EXACT_SIGNS as u64 => (of_pairs(sign_flips(drawn, n)), 0),
+        PairedTest::SignFlip => (0, of_pairs(sign_flips(drawn, n))),
+        PairedTest::SignedRank => (0, of_pairs(signed_ranks(n))),
+    };
+    vec![
+        Cost::new("resamples", sum([tests_drawn, intervals])),
+        Cost::new("systems", sum([tests, letters(k)])),
+    ]
+}
+
 pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePairsResponse, Fault> {
-    let items = same_length("systems", &request.systems)?;
+    same_length("systems", &request.systems)?;
     few_systems(&request.systems)?;
     let k = request.systems.len();
     if k < 2 {
@@ -24,7 +48,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
     }
     let alpha = share("alpha", request.alpha, DEFAULT_ALPHA)?;
     let settings = Bootstrap {
-        resamples: resamples(request.resamples, items * k * k)?,
+        resamples: resamples(request.resamples) as usize,
         level: share("confidence", request.confidence, DEFAULT_CONFIDENCE)?,
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         method: IntervalMethod::Percentile,

@@ -7,7 +7,11 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::Fault;
 use ndarray::Array2;
 
-use super::{DEFAULT_ALPHA, DEFAULT_SEED, MOST_DRAWS, count, few_systems, same_length, share, undefined};
+use super::{
+    DEFAULT_ALPHA, DEFAULT_SEED, MOST_SYSTEMS,
+    cost::{Cost, letters, product, resampled, sorted, sum},
+    count, few_systems, longest, same_length, share, undefined,
+};
 use crate::stats::{
     friedman::{friedman, nemenyi},
     kendall_tau_b, mean,
@@ -64,6 +68,38 @@ pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabi
     })
 }
 
+fn splits(request: &ReliabilityRequest) -> u32 {
+    match request.splits {
+        0 => DEFAULT_SPLITS,
+        splits => splits,
+    }
+}
+
+/// Of each split: a shuffle of the data sets, two means of each encoder and a correlation.
+pub(super) fn reliability_cost(request: &ReliabilityRequest) -> Vec<Cost> {
+    let (encoders, datasets) = (request.encoders.len() as u64, longest(&request.encoders));
+    let means = product(&[4, encoders, datasets]);
+    let steps = resampled(u64::from(splits(request)), datasets, sum([means, sorted(encoders)]));
+    vec![Cost::new("splits", steps)]
+}
+
+/// Of each position: a correlation.
+pub(super) fn rank_stability_cost(request: &RankStabilityRequest) -> Vec<Cost> {
+    let encoders = sorted(request.original.len() as u64);
+    vec![Cost::new("original", product(&[longest(&request.original), encoders]))]
+}
+
+/// Of each position: ranks.
+pub(super) fn compare_ranks_cost(request: &CompareRanksRequest) -> Vec<Cost> {
+    if request.systems.len() > MOST_SYSTEMS {
+        // They are refused for their number.
+        return Vec::new();
+    }
+    let systems = request.systems.len() as u64;
+    let ranks = product(&[longest(&request.systems), sorted(systems)]);
+    vec![Cost::new("systems", sum([ranks, letters(systems)]))]
+}
+
 /// Split-half reliability of the encoders' ranking.
 pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityResponse, Fault> {
     let datasets = same_length("encoders", &request.encoders)?;
@@ -77,16 +113,7 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
             );
         }
     };
-    let splits = if request.splits == 0 {
-        DEFAULT_SPLITS
-    } else {
-        request.splits
-    };
-    let values = (datasets * request.encoders.len()) as u64;
-    if values.saturating_mul(u64::from(splits)) > MOST_DRAWS {
-        let message = format!("{splits} splits of {values} scores are too many for one request");
-        return Err(Fault::invalid("splits", message).hint(format!("keep splits x scores below {MOST_DRAWS}")));
-    }
+    let splits = splits(request);
     let scores = rows(&request.encoders)?;
     let seed = request.seed.unwrap_or(DEFAULT_SEED);
     let found = split_half_reliability(scores.view(), &strata, splits as usize, seed).map_err(undefined("encoders"))?;

@@ -11,8 +11,9 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::{Fault, choice};
 
 use super::{
-    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, finite_values,
-    resamples, same_length, share, undefined,
+    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped,
+    cost::{Cost, product, resampled, sorted, sum},
+    count, finite, finite_values, resamples, same_length, share, undefined,
 };
 use crate::stats::{
     Bootstrap, Correlation, Interval, IntervalMethod, KendallMethod, Statistic, StatsError,
@@ -27,6 +28,59 @@ const DEFAULT_POWER: f64 = 0.8;
 const MOST_VALUES: usize = 1000;
 /// Maximum number of cells in the table of items and values.
 const MOST_CELLS: usize = 1 << 22;
+
+pub(super) fn adjust_cost(request: &AdjustPValuesRequest) -> Vec<Cost> {
+    vec![Cost::new("p_values", sorted(request.p_values.len() as u64))]
+}
+
+/// Of each resample: the statistic; with BCa, also of each sample without one value.
+pub(super) fn bootstrap_cost(request: &BootstrapRequest) -> Vec<Cost> {
+    let n = request.values.len() as u64;
+    let statistic = match request.statistic() {
+        BootstrapStatistic::Unspecified | BootstrapStatistic::Mean => n,
+        BootstrapStatistic::Median | BootstrapStatistic::Pearson => 2 * n,
+        BootstrapStatistic::HodgesLehmann | BootstrapStatistic::Spearman | BootstrapStatistic::Kendall => sorted(n),
+    };
+    let drawn = resampled(u64::from(resamples(request.resamples)), n, statistic);
+    let left_out = match request.method() {
+        BootstrapMethod::Bca => resampled(n, n, statistic),
+        BootstrapMethod::Unspecified | BootstrapMethod::Percentile => 0,
+    };
+    vec![Cost::new("resamples", drawn), Cost::new("method", left_out)]
+}
+
+/// Of each resample: Kendall's correlation.
+pub(super) fn correlate_cost(request: &CorrelateRequest) -> Vec<Cost> {
+    let n = request.x.as_ref().map_or(0, |x| x.values.len()) as u64;
+    let drawn = resampled(u64::from(resamples(request.resamples)), n, sorted(n));
+    vec![Cost::new("resamples", drawn)]
+}
+
+/// Of each item: every value with every other.
+pub(super) fn agreement_cost(request: &AgreementRequest) -> Vec<Cost> {
+    let raters: Vec<&[f64]> = request.raters.iter().map(|rater| rater.ratings.as_slice()).collect();
+    let scale = (!request.scale.is_empty()).then_some(request.scale.as_slice());
+    let values = different(&raters, scale);
+    if values > MOST_VALUES {
+        // They are refused for their number.
+        return Vec::new();
+    }
+    let (values, items) = (
+        values as u64,
+        raters.iter().map(|ratings| ratings.len()).max().unwrap_or_default() as u64,
+    );
+    let of_items = product(&[items, values, sum([raters.len() as u64, values])]) / 4;
+    vec![Cost::new(
+        "raters",
+        sum([of_items, product(&[values, values, values]) / 8]),
+    )]
+}
+
+/// The searches take as long for every design.
+pub(super) fn plan_design_cost(request: &PlanDesignRequest) -> Vec<Cost> {
+    let values = request.differences.iter().map(|series| series.values.len() as u64);
+    vec![Cost::new("differences", sum(values))]
+}
 
 /// Holm and Benjamini–Hochberg.
 pub(super) fn adjust(request: &AdjustPValuesRequest) -> Result<AdjustPValuesResponse, Fault> {
@@ -52,7 +106,7 @@ pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse,
         _ => (IntervalMethod::Percentile, "percentile"),
     };
     let settings = Bootstrap {
-        resamples: resamples(request.resamples, request.values.len())?,
+        resamples: resamples(request.resamples) as usize,
         level: share("confidence", request.confidence, DEFAULT_CONFIDENCE)?,
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         method,
@@ -98,7 +152,7 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
     let (x, y) = (series("x", &request.x)?, series("y", &request.y)?);
     let alternative = alternative(request.alternative)?;
     let settings = Bootstrap {
-        resamples: resamples(request.resamples, x.len())?,
+        resamples: resamples(request.resamples) as usize,
         level: share("confidence", request.confidence, DEFAULT_CONFIDENCE)?,
         seed: request.seed.unwrap_or(DEFAULT_SEED),
         method: IntervalMethod::Percentile,
@@ -133,9 +187,9 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
     })
 }
 
-/// Refuses ratings whose table of items and values does not fit into memory.
-fn bounded(raters: &[&[f64]], scale: Option<&[f64]>) -> Result<(), Fault> {
-    let values = match scale {
+/// How many values a rating may have.
+fn different(raters: &[&[f64]], scale: Option<&[f64]>) -> usize {
+    match scale {
         Some(scale) => scale.len(),
         // Equal numbers are one value; values that are not numbers are refused later.
         None => raters
@@ -146,7 +200,12 @@ fn bounded(raters: &[&[f64]], scale: Option<&[f64]>) -> Result<(), Fault> {
             .map(|rating| (rating + 0.0).to_bits())
             .collect::<HashSet<u64>>()
             .len(),
-    };
+    }
+}
+
+/// Refuses ratings whose table of items and values does not fit into memory.
+fn bounded(raters: &[&[f64]], scale: Option<&[f64]>) -> Result<(), Fault> {
+    let values = different(raters, scale);
     if values > MOST_VALUES {
         let field = if scale.is_some() { "scale" } else { "raters" };
         let message = format!("has {values} different values; at most {MOST_VALUES} are accepted");

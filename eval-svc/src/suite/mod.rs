@@ -124,7 +124,7 @@ use isomer_config::spelling::nearest;
 use isomer_proto::transform::v1::{GuardMode, OnFailure};
 
 use crate::{
-    dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
+    dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, PermittedPath, Source},
     gate::Gate,
     judging::Judge,
     limits::Limits,
@@ -277,9 +277,10 @@ impl DatasetSpec {
         }
     }
 
-    /// The description of the data set for the locator; `path` is the resolved path that the
+    /// The description of the data set for the locator; `permitted` is the resolved path that the
     /// service may read.
-    pub(crate) fn wanted(&self, path: Option<PathBuf>) -> Wanted {
+    pub(crate) fn wanted(&self, permitted: Option<PermittedPath>) -> Wanted {
+        let (path, root) = permitted.map_or((None, None), |permitted| (Some(permitted.path), permitted.root));
         Wanted {
             task: Some(self.task),
             source: match &self.source {
@@ -301,6 +302,7 @@ impl DatasetSpec {
                 samples_per_label: self.samples_per_label,
                 max_fraction: self.max_fraction,
                 legacy_clustering: self.legacy_clustering,
+                root,
                 ..LoadOptions::default()
             },
         }

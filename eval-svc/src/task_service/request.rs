@@ -137,9 +137,14 @@ pub(super) fn dataset(
         languages,
     } = dataset.ok_or_else(missing)?;
     let some = |text: String| (!text.is_empty()).then_some(text);
+    let mut root = None;
     let mut source = match source.ok_or_else(missing)? {
         dataset_ref::Source::Builtin(name) => Source::Builtin(name),
-        dataset_ref::Source::Path(path) => Source::Path(config.data_path(Path::new(&path)).map_err(EvalError::from)?),
+        dataset_ref::Source::Path(path) => {
+            let permitted = config.data_path(Path::new(&path)).map_err(EvalError::from)?;
+            root = permitted.root;
+            Source::Path(permitted.path)
+        }
         dataset_ref::Source::Inline(files) => {
             let files = files.files.into_iter().map(|f| InlineFile {
                 path: f.path,
@@ -193,6 +198,7 @@ pub(super) fn dataset(
         experiments: asked.experiments.map(|count| count as usize),
         legacy_clustering: asked.legacy_clustering,
         max_fraction: asked.max_fraction,
+        root,
         ..LoadOptions::default()
     };
     Ok(Wanted {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
-    PlanRunRequest, RunSpec, RunState, SuiteRef, WatchRunRequest, suite_ref,
+    PlanRunRequest, Run, RunSpec, RunState, SuiteRef, WatchRunRequest, suite_ref,
 };
 use isomer_service_kit::CALLER;
 use tonic::{Code, Request};
@@ -28,6 +28,36 @@ fn create_request(spec: RunSpec, request_id: &str) -> CreateRunRequest {
         spec: Some(spec),
         request_id: request_id.to_owned(),
     }
+}
+
+/// The text of the suite that a run was sent with.
+fn sent(run: &Run) -> &str {
+    match &run.spec.as_ref().unwrap().suite.as_ref().unwrap().source {
+        Some(suite_ref::Source::Toml(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_list_leaves_out_the_suites_that_a_run_and_the_event_of_its_end_have() {
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let spec = spec(harness.suite(TWO), &["stub-a"]);
+    let suite = spec.suite.clone().unwrap().source;
+    let made = client.create_run(create_request(spec, "")).await.unwrap();
+    let id = made.into_inner().run.unwrap().id;
+    let events = watch(&mut client, &id, 0).await;
+    let end = ended(&events);
+    let got = client.get_run(GetRunRequest { id: id.clone() }).await.unwrap();
+    for run in [&end, got.get_ref().run.as_ref().unwrap()] {
+        assert_eq!(Some(suite_ref::Source::Toml(sent(run).to_owned())), suite);
+    }
+    let listed = client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner();
+    assert_eq!((listed.runs.len(), sent(&listed.runs[0])), (1, ""));
+    assert_eq!(
+        listed.runs[0].spec.as_ref().unwrap().suite.as_ref().unwrap().file_name,
+        "small.toml"
+    );
 }
 
 #[tokio::test]

@@ -1,9 +1,13 @@
 //! A crude stem, for finding a word of one text in another form in the other text.
 
+use std::collections::BTreeSet;
+
 /// Letters that a stem keeps at most.
 const LETTERS: usize = 5;
 /// Shorter words match only if they are equal.
 const LEAST: usize = 4;
+/// Letters after the common beginning, at most.
+const REST: usize = 6;
 
 /// Whether two lower-case words are forms of one word, judged by their beginnings: `refund` and
 /// `refunding`.
@@ -16,7 +20,35 @@ pub(super) fn same(a: &str, b: &str) -> bool {
         a.chars().count().min(b.chars().count()),
     );
     let shared = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
-    short >= LEAST && shared >= short.min(LETTERS) - usize::from(short >= LETTERS && long > short) && long - shared <= 6
+    short >= LEAST
+        && shared >= short.min(LETTERS) - usize::from(short >= LETTERS && long > short)
+        && long - shared <= REST
+}
+
+/// Words by their length, for finding a form of a word among them. A look-up does not grow with
+/// their number.
+#[derive(Debug, Default)]
+pub(super) struct Forms<'a>(BTreeSet<(usize, &'a str)>);
+
+impl<'a> FromIterator<&'a str> for Forms<'a> {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(words: T) -> Self {
+        Self(words.into_iter().map(|word| (word.chars().count(), word)).collect())
+    }
+}
+
+impl Forms<'_> {
+    /// Whether one of the words is a form of this one.
+    pub(super) fn has(&self, word: &str) -> bool {
+        let letters = word.chars().count();
+        // Among words of one length in order, the neighbours share the longest beginning.
+        (letters.saturating_sub(REST)..=letters + REST).any(|length| {
+            let place = (length, word);
+            let (before, after) = (self.0.range(..place).next_back(), self.0.range(place..).next());
+            let near = before.into_iter().chain(after);
+            near.filter(|(own, _)| *own == length)
+                .any(|(_, other)| same(other, word))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -35,6 +67,27 @@ mod tests {
         }
         for (a, b) in [("late", "lake"), ("open", "over"), ("to", "too"), ("eat", "eats")] {
             assert!(!same(a, b), "{a} {b}");
+        }
+    }
+    #[test]
+    fn a_form_is_found_among_words_as_by_comparing_each() {
+        let words = [
+            "refunding",
+            "refine",
+            "ref",
+            "parks",
+            "parted",
+            "lake",
+            "lakes",
+            "to",
+            "international",
+        ];
+        let forms: Forms<'_> = words.into_iter().collect();
+        for word in [
+            "refund", "refining", "ref", "re", "park", "part", "late", "laked", "too", "internal", "x",
+        ] {
+            let one_by_one = words.iter().any(|other| same(other, word));
+            assert_eq!(forms.has(word), one_by_one, "{word}");
         }
     }
 }

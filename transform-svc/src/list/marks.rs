@@ -11,30 +11,37 @@ pub(super) enum Mark {
 
 /// The mark that a line begins with, and what follows it.
 pub(super) fn mark(line: &str) -> Option<(Mark, &str)> {
-    let plain = line.trim_start_matches(['*', '_', '#', '>']).trim_start();
+    let mut bullet = None;
+    let mut line = line;
+    // `- 1. text`: the mark behind bullets counts.
+    loop {
+        if let Some(found) = counting(line) {
+            return Some(found);
+        }
+        let Some(rest) = bulleted(line) else { break };
+        line = rest;
+        bullet.get_or_insert((Mark::Bullet, rest));
+    }
+    bullet
+}
+
+/// A number, label or letter, and what follows it.
+fn counting(line: &str) -> Option<(Mark, &str)> {
     // `**1.** text` leaves stars behind the number, `* text` is a bullet.
-    if let Some((_, rest)) = numbered(plain) {
-        return Some((Mark::Number, rest));
-    }
-    if let Some(rest) = labelled(plain) {
-        return Some((Mark::Label, rest));
-    }
-    if let Some(rest) = lettered(plain) {
-        return Some((Mark::Letter, rest));
-    }
+    let plain = line.trim_start_matches(['*', '_', '#', '>']).trim_start();
+    let number = || numbered(plain).map(|(_, rest)| (Mark::Number, rest));
+    let label = || labelled(plain).map(|rest| (Mark::Label, rest));
+    let letter = || lettered(plain).map(|rest| (Mark::Letter, rest));
+    number().or_else(label).or_else(letter)
+}
+
+/// The rest of a line behind a bullet.
+fn bulleted(line: &str) -> Option<&str> {
     let rest = line.strip_prefix([
         '-', '*', '•', '–', '—', '·', '▪', '‣', '◦', '→', '●', '○', '‐', '・', '+',
     ])?;
-    if !rest.starts_with(char::is_whitespace) && !line.starts_with(['•', '▪', '‣', '●', '・']) {
-        return None;
-    }
-    let rest = rest.trim_start();
-    // `- 1. text`
-    Some(
-        mark(rest)
-            .filter(|(mark, _)| *mark != Mark::Bullet)
-            .unwrap_or((Mark::Bullet, rest)),
-    )
+    let stands_apart = rest.starts_with(char::is_whitespace) || line.starts_with(['•', '▪', '‣', '●', '・']);
+    stands_apart.then(|| rest.trim_start())
 }
 
 /// A number with its delimiter, and what follows.

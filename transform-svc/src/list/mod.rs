@@ -101,7 +101,8 @@ fn collect(value: &Value, items: &mut Vec<String>) {
 fn within_a_line(text: &str) -> Vec<String> {
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for (at, _) in text.char_indices() {
-        let at_word = at == 0 || text[..at].ends_with(char::is_whitespace);
+        let space = text[at..].starts_with(char::is_whitespace);
+        let at_word = !space && (at == 0 || text[..at].ends_with(char::is_whitespace));
         let wanted = cuts.len() as u32 + 1;
         if at_word
             && let Some((number, rest)) = numbered(&text[at..])
@@ -258,5 +259,6 @@ mod tests {
         assert_eq!(without_mark(" 2) word"), "word");
         assert_eq!(without_mark("- word"), "word");
         assert_eq!(without_mark("word - word"), "word - word");
+        assert_eq!(without_mark(&format!("{}2) word", "- ".repeat(50_000))), "word");
     }
 }

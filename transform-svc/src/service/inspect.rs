@@ -1,7 +1,10 @@
 //! `TransformService.Inspect`: measures and checks of pairs that need no generator.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use isomer_proto::transform::v1::{InspectRequest, InspectResponse, inspect_response::Finding};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, long_work};
+use tonic::Code;
 
 use super::convert;
 use crate::{
@@ -12,7 +15,8 @@ use crate::{
 
 /// Most pairs of one request.
 const MOST_PAIRS: usize = 4096;
-/// Longest text, in bytes. The time grows with the product of both texts' words.
+/// Longest text, in bytes. Guards and checks take time in proportion to it; the edit distance takes
+/// a fraction of a second for two texts of this length.
 const LONGEST_TEXT: usize = 100_000;
 /// Most bytes of all texts.
 const MOST_TEXT: usize = 4 << 20;
@@ -43,18 +47,21 @@ fn check(request: &InspectRequest) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Inspects the pairs on a thread of their own: the runtime's threads stay free for other calls.
+/// Inspects the pairs on a thread of their own: the runtime's threads stay free for other calls. It
+/// ends after the current pair if the caller leaves.
 pub(super) async fn inspect(request: InspectRequest) -> Result<InspectResponse, Fault> {
     check(&request)?;
-    let looked = tokio::task::spawn_blocking(move || look(request)).await;
-    looked.map_err(|error| Fault::internal(format!("looking at the pairs stopped: {error}")))?
+    long_work(move |left| look(request, &left)).await?
 }
 
-fn look(request: InspectRequest) -> Result<InspectResponse, Fault> {
+fn look(request: InspectRequest, left: &AtomicBool) -> Result<InspectResponse, Fault> {
     let kind = kind_of(request.transformation.as_ref(), "transformation")?;
     let target = target_of(request.transformation.as_ref(), "transformation")?;
     let mut findings = Vec::with_capacity(request.pairs.len());
     for (index, pair) in request.pairs.into_iter().enumerate() {
+        if left.load(Ordering::Relaxed) {
+            return Err(Fault::new(Code::Cancelled, "CALLER_LEFT", "the caller left"));
+        }
         let expected = match pair.expected_language.as_deref().filter(|tag| !tag.is_empty()) {
             Some(tag) => Some(read_language(tag, || format!("pairs[{index}].expected_language"))?),
             None if kind.changes_language() => target,
@@ -119,6 +126,14 @@ mod tests {
         let large = vec![("a ".repeat(40_000), "b ".repeat(40_000)); 30];
         assert_eq!(check(&request(&large)).unwrap_err().field.as_deref(), Some("pairs"));
         check(&request(&many[..MOST_PAIRS])).unwrap();
+    }
+
+    #[test]
+    fn no_pair_is_looked_at_after_the_caller_left() {
+        let pair = || request(&[("A man plays.".to_owned(), "A man is playing.".to_owned())]);
+        let fault = look(pair(), &AtomicBool::new(true)).unwrap_err();
+        assert_eq!(fault.reason, "CALLER_LEFT");
+        assert_eq!(look(pair(), &AtomicBool::new(false)).unwrap().findings.len(), 1);
     }
 
     /// The runtime of this test has one thread.

@@ -8,6 +8,7 @@
 )]
 
 mod answers;
+mod growth;
 mod guards;
 mod language_data;
 #[path = "../../../crates/datasets/tests/it/published.rs"]

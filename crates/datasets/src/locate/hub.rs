@@ -87,7 +87,9 @@ pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Resu
         file: folder.display().to_string(),
         problem: error.to_string(),
     })?;
-    let card = std::fs::read_to_string(folder.join(CARD)).unwrap_or_default();
+    let card = crate::roots::open(&folder.join(CARD), options.root.as_deref())
+        .and_then(std::io::read_to_string)
+        .unwrap_or_default();
     let configurations = configurations(&card);
     let choice = Choice {
         configurations: &configurations,

@@ -7,7 +7,7 @@ mod choose;
 mod hub;
 mod rules;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use rules::{HubAccess, HubRules, MAX_FILE_BYTES};
 
@@ -15,7 +15,7 @@ use isomer_models::{Progress, Resolver, hub::Terms, progress::LogProgress};
 
 use isomer_scoring::task::TaskType;
 
-use crate::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds};
+use crate::{DatasetError, Fetched, HubRef, LoadOptions, PermittedPath, Source, catalogue, holds};
 
 /// Where data sets are searched for.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +93,8 @@ impl DatasetLocator {
                 });
             }
             entry.apply(&mut options);
-            let source = self.entry(entry, &options, progress).await?;
+            let (source, root) = self.entry(entry, &options, progress).await?;
+            options.root = root;
             return Ok(Located {
                 task: entry.task,
                 source,
@@ -127,13 +128,13 @@ impl DatasetLocator {
     }
 
     /// A data set of the catalogue: a folder of its name if that holds the split and language, else
-    /// the hub.
+    /// the hub. With a folder, also the folder that nothing may be read outside of.
     async fn entry(
         &self,
         entry: &catalogue::Entry,
         options: &LoadOptions,
         progress: &dyn Progress,
-    ) -> Result<Source, DatasetError> {
+    ) -> Result<(Source, Option<PathBuf>), DatasetError> {
         let mut tried = Vec::new();
         for folder in &self.folders {
             let path = folder.join(&entry.name);
@@ -141,9 +142,14 @@ impl DatasetLocator {
                 tried.push(format!("{} is not there", path.display()));
                 continue;
             }
+            let PermittedPath { path, root } = self.permitted(folder, path);
             let source = Source::Path(path);
-            match holds(entry.task, &source, options) {
-                Ok(()) => return Ok(source),
+            let bounded = LoadOptions {
+                root: root.clone(),
+                ..options.clone()
+            };
+            match holds(entry.task, &source, &bounded) {
+                Ok(()) => return Ok((source, root)),
                 // There are several languages and none was chosen: the hub would give the same
                 // error.
                 Err(error @ DatasetError::Language { .. }) if options.language.is_none() => return Err(error),
@@ -163,7 +169,7 @@ impl DatasetLocator {
             .fetched(&wanted, self.rules.catalogued(), entry.task, options, progress)
             .await
         {
-            Ok(fetched) => Ok(Source::Fetched(fetched)),
+            Ok(fetched) => Ok((Source::Fetched(fetched), None)),
             Err(error) => {
                 tried.push(error.to_string());
                 let folder = match self.folders.first() {
@@ -181,6 +187,20 @@ impl DatasetLocator {
                     ),
                 })
             }
+        }
+    }
+
+    /// The path of a data set in a folder. Unless the caller is the owner of this process, nothing
+    /// is read outside of the folder, or outside of the place that the operator's link leads to.
+    fn permitted(&self, folder: &Path, path: PathBuf) -> PermittedPath {
+        if self.rules.owner {
+            return PermittedPath { path, root: None };
+        }
+        let path = path.canonicalize().unwrap_or(path);
+        let root = folder.canonicalize().ok().filter(|folder| path.starts_with(folder));
+        PermittedPath {
+            root: root.or_else(|| Some(path.clone())),
+            path,
         }
     }
 

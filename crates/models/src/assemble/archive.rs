@@ -31,7 +31,7 @@ impl Archive {
     /// [`ModelError::Io`]; [`ModelError::Archive`] if it is not a zip archive, is truncated, or is
     /// unsafe.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
-        let file = File::open(path).map_err(ModelError::io("reading", path))?;
+        let file = crate::regular::open(path).map_err(ModelError::io("reading", path))?;
         let mut zip = ZipArchive::new(BufReader::new(file))
             .map_err(|error| ModelError::archive(path, format!("not a sound zip archive: {error}")))?;
         let mut names = Vec::with_capacity(zip.len());

@@ -10,12 +10,15 @@
 mod resample;
 mod test;
 
+use rayon::prelude::*;
+
 use crate::{
     StatsError,
     describe::{mean, median_of_sorted, quantile},
     error::{level as check_level, paired, sample},
     hodges_lehmann,
     special::{normal_cdf, normal_quantile},
+    stop::draws,
     walsh,
 };
 
@@ -91,7 +94,7 @@ pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Boots
     check(settings)?;
     let estimates = resample::named(values, statistic, settings);
     ends(estimates, settings, || {
-        let leave_out: Vec<f64> = (0..values.len())
+        let leave_out: Vec<f64> = draws(values.len())
             .filter_map(|i| statistic.of(&without(values, i)))
             .collect();
         Some((statistic.of(values)?, leave_out))
@@ -112,7 +115,7 @@ pub fn sample_interval(
     check(settings)?;
     let estimates = resample::of_sample(values, &statistic, settings);
     ends(defined(estimates, settings.resamples)?, settings, || {
-        let leave_out: Option<Vec<f64>> = (0..values.len()).map(|i| statistic(&without(values, i))).collect();
+        let leave_out: Option<Vec<f64>> = draws(values.len()).map(|i| statistic(&without(values, i))).collect();
         Some((statistic(values)?, leave_out?))
     })
 }
@@ -144,7 +147,7 @@ pub fn pairs_interval(
         });
     }
     let interval = ends(estimates, settings, || {
-        let leave_out: Option<Vec<f64>> = (0..x.len())
+        let leave_out: Option<Vec<f64>> = draws(x.len())
             .map(|i| statistic(&without(x, i), &without(y, i)))
             .collect();
         Some((statistic(x, y)?, leave_out?))

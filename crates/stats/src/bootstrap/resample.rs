@@ -3,7 +3,10 @@
 use rayon::prelude::*;
 
 use super::{Bootstrap, Statistic, of_sorted};
-use crate::random::{below, stream};
+use crate::{
+    random::{below, stream},
+    stop::draws,
+};
 
 /// A named statistic over all resamples. A resample is drawn as counts of the sorted values, so
 /// that it comes out sorted without being sorted.
@@ -24,8 +27,7 @@ pub(super) fn named(values: &[f64], statistic: Statistic, settings: &Bootstrap) 
         place[i] = at;
     }
     let sorted: Vec<f64> = order.iter().map(|&i| values[i]).collect();
-    (0..settings.resamples)
-        .into_par_iter()
+    draws(settings.resamples)
         .map_init(
             || (vec![0_u32; n], Vec::with_capacity(n), Vec::with_capacity(4 * n)),
             |(counts, drawn, scratch), index| {
@@ -53,8 +55,7 @@ pub(super) fn of_sample(
     statistic: &(impl Fn(&[f64]) -> Option<f64> + Sync),
     settings: &Bootstrap,
 ) -> Vec<Option<f64>> {
-    (0..settings.resamples)
-        .into_par_iter()
+    draws(settings.resamples)
         .map_init(
             || vec![0.0; values.len()],
             |sample, index| {
@@ -75,8 +76,7 @@ pub(super) fn of_pairs(
     statistic: &(impl Fn(&[f64], &[f64]) -> Option<f64> + Sync),
     settings: &Bootstrap,
 ) -> Vec<Option<f64>> {
-    (0..settings.resamples)
-        .into_par_iter()
+    draws(settings.resamples)
         .map_init(
             || (vec![0.0; x.len()], vec![0.0; x.len()]),
             |(left, right), index| {

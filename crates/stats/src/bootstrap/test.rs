@@ -7,6 +7,7 @@ use crate::{
     describe::mean,
     error::sample,
     random::{below, stream},
+    stop::draws,
 };
 
 /// Result of the test.
@@ -48,8 +49,7 @@ pub fn paired_bootstrap_test(
     let centred: Vec<f64> = differences.iter().map(|d| d - observed).collect();
     // A resample that equals the observation up to rounding counts as equally extreme.
     let slack = 1e-12 * observed.abs();
-    let extreme: usize = (0..resamples)
-        .into_par_iter()
+    let extreme: usize = draws(resamples)
         .map(|index| {
             let mut rng = stream(seed, index);
             let total: f64 = (0..n).map(|_| centred[below(&mut rng, n)]).sum();

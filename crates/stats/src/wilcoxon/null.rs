@@ -1,5 +1,7 @@
 //! The null distribution of W+.
 
+use crate::stop::caller_left;
+
 /// Probability of each value of W+ when every sign is a fair coin. Average ranks come in halves:
 /// with ties, values are counted in half ranks.
 pub(super) struct Null {
@@ -21,6 +23,9 @@ impl Null {
         probabilities[0] = 1.0;
         let mut top = 0;
         for r in places {
+            if caller_left() {
+                break;
+            }
             for sum in (0..=top).rev() {
                 let half = probabilities[sum] / 2.0;
                 probabilities[sum] = half;

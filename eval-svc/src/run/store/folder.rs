@@ -27,6 +27,8 @@ use super::{
 
 const RECORD: &str = "run.json";
 const LOCK: &str = "lock";
+/// The text of a suite that the caller sent; older versions keep it in the record.
+const SUITE: &str = "suite.toml";
 /// Prefix of the name of a folder that is being removed.
 const GONE: &str = ".gone-";
 /// How often the removal of a folder is tried.
@@ -94,16 +96,44 @@ impl FolderStore {
     /// # Errors
     /// When the disk refuses.
     fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
+        if let Some(text) = record.suite_text() {
+            let path = self.folder(&record.id).join(SUITE);
+            if !path.exists() {
+                write_atomically(&path, text.as_bytes()).map_err(at(&path))?;
+            }
+        }
         let path = self.folder(&record.id).join(RECORD);
-        let json = serde_json::to_vec_pretty(record).map_err(|error| at(&path)(error.into()))?;
+        let json = serde_json::to_vec_pretty(&record.clone().outline()).map_err(|error| at(&path)(error.into()))?;
         write_atomically(&path, &json).map_err(at(&path))
     }
 
-    /// Reads a run. A run whose process died is returned, and saved, as failed.
+    /// Reads a run with the text of its suite.
+    ///
+    /// # Errors
+    /// As [`FolderStore::outline`].
+    fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+        let Some(record) = self.stored(id)? else {
+            return Ok(None);
+        };
+        if record.suite_text().is_some() {
+            return Ok(Some(record));
+        }
+        let text = self.read_file(id, SUITE)?.unwrap_or_default();
+        Ok(Some(
+            record.with_suite_text(String::from_utf8_lossy(&text).into_owned()),
+        ))
+    }
+
+    /// Reads a run without the text of its suite.
     ///
     /// # Errors
     /// When the record is unreadable; a missing run is `None`.
-    fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+    fn outline(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+        Ok(self.stored(id)?.map(RunRecord::outline))
+    }
+
+    /// Reads a run's record. A run whose process died is returned, and saved, as failed.
+    fn stored(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -210,7 +240,7 @@ impl FolderStore {
     pub(in crate::run) fn forget(&self, texts: &Texts, mode: Mode, all: &mut ForgottenRuns) -> Result<(), StoreError> {
         for id in self.ids()? {
             // A run whose process died is marked as ended here.
-            match self.load(&id) {
+            match self.outline(&id) {
                 Ok(Some(record)) if record.is_active() => {
                     all.active.push(id);
                     continue;
@@ -236,6 +266,13 @@ impl FolderStore {
                         return Err(at(&path)(io::Error::new(io::ErrorKind::InvalidData, message)));
                     }
                 }
+            }
+            if let Some(content) = self.read_file(&id, SUITE)?
+                && let Some((content, places)) = forgotten::suite(&String::from_utf8_lossy(&content), texts)
+            {
+                told.places += places;
+                told.files.push(SUITE.to_owned());
+                changed.push((SUITE.to_owned(), Some(content.into_bytes())));
             }
             if told.places == 0 {
                 continue;
@@ -324,7 +361,7 @@ impl RunStore for FolderStore {
                 if before.as_ref().is_some_and(|before| id >= *before) {
                     continue;
                 }
-                match store.load(&id) {
+                match store.outline(&id) {
                     Ok(Some(record)) if record.is_seen_by(viewer.as_deref()) => {
                         if runs.len() == size {
                             return Ok((runs, true));
@@ -344,7 +381,7 @@ impl RunStore for FolderStore {
         blocking(self, |store| {
             let ids = store.ids()?.into_iter();
             // A record that cannot be read never expires.
-            let ended = |id: &str| store.load(id).ok()??.ended;
+            let ended = |id: &str| store.outline(id).ok()??.ended;
             Ok(ids
                 .map(|id| {
                     let ended = ended(&id);
@@ -462,7 +499,10 @@ pub(in crate::run) fn write_atomically(path: &Path, content: &[u8]) -> io::Resul
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use super::{super::super::record::RunRequest, *};
+    use super::{
+        super::super::record::{RunRequest, SuiteChoice},
+        *,
+    };
 
     fn record(request_id: Option<&str>) -> RunRecord {
         let id = uuid::Uuid::now_v7().to_string();
@@ -502,6 +542,32 @@ mod tests {
         store.remove(&first).unwrap();
         assert_eq!(store.find_request("../../etc/passwd"), None);
         assert_eq!(store.ids().unwrap(), [second.id]);
+    }
+
+    #[test]
+    fn a_suite_lies_beside_the_record_and_lists_do_not_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        let text = "# a long comment";
+        let mut record = record(None);
+        record.request.suite = SuiteChoice::Toml {
+            text: text.to_owned(),
+            file_name: "a.toml".to_owned(),
+            base_dir: None,
+        };
+        drop(store.create_locked(&record).unwrap());
+        let json = store.read_file(&record.id, RECORD).unwrap().unwrap();
+        assert!(!String::from_utf8(json).unwrap().contains(text));
+        // It is marked as interrupted and saved again here.
+        assert_eq!(store.outline(&record.id).unwrap().unwrap().suite_text(), None);
+        assert_eq!(store.load(&record.id).unwrap().unwrap().suite_text(), Some(text));
+
+        // As an older version wrote it.
+        fs::remove_file(store.folder(&record.id).join(SUITE)).unwrap();
+        let json = serde_json::to_vec(&record).unwrap();
+        store.write_file(&record.id, RECORD, &json).unwrap();
+        assert_eq!(store.outline(&record.id).unwrap().unwrap().suite_text(), None);
+        assert_eq!(store.load(&record.id).unwrap().unwrap().suite_text(), Some(text));
     }
 
     #[test]

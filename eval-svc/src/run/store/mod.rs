@@ -82,8 +82,8 @@ pub(super) trait RunStore: Send + Sync + Debug {
     /// Reads a run; `None` if there is none.
     async fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError>;
 
-    /// Runs that a viewer may see, newest first: at most `size` of them that are older than
-    /// `before`, and whether there are more.
+    /// Runs that a viewer may see, newest first and without the texts of their suites: at most
+    /// `size` of them that are older than `before`, and whether there are more.
     async fn page(
         &self,
         before: Option<&str>,

@@ -13,6 +13,8 @@ use crate::words;
 
 /// Characters of a lead-in, at most.
 const LEAD: usize = 160;
+/// Quoted words of a remark that are looked for in the rewrite, at most.
+const EXPLAINED: usize = 32;
 /// Words of an original that leave traces in any rewrite of it.
 const TRACED: usize = 3;
 /// Concepts of the task that seldom stand in other texts.
@@ -151,8 +153,8 @@ impl<'a> Answer<'a> {
         {
             return None;
         }
-        let mut explained = quoted(last).filter(|word| rest.contains(word) && !self.original.contains(word));
-        (explained.next().is_some() || self.is_closing(last)).then_some(rest)
+        let explains = |word: &str| rest.contains(word) && !self.original.contains(word);
+        (quoted(last).take(EXPLAINED).any(explains) || self.is_closing(last)).then_some(rest)
     }
 
     /// Whether the last part of an answer talks about it, or to the user.

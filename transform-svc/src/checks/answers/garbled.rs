@@ -84,6 +84,13 @@ fn misread_chars(text: &str, byte: impl Fn(char) -> Option<u8>) -> Vec<char> {
 /// Whether a piece of a text follows itself many times.
 fn repeats(text: &str) -> bool {
     let chars: Vec<char> = text.chars().collect();
+    // The letters before each character.
+    let letters: Vec<usize> = std::iter::once(0)
+        .chain(chars.iter().scan(0, |letters, c| {
+            *letters += usize::from(c.is_alphabetic());
+            Some(*letters)
+        }))
+        .collect();
     (1..=PIECE).any(|size| {
         let times = match size {
             1 => 9,
@@ -95,7 +102,7 @@ fn repeats(text: &str) -> bool {
         let mut run = 0;
         (size..chars.len()).any(|at| {
             run = if chars[at] == chars[at - size] { run + 1 } else { 0 };
-            run >= needed && chars[at + 1 - size..=at].iter().any(|c| c.is_alphabetic())
+            run >= needed && letters[at + 1] > letters[at + 1 - size]
         })
     })
 }

@@ -16,6 +16,8 @@ use crate::{list, words};
 const LABEL: usize = 45;
 /// A text that has this part of the words of the original may be a rewrite of it.
 const SHARE: usize = 3;
+/// Rewrites that are compared with each other, at most.
+const COMPARED: usize = 32;
 /// Marks between two rewrites.
 const BETWEEN: [&str; 8] = [" / ", "。/ ", " | ", "／", "\n---", "\n***", " // ", "\n/"];
 /// Marks between the parts of a sentence.
@@ -34,7 +36,11 @@ pub(in crate::checks) fn offers_alternatives(answer: &Answer<'_>) -> bool {
         ..
     } = *answer;
     let [before, after] = [original, text].map(introductions);
-    let whole = |part: &&str| words::count(part) * SHARE >= words::count(original) && words::count(part) > 1;
+    let length = words::count(original);
+    let whole = |part: &&str| {
+        let words = words::count(part);
+        words * SHARE >= length && words > 1
+    };
     let rewrites = items(text).into_iter().filter(whole).count();
     let first = text.lines().next().unwrap_or_default();
     let declines = answer.fresh(first).has_any(&["unable"]);
@@ -68,13 +74,14 @@ fn introductions(text: &str) -> Introductions {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let stands_alone = |line: &&&str| line.chars().count() <= ALONE && begins_other(line);
     // The words between a mark and a colon, after a first rewrite.
+    let rewrite = words::end_of(&text, 3).unwrap_or(text.len());
     let named = text.match_indices([':', '：']).filter(|(colon, _)| {
-        let before = &text[..*colon];
-        let at = before
-            .rfind(MARKS)
-            .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
-        let head = &before[at..];
-        words::count(&before[..at]) > 2 && head.chars().count() <= LABEL && begins_other(head)
+        let before = text[..*colon].char_indices().rev().take(LABEL + 1);
+        let mark = before.into_iter().find(|(_, c)| MARKS.contains(c));
+        mark.is_some_and(|(at, mark)| {
+            let head = &text[at + mark.len_utf8()..*colon];
+            at + mark.len_utf8() >= rewrite && begins_other(head)
+        })
     });
     let is_labelled = |line: &&&str| {
         let rest = lead(line, LABEL).map_or(**line, |(_, rest)| rest);
@@ -101,11 +108,12 @@ fn begins_again(text: &str, whole: impl Fn(&&str) -> bool) -> bool {
     })
 }
 
-/// Whether two texts that may each be a rewrite have half of their words in common.
+/// Whether two of the first texts that may each be a rewrite have half of their words in common.
 fn repeats_itself(texts: &[&str], whole: impl Fn(&&str) -> bool) -> bool {
     let stems: Vec<HashSet<String>> = texts
         .iter()
         .filter(|part| whole(part))
+        .take(COMPARED)
         .map(|part| stems(&plain(part)))
         .collect();
     let alike = |a: &HashSet<String>, b: &HashSet<String>| {

@@ -5,13 +5,15 @@
 //! count, and the rest cannot be told. Scripts without capitals cannot be told at all.
 
 mod places;
+mod words;
 
 use std::collections::BTreeSet;
 
-use isomer_tagger::{EntityLabel, Pos, Tagger};
+use isomer_tagger::{EntityLabel, Pos, Tagger, Token};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{Duty, Finding};
+use words::Words;
 
 /// Languages in Latin, Greek or Cyrillic letters that write names, and no other nouns, with a
 /// capital, and leave names as they are in every case.
@@ -21,182 +23,6 @@ const FIXED: [&str; 15] = [
 /// The same, but a name has other endings in other cases.
 const INFLECTED: [&str; 18] = [
     "pl", "cs", "sk", "sl", "hr", "sr", "bs", "ru", "uk", "bg", "el", "fi", "et", "hu", "tr", "lt", "lv", "ro",
-];
-/// Words that occur in names but name nothing on their own.
-const GENERIC: &[&str] = &[
-    "mr",
-    "mrs",
-    "ms",
-    "miss",
-    "dr",
-    "prof",
-    "professor",
-    "sir",
-    "lord",
-    "lady",
-    "king",
-    "queen",
-    "prince",
-    "princess",
-    "president",
-    "chancellor",
-    "minister",
-    "senator",
-    "governor",
-    "mayor",
-    "judge",
-    "captain",
-    "general",
-    "st",
-    "saint",
-    "mount",
-    "mt",
-    "lake",
-    "river",
-    "sea",
-    "ocean",
-    "island",
-    "islands",
-    "city",
-    "town",
-    "state",
-    "states",
-    "county",
-    "street",
-    "avenue",
-    "road",
-    "bridge",
-    "park",
-    "stadium",
-    "museum",
-    "hospital",
-    "school",
-    "college",
-    "university",
-    "church",
-    "hotel",
-    "airport",
-    "station",
-    "bank",
-    "company",
-    "corporation",
-    "corp",
-    "inc",
-    "ltd",
-    "group",
-    "party",
-    "court",
-    "council",
-    "committee",
-    "government",
-    "senate",
-    "congress",
-    "parliament",
-    "prize",
-    "award",
-    "cup",
-    "league",
-    "hurricane",
-    "war",
-    "world",
-    "north",
-    "south",
-    "east",
-    "west",
-    "northern",
-    "southern",
-    "eastern",
-    "western",
-    "central",
-    "new",
-    "the",
-    "of",
-    "and",
-    "for",
-    "in",
-    "on",
-    "at",
-    "de",
-    "la",
-    "le",
-    "du",
-    "von",
-    "van",
-    "ii",
-    "iii",
-    "iv",
-    "jr",
-    "sr",
-    "i",
-    "a",
-    "an",
-    "club",
-    "team",
-    "series",
-    "act",
-    "day",
-    "times",
-    "news",
-    "post",
-    "great",
-    "national",
-    "international",
-    "federal",
-    "union",
-    "republic",
-    "kingdom",
-    "herr",
-    "frau",
-    "señor",
-    "señora",
-    "don",
-    "doña",
-    "monsieur",
-    "madame",
-    "rue",
-    "río",
-    "lago",
-    "calle",
-    "plaza",
-    "s",
-    "police",
-    "english",
-    "earth",
-    "internet",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "mon",
-    "tue",
-    "wed",
-    "thu",
-    "fri",
-    "lol",
-    "yo",
-    "thx",
-    "thanks",
-    "hi",
-    "hello",
-    "hey",
-    "ok",
-    "yes",
-    "no",
 ];
 /// Labels that the number guard covers, or that name no particular thing.
 const OTHER_LABELS: [EntityLabel; 7] = [
@@ -244,12 +70,13 @@ fn missing(text: &str, other: &str, language: Option<&str>) -> Finding {
         _ => return Finding::Untold,
     };
     let words = words_of(other);
+    let words = Words::new(&words);
     let tokens = tokens_of(other);
     let inflected = language.is_some_and(|code| INFLECTED.contains(&code));
     let stands_there = |name: &Name| name.iter().all(|word| tokens.contains(word));
     if names
         .iter()
-        .any(|name| !stands_there(name) && !kept(name, &words, inflected))
+        .any(|name| !stands_there(name) && !words.keep(name, inflected))
     {
         Finding::Broken
     } else if sure {
@@ -337,17 +164,22 @@ fn english(text: &str) -> Option<Vec<Name>> {
         .filter(|entity| OTHER_LABELS.contains(&entity.label))
         .flat_map(|entity| entity.tokens.clone())
         .collect();
-    // Proper nouns outside any entity; a run of them is one name. The first word of a sentence is
-    // skipped, since it is capitalised anyway.
+    // Proper nouns outside any entity; a run of them is one name. The first word of a sentence has
+    // a capital anyway, so it counts only if the tagger takes it for a name without one.
+    let word = |place: usize| at(place).unwrap_or_default();
+    let named = |place: usize| {
+        tagged.tokens[place].pos == Pos::Propn
+            && word(place).starts_with(char::is_uppercase)
+            && !inside.contains(&place)
+            && !dated.contains(&place)
+    };
+    let opens = |place: usize| place == 0 || matches!(word(place - 1), "." | "!" | "?" | ":" | "\"" | "“");
+    let openers = (0..tagged.tokens.len()).filter(|place| named(*place) && opens(*place));
+    let openers = names_without_capitals(tagger, text, &tagged.tokens, &openers.collect());
     let mut run: Name = Vec::new();
-    for (place, token) in tagged.tokens.iter().enumerate() {
-        let word = &text[token.span.clone()];
-        let capital = word.chars().next().is_some_and(char::is_uppercase);
-        let opens =
-            place == 0 || at(place - 1).is_some_and(|before| matches!(before, "." | "!" | "?" | ":" | "\"" | "“"));
-        let named = token.pos == Pos::Propn && capital && !inside.contains(&place) && !dated.contains(&place);
-        if named && (!opens || still_a_name(tagger, text, token.span.clone())) {
-            run.push(plain(word));
+    for place in 0..tagged.tokens.len() {
+        if named(place) && (!opens(place) || openers.contains(&place)) {
+            run.push(plain(word(place)));
         } else if !run.is_empty() {
             names.push(std::mem::take(&mut run));
         }
@@ -356,19 +188,27 @@ fn english(text: &str) -> Option<Vec<Name>> {
     Some(names.into_iter().filter(|name| !name.is_empty()).collect())
 }
 
-/// Whether the tagger takes a word for a name even without its capital.
-fn still_a_name(tagger: &Tagger, text: &str, span: std::ops::Range<usize>) -> bool {
-    let lower = format!(
-        "{}{}{}",
-        &text[..span.start],
-        text[span.clone()].to_lowercase(),
-        &text[span.end..]
-    );
-    let tagged = tagger.tag(&lower);
-    tagged
-        .tokens
-        .iter()
-        .any(|token| token.span.start == span.start && token.pos == Pos::Propn)
+/// Those of some tokens that the tagger takes for names even without their capitals.
+fn names_without_capitals(tagger: &Tagger, text: &str, tokens: &[Token], asked: &BTreeSet<usize>) -> BTreeSet<usize> {
+    if asked.is_empty() {
+        return BTreeSet::new();
+    }
+    let mut lower = String::with_capacity(text.len());
+    let mut end = 0;
+    let mut spans = Vec::with_capacity(tokens.len());
+    for (place, token) in tokens.iter().enumerate() {
+        lower.push_str(&text[end..token.span.start]);
+        let start = lower.len();
+        match &text[token.span.clone()] {
+            word if asked.contains(&place) => lower.extend(word.chars().flat_map(char::to_lowercase)),
+            word => lower.push_str(word),
+        }
+        spans.push(start..lower.len());
+        end = token.span.end;
+    }
+    let tagged = tagger.tag_tokens(&lower, spans).tokens;
+    let still = |place: &usize| tagged.get(*place).is_some_and(|token| token.pos == Pos::Propn);
+    asked.iter().copied().filter(still).collect()
 }
 
 /// Acronyms, and names after a title; also whether the text has no other noun that might be a name.
@@ -426,89 +266,6 @@ fn by_capitals(text: &str) -> Vec<Name> {
     }
     names.push(run);
     names.into_iter().filter(|name| !name.is_empty()).collect()
-}
-
-/// Whether a name occurs in the other text: by one of its own words, its initials, or the words
-/// that its initials stand for.
-fn kept(name: &Name, words: &[String], inflected: bool) -> bool {
-    let own: Vec<&String> = name.iter().filter(|word| !GENERIC.contains(&word.as_str())).collect();
-    let own: Vec<&String> = if own.is_empty() {
-        name.iter().filter(|word| word.len() > 3).collect()
-    } else {
-        own
-    };
-    if own.is_empty() {
-        return true;
-    }
-    own.iter()
-        .any(|word| words.iter().any(|other| same(word, other, inflected)))
-        || abbreviated(name, words)
-        || places::same_place(name, words)
-}
-
-fn same(word: &str, other: &str, inflected: bool) -> bool {
-    if word == other || folded(word) == folded(other) {
-        return true;
-    }
-    let (a, b) = (word.chars().count(), other.chars().count());
-    let shared = word.chars().zip(other.chars()).take_while(|(x, y)| x == y).count();
-    if inflected {
-        return shared >= 4.max(a.saturating_sub(3)) || (a <= 4 && shared >= 3 && b <= a + 3);
-    }
-    // A plural or an adjective: Toyotas, Shakespearean.
-    let ending = |longer: &str, at: usize| {
-        matches!(
-            longer.chars().skip(at).collect::<String>().as_str(),
-            "s" | "es" | "an" | "ian" | "n"
-        )
-    };
-    let _ = b;
-    a >= 4
-        && shared == a
-        && matches!(
-            other.chars().skip(a).collect::<String>().as_str(),
-            "s" | "es" | "ean" | "esque"
-        )
-        || (b >= 4 && shared == b && ending(word, b) && word.ends_with('s'))
-}
-
-/// Without accents.
-fn folded(word: &str) -> String {
-    word.chars()
-        .map(|c| match c {
-            'á' | 'à' | 'â' | 'ä' | 'ã' | 'å' => 'a',
-            'é' | 'è' | 'ê' | 'ë' => 'e',
-            'í' | 'ì' | 'î' | 'ï' => 'i',
-            'ó' | 'ò' | 'ô' | 'ö' | 'õ' | 'ø' => 'o',
-            'ú' | 'ù' | 'û' | 'ü' => 'u',
-            'ç' => 'c',
-            'ñ' => 'n',
-            other => other,
-        })
-        .collect()
-}
-
-/// Whether the other text has a name's initials instead of the name, or the name instead of its
-/// initials.
-fn abbreviated(name: &Name, words: &[String]) -> bool {
-    let initials = |words: &[String]| words.iter().filter_map(|word| word.chars().next()).collect::<String>();
-    let small = |word: &String| {
-        matches!(
-            word.as_str(),
-            "of" | "the" | "and" | "for" | "de" | "des" | "del" | "la" | "du" | "y" | "et"
-        )
-    };
-    let long: Vec<String> = name.iter().filter(|word| !small(word)).cloned().collect();
-    if long.len() >= 2 {
-        let short = initials(&long);
-        if words.contains(&short) {
-            return true;
-        }
-    }
-    let others: Vec<String> = words.iter().filter(|word| !small(word)).cloned().collect();
-    name.iter()
-        .filter(|word| (2..=5).contains(&word.chars().count()))
-        .any(|word| others.windows(word.chars().count()).any(|run| initials(run) == *word))
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
 //! Places and peoples with several names: a country, its people, and short names of both.
 
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::LazyLock,
+};
+
 /// Names of one place each, in English, French and Spanish where they differ much. All words of an
 /// entry must occur.
 const PLACES: &[&[&str]] = &[
@@ -68,16 +73,27 @@ const PLACES: &[&[&str]] = &[
     &["ecb", "european central bank"],
 ];
 
-/// Whether the other text uses another name of the same place.
-pub(super) fn same_place(name: &[String], words: &[String]) -> bool {
-    PLACES.iter().any(|place| has_one(place, name) && has_one(place, words))
-}
+/// A place by its index, and the words of one of its names.
+type Written = (usize, Vec<&'static str>);
 
-fn has_one(place: &[&str], words: &[String]) -> bool {
-    place.iter().any(|written| {
-        let parts: Vec<&str> = written.split(' ').collect();
-        words
-            .windows(parts.len())
-            .any(|run| run.iter().zip(&parts).all(|(a, b)| a == b))
-    })
+/// The names by their first words.
+static WRITTEN: LazyLock<HashMap<&str, Vec<Written>>> = LazyLock::new(|| {
+    let mut written = HashMap::<_, Vec<_>>::new();
+    for (place, names) in PLACES.iter().enumerate() {
+        for name in *names {
+            let parts: Vec<&str> = name.split(' ').collect();
+            written.entry(parts[0]).or_default().push((place, parts));
+        }
+    }
+    written
+});
+
+/// The places that a text names, by their indices.
+pub(super) fn of(words: &[String]) -> BTreeSet<usize> {
+    let at = |from: usize| {
+        let begun = WRITTEN.get(words[from].as_str()).into_iter().flatten();
+        let rest = &words[from..];
+        begun.filter(|(_, parts)| rest.len() >= parts.len() && rest.iter().zip(parts).all(|(a, b)| a == b))
+    };
+    (0..words.len()).flat_map(at).map(|(place, _)| *place).collect()
 }

@@ -11,7 +11,7 @@ mod words;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Duty, Finding, stem};
+use super::{Duty, Finding, stem::Forms};
 use words::{Lexicon, lexicon};
 
 /// Most words between a denying word and what it denies.
@@ -46,15 +46,16 @@ pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: 
 /// Whether a clause of the other text affirms what a clause denies. Certain denials were counted
 /// already unless `also_hard`.
 fn affirmed(denying: &[Clause], other: &[Clause], also_hard: bool) -> bool {
+    let content = |denies: bool| -> Forms<'_> {
+        let clauses = other.iter().filter(|clause| (clause.most > 0) == denies);
+        clauses.flat_map(|clause| &clause.content).map(String::as_str).collect()
+    };
+    let (affirms, denies) = (content(false), content(true));
     denying
         .iter()
         .filter(|clause| clause.most > 0 && (also_hard || clause.least == 0))
-        .any(|clause| {
-            let Some(focus) = &clause.focus else { return false };
-            let holds = |other: &Clause| other.content.iter().any(|word| stem::same(word, focus));
-            let mut with = other.iter().filter(|other| holds(other)).peekable();
-            with.peek().is_some() && with.all(|other| other.most == 0)
-        })
+        .filter_map(|clause| clause.focus.as_deref())
+        .any(|focus| affirms.has(focus) && !denies.has(focus))
 }
 
 fn clauses(text: &str, lexicon: &Lexicon) -> Vec<Clause> {
@@ -174,13 +175,15 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
             .first()
             .is_some_and(|word| matches!(word.as_str(), "no" | "nothing" | "nobody" | "none" | "never"))
         && words.iter().any(|word| word == "than");
-    let (mut hard, mut soft, mut places, mut idiomatic) = (0, 0, Vec::new(), false);
+    let (mut hard, mut soft, mut idiomatic) = (0, 0, false);
+    // A certain denial has a focus before one that may be none.
+    let (mut last_hard, mut first_soft) = (None, None);
     for (at, denial) in denials.iter().enumerate() {
         match denial {
             Denial::None => {}
             Denial::Soft => {
                 soft += 1;
-                places.push(at);
+                first_soft.get_or_insert(at);
             }
             Denial::Hard if idiom(at) || asks(at) || compares => {
                 soft += 1;
@@ -188,7 +191,7 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
             }
             Denial::Hard => {
                 hard += 1;
-                places.insert(0, at);
+                last_hard = Some(at);
             }
         }
     }
@@ -206,7 +209,9 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
         (_, _) if undone => (0, 1),
         _ => (1, hard + usize::from(soft > 0)),
     };
-    let focus = places.first().and_then(|at| focus(words, *at, &denials, lexicon));
+    let focus = last_hard
+        .or(first_soft)
+        .and_then(|at| focus(words, at, &denials, lexicon));
     Clause {
         content: words
             .iter()

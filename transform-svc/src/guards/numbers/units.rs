@@ -1,7 +1,7 @@
 //! Units of measurement, by word and sign, in English, German, French and Spanish.
 
 /// What is measured. Values of one dimension can be converted into each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Dimension {
     /// No unit.
     None,

@@ -28,6 +28,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::TryStreamExt;
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
 use jiff::Timestamp;
@@ -313,18 +314,21 @@ impl RunStore for LedgerStore {
     ) -> Result<(Vec<RunRecord>, bool), StoreError> {
         // Every id is smaller than `g`: ids are hexadecimal.
         let query = "SELECT record FROM eval_runs WHERE id < $1 AND (CAST($2 AS TEXT) IS NULL OR owner = $2) ORDER BY id DESC LIMIT $3";
-        let rows = sqlx::query(query)
+        // Row by row: records hold the texts of suites, which a list does not.
+        let mut rows = sqlx::query(query)
             .bind(before.unwrap_or("g"))
             .bind(viewer)
             .bind(i64::try_from(size.saturating_add(1)).unwrap_or(i64::MAX))
-            .fetch_all(self.pool())
-            .await
-            .map_err(failed)?;
-        let more = rows.len() > size;
-        let mut runs = Vec::with_capacity(rows.len().min(size));
-        for row in rows.iter().take(size) {
-            match parsed(&text(row, 0)?) {
-                Ok(record) => runs.push(record),
+            .fetch(self.pool());
+        let (mut runs, mut read, mut more) = (Vec::new(), 0, false);
+        while let Some(row) = rows.try_next().await.map_err(failed)? {
+            read += 1;
+            if read > size {
+                more = true;
+                break;
+            }
+            match parsed(&text(&row, 0)?) {
+                Ok(record) => runs.push(record.outline()),
                 Err(error) => tracing::warn!(%error, "a run is left out of the list"),
             }
         }
