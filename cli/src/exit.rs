@@ -1,7 +1,7 @@
 //! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency
 //! failed, 4 the gate is undecided or invalid.
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
@@ -94,11 +94,9 @@ fn names_a_file(reason: &str) -> bool {
 /// Prints the failure on stderr and returns the exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     if failure.code != DONE {
-        eprintln!(
-            "{} {}",
-            console::style("error:").red().bold().for_stderr(),
-            failure.message
-        );
+        let error = console::style("error:").red().bold().for_stderr();
+        // The exit code remains where stderr cannot be written.
+        let _ = writeln!(std::io::stderr(), "{error} {}", failure.message);
     }
     ExitCode::from(failure.code)
 }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    io::IsTerminal,
+    io::{IsTerminal, Write},
     time::{Duration, Instant},
 };
 
@@ -70,7 +70,8 @@ impl Display {
     /// Shows a message that must not be missed, with `--quiet` too.
     pub(crate) fn note(&self, text: &str) {
         match &self.form {
-            Form::Silent | Form::Lines => eprintln!("{text}"),
+            // A line that cannot be written is not worth failing the work.
+            Form::Silent | Form::Lines => drop(writeln!(std::io::stderr(), "{text}")),
             // A failure to draw on the terminal is not worth failing the work.
             Form::Bars(bars) => drop(bars.println(text)),
         }
@@ -109,7 +110,7 @@ impl Display {
                 {
                     *last = now;
                     *said = finished;
-                    eprintln!("{name:<12} {}  {}", count(step), tail(step));
+                    let _ = writeln!(std::io::stderr(), "{name:<12} {}  {}", count(step), tail(step));
                 }
             }
         }

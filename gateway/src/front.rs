@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
 use http::request::Parts;
-use isomer_access::{Access, AccessServer};
+use isomer_access::{Access, AccessServer, Caller};
 use isomer_adapters::{AddressGuard, GuardConfig, Surroundings, connect};
 use isomer_database::Database;
 use isomer_proto::{
@@ -276,6 +276,11 @@ struct AccessAuthenticator(Access);
 impl Authenticator for AccessAuthenticator {
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
         self.0.admit(parts).await
+    }
+
+    fn account(&self, parts: &Parts) -> Option<String> {
+        let caller = parts.extensions.get::<Caller>()?;
+        caller.is_counted().then(|| caller.principal().to_owned())
     }
 
     fn challenge(&self, path: &str) -> Option<&'static str> {

@@ -10,6 +10,7 @@ use axum::{
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderValue, header};
+use isomer_service_kit::off_runtime;
 use serde::Serialize;
 
 /// Most bytes that are serialised on the serving thread: that costs less than handing over the
@@ -55,7 +56,7 @@ impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
 
 impl<T: Serialize + Send + 'static> Json<T> {
     async fn written(self) -> io::Result<Bytes> {
-        let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&self.0)).await;
+        let written = off_runtime(usize::MAX, move || serde_json::to_vec(&self.0)).await;
         let json = written.map_err(io::Error::other)?.map_err(io::Error::other)?;
         Ok(Bytes::from(json))
     }

@@ -36,19 +36,43 @@ pub(super) async fn run(session: &Session, args: ForgetArgs) -> Result<ExitCode,
     let texts = Texts::new(given)
         .map_err(|error| Failure::usage(format!("--text-file: {error}; give the whole text as it was sent")))?;
     let mode = if args.plan { Mode::Plan } else { Mode::Remove };
-    let forgotten = Box::pin(isomer_all_in_one::forget(config, texts, mode)).await?;
+    let forgotten = Box::pin(isomer_all_in_one::forget(config, texts.clone(), mode)).await?;
     let shown = match session.global.format {
         Format::Json => serde_json::to_string(&forgotten).unwrap_or_default(),
         Format::Text => in_words(&forgotten),
     };
     writeln!(std::io::stdout(), "{shown}").map_err(|error| stdout_failure(&error))?;
     if forgotten.runs.active.is_empty() {
+        if mode == Mode::Remove {
+            let left = Box::pin(isomer_all_in_one::forget(config, texts, Mode::Plan)).await?;
+            return nothing_left(&left);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     Err(Failure::dependency(format!(
         "{} runs have not ended and may write the text again: cancel them or wait for their end, and run this once more: {}",
         forgotten.runs.active.len(),
         forgotten.runs.active.join(", ")
+    )))
+}
+
+/// Fails if a second look found the texts. Vectors name no text, so they do not count.
+fn nothing_left(left: &Forgotten) -> Result<ExitCode, Failure> {
+    let store = left
+        .store
+        .iter()
+        .flat_map(|store| [store.texts, store.units, store.scores]);
+    let files = store.chain([left.generated]).map(|amount| amount.objects).sum::<u64>();
+    let runs: Vec<&str> = left.runs.runs.iter().map(|run| run.run.as_str()).collect();
+    if files + left.runs.measurements == 0 && runs.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Failure::dependency(format!(
+        "a text is still stored, in {} files and in {} runs ({}): stop servers and workers that write it again, and run \
+         this once more",
+        files + left.runs.measurements,
+        runs.len(),
+        runs.join(", ")
     )))
 }
 

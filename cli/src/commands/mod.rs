@@ -110,6 +110,17 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Tells on stdout where a server listens. A server whose stdout cannot be written, e.g. on a full
+/// disk, serves all the same.
+pub(crate) fn announce(line: &str) {
+    use std::io::Write;
+
+    let mut stdout = std::io::stdout();
+    if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        tracing::warn!(%error, "stdout cannot be written: {line}");
+    }
+}
+
 /// The failure of a command that cannot write to stdout.
 pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
     write_failure("to stdout", error)

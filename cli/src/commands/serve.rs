@@ -1,6 +1,6 @@
 //! `isomer serve`: all services behind one port.
 
-use std::{io::Write, process::ExitCode};
+use std::process::ExitCode;
 
 use isomer_all_in_one::Caller;
 use isomer_models::ModelKind;
@@ -47,10 +47,10 @@ pub(super) async fn run(session: &Session, args: ServeArgs) -> Result<ExitCode, 
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
     // On stdout, since stderr holds nothing but the log.
     if !session.global.quiet {
-        let line = format!("isomer serves {} on {address}\n", app.front().names().join(", "));
-        let mut stdout = std::io::stdout();
-        let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
-        told.map_err(|error| super::stdout_failure(&error))?;
+        super::announce(&format!(
+            "isomer serves {} on {address}",
+            app.front().names().join(", ")
+        ));
     }
     let runs = app.clone();
     let stopping = async move {

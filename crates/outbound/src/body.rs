@@ -1,5 +1,7 @@
 //! Response bodies, read under a limit.
 
+use isomer_service_kit::{Fault, WorkMemory};
+
 /// Most bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
@@ -18,13 +20,27 @@ pub enum Unread {
     /// The connection broke.
     #[error(transparent)]
     Broken(#[from] reqwest::Error),
+    /// The request that it is read for may reserve no more memory.
+    #[error(transparent)]
+    NoMemory(#[from] Fault),
 }
+
+/// Memory that an answer of `n` bytes takes while it is read and parsed, as a multiple of `n`.
+const PEAK_FACTOR: usize = 2;
 
 /// The body of an answer of at most `most` bytes, counted while they arrive.
 ///
 /// # Errors
 /// If the body is longer or the connection breaks.
 pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+    read_in_memory(answer, most, &mut WorkMemory::new()).await
+}
+
+async fn read_in_memory(
+    answer: &mut reqwest::Response,
+    most: usize,
+    memory: &mut WorkMemory,
+) -> Result<Vec<u8>, Unread> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         let room = most - body.len();
@@ -32,6 +48,7 @@ pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>
             body.extend_from_slice(&chunk[..room]);
             return Err(Unread::TooLong { most, beginning: body });
         }
+        memory.grow_to((body.len() + chunk.len()).saturating_mul(PEAK_FACTOR))?;
         body.extend_from_slice(&chunk);
     }
     Ok(body)
@@ -43,10 +60,23 @@ pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>
 /// # Errors
 /// If the body of a success is longer or the connection breaks.
 pub async fn read_by_status(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+    read_by_status_in_memory(answer, most, &mut WorkMemory::new()).await
+}
+
+/// [`read_by_status`] in the memory of the request that it is read for. The caller holds it until
+/// the body is parsed.
+///
+/// # Errors
+/// As [`read_by_status`], and if the request may reserve no more memory.
+pub async fn read_by_status_in_memory(
+    answer: &mut reqwest::Response,
+    most: usize,
+    memory: &mut WorkMemory,
+) -> Result<Vec<u8>, Unread> {
     if answer.status().is_success() {
-        return read(answer, most).await;
+        return read_in_memory(answer, most, memory).await;
     }
-    match read(answer, ERROR_BYTES.min(most)).await {
+    match read_in_memory(answer, ERROR_BYTES.min(most), memory).await {
         Err(Unread::TooLong { beginning, .. }) => Ok(beginning),
         other => other,
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 
-use crate::{Fault, refusals::Shape};
+use crate::{Fault, Tenant, budget::Reservation, refusals::Shape};
 
 /// Checks the head of a request. What it learns about the caller goes into the request's
 /// extensions, where handlers find it (tonic passes extensions on to gRPC methods).
@@ -14,6 +14,13 @@ use crate::{Fault, refusals::Shape};
 pub trait Authenticator: std::fmt::Debug + Send + Sync + 'static {
     /// Admits the request, or says why not.
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault>;
+
+    /// The account of a request that was admitted, whose requests share a part of the server's
+    /// memory; without one, the requests of an address do.
+    fn account(&self, parts: &Parts) -> Option<String> {
+        let _ = parts;
+        None
+    }
 
     /// The value of `WWW-Authenticate` in a 401 answer at this path.
     fn challenge(&self, path: &str) -> Option<&'static str> {
@@ -33,10 +40,22 @@ impl Auth {
         request: axum::extract::Request,
         tell: Shape,
     ) -> Result<axum::extract::Request, Response> {
-        let Some(keeper) = &self.0 else { return Ok(request) };
+        let Some(keeper) = &self.0 else {
+            // A gateway before this server names the tenant of each call.
+            let tenant: Option<String> = Tenant::of_headers(request.headers()).into();
+            if let (Some(memory), Some(tenant)) = (request.extensions().get::<Reservation>(), tenant) {
+                memory.of_account(tenant.into()).map_err(tell)?;
+            }
+            return Ok(request);
+        };
         let (mut parts, body) = request.into_parts();
         match keeper.admit(&mut parts).await {
-            Ok(()) => Ok(axum::extract::Request::from_parts(parts, body)),
+            Ok(()) => {
+                if let (Some(memory), Some(account)) = (parts.extensions.get::<Reservation>(), keeper.account(&parts)) {
+                    memory.of_account(account.into()).map_err(tell)?;
+                }
+                Ok(axum::extract::Request::from_parts(parts, body))
+            }
             Err(fault) => {
                 let mut refusal = tell(fault);
                 if refusal.status() == StatusCode::UNAUTHORIZED

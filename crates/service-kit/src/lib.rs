@@ -27,6 +27,8 @@ mod auth;
 #[cfg(feature = "server")]
 mod bucket;
 #[cfg(feature = "server")]
+mod budget;
+#[cfg(feature = "server")]
 mod caller;
 mod choice;
 pub mod client;
@@ -49,8 +51,12 @@ pub mod holder;
 mod layers;
 pub mod limits;
 #[cfg(feature = "server")]
+mod long_work;
+#[cfg(feature = "server")]
 pub mod memory;
 pub mod metric_names;
+#[cfg(feature = "server")]
+mod minimum_rate;
 #[cfg(feature = "server")]
 mod off_runtime;
 #[cfg(feature = "server")]
@@ -89,6 +95,8 @@ pub use auth::Authenticator;
 #[cfg(feature = "server")]
 pub use bucket::Bucket;
 #[cfg(feature = "server")]
+pub use budget::{WorkMemory, reserve_answer};
+#[cfg(feature = "server")]
 pub use caller::CALLER;
 pub use choice::choice;
 pub use client::GrpcChannel;
@@ -99,6 +107,8 @@ pub use isomer_fault::{Fault, code_name, with_subject};
 #[cfg(feature = "server")]
 pub use layers::{CallDeadline, UpstreamTime};
 pub use limits::LimitsConfig;
+#[cfg(feature = "server")]
+pub use long_work::long_work;
 #[cfg(feature = "server")]
 pub use off_runtime::off_runtime;
 #[cfg(feature = "server")]

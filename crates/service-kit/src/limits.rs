@@ -28,9 +28,14 @@ pub struct LimitsConfig {
     pub max_message_bytes: usize,
     /// Memory that requests in flight may reserve, all together, in bytes; more are answered
     /// `RESOURCE_EXHAUSTED` with a retry hint. A request reserves four times its size, or what its
-    /// items take once decoded where that is more. 0: a quarter of the memory of this machine or
-    /// control group. One request of the largest size always fits.
+    /// items take once decoded where that is more. An answer reserves its size until it is written.
+    /// 0: a quarter of the memory of this machine or control group. One request of the largest size
+    /// always fits.
     pub max_bytes_in_flight: usize,
+    /// Share of `max_bytes_in_flight` that one caller may reserve, in percent: an account, a tenant
+    /// that a gateway names, or else an address. More is answered `RESOURCE_EXHAUSTED` with a retry
+    /// hint. One request of the largest size always fits.
+    pub max_caller_percent: u8,
     /// Health watches and reflection streams open at once (they need no key); 4 of them on one
     /// connection. More are answered `RESOURCE_EXHAUSTED` with a retry hint.
     pub max_watches: usize,
@@ -61,6 +66,7 @@ impl Default for LimitsConfig {
         Self {
             max_message_bytes: 32 << 20,
             max_bytes_in_flight: 0,
+            max_caller_percent: 50,
             max_watches: 1024,
             max_concurrent_requests: 1024,
             max_connections: 0,
@@ -90,6 +96,10 @@ impl Validate for LimitsConfig {
                 "is more than gRPC can frame",
                 hint,
             ));
+        }
+        if !(1..=100).contains(&self.max_caller_percent) {
+            let message = format!("is {}", self.max_caller_percent);
+            return Err(ConfigError::new("max_caller_percent", message, "give 1 to 100"));
         }
         if self.max_watches == 0 || self.max_watches > Semaphore::MAX_PERMITS {
             let hint = format!("give 1 to {}", Semaphore::MAX_PERMITS);

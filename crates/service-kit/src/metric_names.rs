@@ -20,6 +20,8 @@ pub const LATENCY: &str = metric_name!("server", "latency", "seconds");
 pub const IN_FLIGHT: &str = metric_name!("server", "in_flight", "requests");
 /// Requests refused because as many as the limit allows were in flight, by `via`.
 pub const REFUSED: &str = metric_name!("server", "refused", "total");
+/// Memory that requests in flight and their unwritten answers have reserved.
+pub const RESERVED: &str = metric_name!("server", "reserved", "bytes");
 /// Handlers and answers that panicked, by `service`.
 pub const PANICS: &str = metric_name!("server", "panics", "total");
 
@@ -100,6 +102,11 @@ pub const ALL: &[Metric] = &[
     ),
     Metric::gauge(IN_FLIGHT, Unit::Count, "Requests begun and not ended yet."),
     Metric::counter(REFUSED, "Requests refused for lack of a place."),
+    Metric::gauge(
+        RESERVED,
+        Unit::Bytes,
+        "Memory that requests in flight and their unwritten answers have reserved.",
+    ),
     Metric::counter(PANICS, "Handlers and answers that panicked."),
     Metric::gauge(CONNECTIONS, Unit::Count, "Connections open on the network."),
     Metric::counter(REFUSED_CONNECTIONS, "Connections closed for lack of a place."),

@@ -1,13 +1,27 @@
 //! Work whose time grows with the size of a message, away from the threads that serve requests.
 
+use std::{
+    num::NonZero,
+    sync::{Arc, LazyLock},
+    thread,
+};
+
 use isomer_fault::Fault;
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Messages of this size or more are processed outside the runtime's threads: below it, handing the
 /// work over takes longer than the work.
 const LARGE: usize = 128 << 10;
 
+/// A permit for each core. More threads than cores finish no sooner, and together with the
+/// allocator they leave no time to the threads that serve requests.
+static CORES: LazyLock<Arc<Semaphore>> =
+    LazyLock::new(|| Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, NonZero::get))));
+
 /// Does work on `size` bytes: on the current thread if it is short, else on a blocking thread of
-/// the runtime.
+/// the runtime, of which no more than there are cores work at once. Work that waits is dropped with
+/// the future.
 ///
 /// # Errors
 /// `INTERNAL` where the work panicked, or the runtime is shutting down.
@@ -18,7 +32,72 @@ pub async fn off_runtime<T: Send + 'static>(
     if size < LARGE {
         return Ok(work());
     }
-    tokio::task::spawn_blocking(work)
+    let failed = |error: &dyn std::fmt::Display| Fault::internal(format!("work on a message failed: {error}"));
+    let core = Arc::clone(&CORES)
+        .acquire_owned()
         .await
-        .map_err(|error| Fault::internal(format!("work on a message failed: {error}")))
+        .map_err(|error| failed(&error))?;
+    let working = tokio::task::spawn_blocking(move || {
+        let _core = core;
+        work()
+    });
+    AbortOnDropHandle::new(working).await.map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    };
+
+    use futures::future::{join_all, poll_immediate};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_more_work_runs_at_once_than_there_are_cores() {
+        static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let cores = thread::available_parallelism().unwrap().get();
+        let all = (0..8 * cores).map(|_| {
+            off_runtime(LARGE, || {
+                MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                thread::yield_now();
+                AT_ONCE.fetch_sub(1, Ordering::SeqCst);
+            })
+        });
+        assert!(join_all(all).await.iter().all(Result::is_ok));
+        assert!(MOST.load(Ordering::SeqCst) <= cores);
+    }
+
+    #[tokio::test]
+    async fn work_that_waits_for_a_caller_who_left_is_not_started() {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let cores = thread::available_parallelism().unwrap().get();
+        let (releases, held): (Vec<_>, Vec<_>) = (0..cores)
+            .map(|_| {
+                let (release, released) = mpsc::channel::<()>();
+                (release, Box::pin(off_runtime(LARGE, move || released.recv().is_err())))
+            })
+            .unzip();
+        let mut held = held;
+        for work in &mut held {
+            assert!(poll_immediate(work).await.is_none());
+        }
+        let count = || STARTED.fetch_add(1, Ordering::SeqCst);
+        let mut left = Box::pin(off_runtime(LARGE, count));
+        assert!(poll_immediate(&mut left).await.is_none());
+        drop(left);
+        let stays = tokio::spawn(off_runtime(LARGE, count));
+        drop(releases);
+        assert!(join_all(held).await.into_iter().all(Result::unwrap));
+        assert_eq!(
+            stays.await.unwrap().unwrap(),
+            0,
+            "the work of the caller who left did not run before"
+        );
+        assert_eq!(STARTED.load(Ordering::SeqCst), 1);
+    }
 }

@@ -1,6 +1,6 @@
 //! The `main` of a service that runs as a process of its own.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -64,7 +64,8 @@ impl Process {
         match self.run(serve) {
             Ok(()) => ExitCode::SUCCESS,
             Err((code, message)) => {
-                eprintln!("{command}: {message}");
+                // The exit code remains where stderr cannot be written.
+                let _ = writeln!(std::io::stderr(), "{command}: {message}");
                 ExitCode::from(code)
             }
         }

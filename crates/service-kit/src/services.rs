@@ -20,9 +20,10 @@ use tower::{Layer, Service, ServiceExt, service_fn, util::option_layer};
 use crate::{
     Fault,
     auth::{Auth, Authenticator},
+    budget::Budget,
     connect,
     health::HealthBoard,
-    layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Translated, Via},
+    layers::{self, Around, Bounds, Labels, MessageStream, OutgoingAnswer, PROBE_MESSAGE, Probes, Translated, Via},
     limits::{Gate, LimitsConfig},
     refusals::{Refusals, Shape, plain_refusal},
     telemetry,
@@ -163,7 +164,6 @@ impl Services {
         let around = Around {
             gate: Gate::new(limits),
             probes: Probes::new(limits),
-            budget: budget.clone(),
             timeout: limits.request_timeout(),
             oldest_client: limits.oldest_client,
             labels: Labels::new(&names, DESCRIPTORS),
@@ -177,7 +177,7 @@ impl Services {
             labels: around.labels.clone(),
             most: limits.max_message_bytes,
             refusals: refusals.clone(),
-            budget,
+            budget: budget.clone(),
         });
         let bounds = option_layer(bounds.map(|bounds| {
             let bounds = Arc::new(bounds);
@@ -204,31 +204,38 @@ impl Services {
         });
         let (speaks_connect, most) = (web.is_some(), limits.max_message_bytes);
         let routes = Arc::new((grpc, http, translated));
+        let memory = budget.clone();
         let both = service_fn(move |mut request: Request| {
             let routes = Arc::clone(&routes);
-            if via == Via::Network {
+            let outgoing = (via == Via::Network).then(|| OutgoingAnswer::of(&mut request, &memory));
+            if outgoing.is_some() {
                 request = layers::read_the_rest(request);
             }
             async move {
                 let (grpc, http, translated) = &*routes;
                 let version = request.version();
-                match translated.as_ref().filter(|_| layers::is_grpc_web(request.headers())) {
+                let mut streams = false;
+                let answer: Response = match translated.as_ref().filter(|_| layers::is_grpc_web(request.headers())) {
                     Some(translated) => {
                         let is_connect = false;
                         request.extensions_mut().insert(Translated { is_connect, version });
-                        let answer = translated.clone().oneshot(request).await;
-                        answer.map(|answer| answer.map(axum::body::Body::new))
+                        let answer = translated.clone().oneshot(request).await?;
+                        answer.map(axum::body::Body::new)
                     }
-                    None if layers::is_grpc(request.headers()) => grpc.clone().oneshot(request).await,
+                    None if layers::is_grpc(request.headers()) => grpc.clone().oneshot(request).await?,
                     None => match connect::Call::of(&request, most).filter(|_| speaks_connect) {
                         Some(call) => {
                             let is_connect = true;
                             request.extensions_mut().insert(Translated { is_connect, version });
-                            Ok(call.answer(request, grpc.clone()).await)
+                            streams = call.streams();
+                            call.answer(request, grpc.clone()).await
                         }
-                        None => http.clone().oneshot(request).await,
+                        None => http.clone().oneshot(request).await?,
                     },
-                }
+                };
+                let Some(outgoing) = outgoing else { return Ok(answer) };
+                streams |= answer.extensions().get::<MessageStream>().is_some();
+                Ok::<_, Infallible>(outgoing.response(answer, streams))
             }
         });
         let router = Router::new().fallback_service(both);
@@ -238,6 +245,8 @@ impl Services {
         };
         Ok(Bound {
             router,
+            #[cfg(test)]
+            budget,
             lifecycle: Lifecycle { health, closing },
         })
     }
@@ -247,6 +256,8 @@ impl Services {
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub(crate) router: Router,
+    #[cfg(test)]
+    pub(crate) budget: Budget,
     pub(crate) lifecycle: Lifecycle,
 }
 

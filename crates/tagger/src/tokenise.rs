@@ -28,6 +28,10 @@ const UNITS: &[&str] = &[
 /// Clitics, in lower case, with either apostrophe.
 const CLITICS: &[&str] = &["s", "m", "re", "ve", "ll", "d"];
 
+/// Bytes of an abbreviation or a clitic, at most. Longer pieces are not compared with the lists, so
+/// that the time does not grow with the square of a piece.
+const LONGEST: usize = 8;
+
 /// The tokens of a text, in order; every character that is not white space is in exactly one.
 pub fn tokenise(text: &str) -> Vec<Range<usize>> {
     let mut tokens = Vec::with_capacity(text.len() / 5 + 1);
@@ -139,7 +143,8 @@ fn is_whole(piece: &str) -> bool {
         (Some(letter), Some('.'), None) => letter.is_alphabetic(),
         // A clitic that stands alone, two apostrophes as quotes, `:)` and the like.
         (Some('\'' | '’'), Some(_), _) => {
-            piece == "''" || CLITICS.contains(&piece.trim_start_matches(['\'', '’']).to_lowercase().as_str())
+            let clitic = || CLITICS.contains(&piece.trim_start_matches(['\'', '’']).to_lowercase().as_str());
+            piece == "''" || piece.len() <= LONGEST && clitic()
         }
         (Some(':' | ';'), Some(')' | '(' | 'D' | 'P' | '/'), None)
         | (Some(':' | ';'), Some('-'), Some(')' | '(' | 'D' | 'P')) => piece.chars().count() <= 3,
@@ -193,7 +198,7 @@ fn keeps_full_stop(piece: &str, body: &str) -> bool {
     let Some(before) = body.chars().next_back() else {
         return true;
     };
-    if ABBREVIATIONS.contains(&piece.to_lowercase().as_str()) {
+    if piece.len() <= LONGEST && ABBREVIATIONS.contains(&piece.to_lowercase().as_str()) {
         return true;
     }
     if !before.is_uppercase() {
@@ -278,10 +283,14 @@ fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
         }
     };
     let mut before: Option<char> = None;
-    let mut at = 0;
+    let (mut at, mut run_end) = (0, 0);
     while let Some(c) = piece[at..].chars().next() {
         let rest = &piece[at..];
-        let len = infix(before, c, rest);
+        // A run is measured once, not at each of its characters.
+        if at >= run_end {
+            run_end = piece.len() - rest.trim_start_matches(c).len();
+        }
+        let len = infix(before, c, run_end - at, &piece[run_end..]);
         if len > 0 && at > 0 && at + len < piece.len() {
             push(start..range.start + at);
             push(range.start + at..range.start + at + len);
@@ -303,13 +312,13 @@ fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     push(start..range.end);
 }
 
-/// Length of the mark that splits at this place; 0 if none.
-fn infix(before: Option<char>, c: char, rest: &str) -> usize {
+/// Length of the mark that splits at this place; 0 if none. `run` is the length of the run of this
+/// character, and `after` follows it.
+fn infix(before: Option<char>, c: char, run: usize, after: &str) -> usize {
     let Some(before) = before else {
         return 0;
     };
-    let run = rest.len() - rest.trim_start_matches(c).len();
-    let after = rest[run..].chars().next();
+    let after = after.chars().next();
     let letters = before.is_alphabetic() && after.is_some_and(char::is_alphabetic);
     let digits = before.is_ascii_digit() && after.is_some_and(|c| c.is_ascii_digit());
     match c {

@@ -210,7 +210,7 @@ impl ModelFolder {
 /// If the file is missing, is not JSON or has another shape. The error names the file and, for a
 /// parse error, line and column.
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, EmbedError> {
-    let text = std::fs::read(file).map_err(|error| {
+    let text = isomer_models::regular::read(file).map_err(|error| {
         let problem = if error.kind() == std::io::ErrorKind::NotFound {
             "the file is missing".to_owned()
         } else {

@@ -131,7 +131,7 @@ impl TextTokenizer {
     }
 
     fn read(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
-        let bytes = std::fs::read(file)
+        let bytes = isomer_models::regular::read(file)
             .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), HINT))?;
         let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;

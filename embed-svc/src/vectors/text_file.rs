@@ -3,7 +3,6 @@
 //! `WordEmbeddings.from_text_file` does, without stop words.
 
 use std::{
-    fs::File,
     io::{BufRead, BufReader},
     path::Path,
     sync::Arc,
@@ -38,7 +37,7 @@ pub struct TextVectors {
 pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
     const HINT: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";
     let refuse = |problem: String| EmbedError::file(file, problem, HINT);
-    let reader = File::open(file).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let reader = isomer_models::regular::open(file).map_err(|error| refuse(format!("cannot be read: {error}")))?;
     let mut reader = BufReader::with_capacity(1 << 20, reader);
     let (mut vocab, mut values) = (vec![PADDING.to_owned()], Vec::<f32>::new());
     let (mut width, mut skipped, mut number) = (0, 0, 0usize);

@@ -53,7 +53,7 @@ impl TensorFile {
     /// Opens a file and reads its header; the data begin at the offset returned. Also checks that
     /// the data are complete and that no tensor reaches beyond them.
     pub(super) fn open(path: &Path) -> Result<(Self, usize, Metadata), OpenError> {
-        let mut file = File::open(path).map_err(OpenError::Unreadable)?;
+        let mut file = isomer_models::regular::open(path).map_err(OpenError::Unreadable)?;
         let state = State::of(&file).map_err(OpenError::Unreadable)?;
         let size = state.size;
         let mut length = [0; LENGTH];

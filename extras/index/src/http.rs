@@ -209,7 +209,7 @@ impl Http {
         let body = match body::read_by_status(&mut answer, MOST_ANSWER).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => return Err(unavailable(cause(&error))),
-            Err(error @ Unread::TooLong { .. }) => return Err(refused(error.to_string())),
+            Err(error) => return Err(refused(error.to_string())),
         };
         if status == StatusCode::NOT_FOUND {
             return Ok(None);

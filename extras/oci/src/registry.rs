@@ -411,7 +411,7 @@ async fn read(doing: &str, answer: &mut Response, most: usize) -> Result<Vec<u8>
     match body::read(answer, most).await {
         Ok(bytes) => Ok(bytes),
         Err(Unread::Broken(error)) => Err(unavailable(doing, cause(&error))),
-        Err(error @ Unread::TooLong { .. }) => Err(unreadable(doing, error.to_string())),
+        Err(error) => Err(unreadable(doing, error.to_string())),
     }
 }
 

@@ -12,8 +12,8 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, RerankRequest, Truncation, input},
 };
-use isomer_service_kit::Fault;
-use serde::{Deserialize, Serialize};
+use isomer_service_kit::{Fault, off_runtime};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use super::{
@@ -63,14 +63,14 @@ struct Embed {
     #[serde(default, deserialize_with = "bounded_or_empty")]
     texts: Vec<String>,
     input_type: Option<InputType>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
+    #[serde(default, deserialize_with = "bounded_or_empty")]
     embedding_types: Vec<EmbeddingType>,
     #[serde(default, deserialize_with = "nulls::or_default")]
     truncate: Truncate,
     output_dimension: Option<u32>,
-    images: Option<Value>,
-    inputs: Option<Value>,
-    max_tokens: Option<Value>,
+    images: Option<IgnoredAny>,
+    inputs: Option<IgnoredAny>,
+    max_tokens: Option<IgnoredAny>,
     /// Order of service at Cohere. Ignored: requests are served in the order of arrival.
     #[serde(rename = "priority")]
     _priority: Option<i64>,
@@ -86,7 +86,7 @@ enum InputType {
     Image,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum EmbeddingType {
     Float,
@@ -176,9 +176,9 @@ async fn embed_2(
     embed(&backends, &call, request, "2").await.map(Json)
 }
 
-fn refuse(field: &str, value: Option<&Value>, why: &str) -> Result<(), Refused<Cohere>> {
+fn refuse(field: &str, value: Option<IgnoredAny>, why: &str) -> Result<(), Refused<Cohere>> {
     match value {
-        None | Some(Value::Null) => Ok(()),
+        None => Ok(()),
         Some(_) => Err(Refused::invalid(field, why)),
     }
 }
@@ -186,17 +186,17 @@ fn refuse(field: &str, value: Option<&Value>, why: &str) -> Result<(), Refused<C
 async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) -> Result<Embedded, Refused<Cohere>> {
     refuse(
         "images",
-        request.images.as_ref(),
+        request.images,
         "encoders here read texts, not images; leave it out",
     )?;
     refuse(
         "inputs",
-        request.inputs.as_ref(),
+        request.inputs,
         "encoders here read texts, not mixed inputs; send `texts`",
     )?;
     refuse(
         "max_tokens",
-        request.max_tokens.as_ref(),
+        request.max_tokens,
         "texts are cut at the encoder's own length only; leave it out",
     )?;
     let purpose = match request.input_type {
@@ -216,6 +216,8 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     if types.is_empty() {
         types.push(EmbeddingType::Float);
     }
+    types.sort_unstable();
+    types.dedup();
     if let Some(other) = types
         .iter()
         .find(|kind| matches!(kind, EmbeddingType::Int8 | EmbeddingType::Uint8))
@@ -250,6 +252,19 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     };
     let encoded = embeddings::encode(backends, call, wanted).await?;
     let vectors = encoded.vectors()?;
+    let size = encoded.matrix.data.len();
+    let by_type = off_runtime(size, move || by_type(types, &vectors)).await?;
+    Ok(Embedded {
+        response_type: "embeddings_by_type",
+        id: id(),
+        texts: request.texts,
+        embeddings: Embeddings::ByType(by_type),
+        meta: meta(version, json!({ "input_tokens": encoded.usage.tokens })),
+    })
+}
+
+/// The vectors in each of the element types.
+fn by_type(types: Vec<EmbeddingType>, vectors: &[Bytes]) -> BTreeMap<&'static str, Vec<Vector>> {
     let one = |kind: EmbeddingType, vector: &Bytes| match kind {
         EmbeddingType::Base64 => Vector::Base64(BASE64_STANDARD.encode(vector)),
         EmbeddingType::Ubinary => Vector::Bytes(signs(vector).map(i16::from).collect()),
@@ -257,17 +272,11 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
         EmbeddingType::Binary => Vector::Bytes(signs(vector).map(|byte| i16::from(byte) - 128).collect()),
         EmbeddingType::Float | EmbeddingType::Int8 | EmbeddingType::Uint8 => Vector::Floats(Numbers(vector.clone())),
     };
-    let by_type = types.into_iter().map(|kind| {
+    let types = types.into_iter().map(|kind| {
         let all: Vec<Vector> = vectors.iter().map(|vector| one(kind, vector)).collect();
         (kind.name(), all)
     });
-    Ok(Embedded {
-        response_type: "embeddings_by_type",
-        id: id(),
-        texts: request.texts,
-        embeddings: Embeddings::ByType(by_type.collect()),
-        meta: meta(version, json!({ "input_tokens": encoded.usage.tokens })),
-    })
+    types.collect()
 }
 
 /// One bit per dimension, set if the value is above 0; eight bits per byte, the first in the
@@ -293,7 +302,7 @@ struct Rerank {
     #[serde(deserialize_with = "bounded")]
     documents: Vec<String>,
     top_n: Option<u32>,
-    max_tokens_per_doc: Option<Value>,
+    max_tokens_per_doc: Option<IgnoredAny>,
     #[serde(rename = "priority")]
     _priority: Option<i64>,
 }
@@ -302,7 +311,7 @@ async fn rerank_2(State(backends): State<Backends>, call: Call, body: Result<Bod
     let Body(request) = body?;
     refuse(
         "max_tokens_per_doc",
-        request.max_tokens_per_doc.as_ref(),
+        request.max_tokens_per_doc,
         "pairs are cut at the encoder's own length only; leave it out",
     )?;
     let wanted = RerankRequest {

@@ -3,7 +3,7 @@
 //!
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>
 
-use std::time::Instant;
+use std::{borrow::Cow, fmt, time::Instant};
 
 use axum::{
     extract::State,
@@ -14,7 +14,10 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Encoder, Input, Truncation, input},
 };
 use isomer_service_kit::Fault;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -38,6 +41,9 @@ impl Dialect for Ollama {
 }
 
 type Answer<T> = Result<Json<T>, Refused<Ollama>>;
+
+/// Bytes of an option's name that an error repeats.
+const LONGEST_NAME: usize = 100;
 
 /// Options of a model that do not change vectors: where the model runs, and how it generates text.
 const WITHOUT_EFFECT: [&str; 25] = [
@@ -86,10 +92,10 @@ struct Embed {
     truncate: Option<bool>,
     dimensions: Option<u32>,
     #[serde(default, deserialize_with = "nulls::or_default")]
-    options: Map<String, Value>,
+    options: Options,
     /// How long Ollama keeps the model in memory. Ignored: a request does not decide that here.
     #[serde(default, rename = "keep_alive")]
-    _keep_alive: Option<Value>,
+    _keep_alive: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,9 +104,9 @@ struct EmbedOne {
     model: String,
     prompt: String,
     #[serde(default, deserialize_with = "nulls::or_default")]
-    options: Map<String, Value>,
+    options: Options,
     #[serde(default, rename = "keep_alive")]
-    _keep_alive: Option<Value>,
+    _keep_alive: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Serialize)]
@@ -130,12 +136,40 @@ async fn named(backends: &Backends, model: String) -> String {
     plain.to_owned()
 }
 
-fn check_options(options: &Map<String, Value>) -> Result<(), Refused<Ollama>> {
-    let set = options.iter().filter(|(_, value)| !value.is_null());
-    match set
-        .map(|(name, _)| name)
-        .find(|name| !WITHOUT_EFFECT.contains(&name.as_str()))
-    {
+/// The first option that might change vectors. No value is kept: all that matters of one is
+/// whether it is set.
+#[derive(Debug, Default)]
+struct Options(Option<String>);
+
+impl<'de> Deserialize<'de> for Options {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OptionsVisitor)
+    }
+}
+
+struct OptionsVisitor;
+
+impl<'de> Visitor<'de> for OptionsVisitor {
+    type Value = Options;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of options")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut options: A) -> Result<Options, A::Error> {
+        let mut unsupported = None;
+        while let Some(name) = options.next_key::<Cow<'de, str>>()? {
+            let value = options.next_value::<Option<IgnoredAny>>()?;
+            if value.is_some() && !WITHOUT_EFFECT.contains(&&*name) {
+                unsupported.get_or_insert_with(|| name[..name.floor_char_boundary(LONGEST_NAME)].to_owned());
+            }
+        }
+        Ok(Options(unsupported))
+    }
+}
+
+fn check_options(Options(unsupported): &Options) -> Result<(), Refused<Ollama>> {
+    match unsupported {
         None => Ok(()),
         Some(name) => Err(Fault::invalid(
             format!("options.{name}"),

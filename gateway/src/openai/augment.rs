@@ -15,17 +15,26 @@ use isomer_service_kit::config::ConfigError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Backends, Call, encoded::Encoded, error::ApiError};
+use super::{
+    Backends, Call,
+    encoded::Encoded,
+    error::ApiError,
+    inputs::{bounded, bounded_or_none},
+};
 use crate::{billing, catalogue, proxy::missing_variants, tenant};
+
+/// More sources than any request may have: further ones are not made.
+const ENOUGH_SOURCES: usize = 1024;
 
 /// How vectors are augmented.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Augment {
     /// Transformations that make the variants; each of them runs on each generator.
+    #[serde(deserialize_with = "bounded")]
     transformations: Vec<String>,
     /// Generators that make the variants; empty: the service's default.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     generators: Vec<String>,
     /// Use only the first `k` sources.
     k: Option<u32>,
@@ -45,11 +54,16 @@ pub(super) struct Augment {
     cascade: Option<Cascade>,
     /// Scores of the plain search of each text, best first, with `cascade`; absent: there was none
     /// yet.
-    evidence: Option<Vec<Vec<f64>>>,
+    #[serde(default, deserialize_with = "bounded_or_none")]
+    evidence: Option<Vec<Scores>>,
     missing_variants: Option<PartialFailurePolicy>,
     /// Language of the texts (BCP-47); absent: detected.
     language: Option<String>,
 }
+
+/// The scores of one search.
+#[derive(Debug, Clone, Deserialize)]
+struct Scores(#[serde(deserialize_with = "bounded")] Vec<f64>);
 
 /// When a plain search is not good enough.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -69,13 +83,17 @@ impl Augment {
         let none = ["none".to_owned()];
         let mut sources = Vec::new();
         for (i, name) in self.transformations.iter().enumerate() {
+            // The service accepts fewer, and says how many.
+            if sources.len() > ENOUGH_SOURCES {
+                break;
+            }
             let field = || format!("augment.transformations[{i}]");
             let (kind, needs_generator) =
                 catalogue::named(served, name).map_err(|fault| ApiError::from(fault).at(&field()))?;
             let generators = match (needs_generator, self.generators.as_slice()) {
                 (false, _) => none.as_slice(),
                 (_, []) => default.as_slice(),
-                (_, named) => named,
+                (_, named) => named.get(..ENOUGH_SOURCES).unwrap_or(named),
             };
             sources.extend(generators.iter().map(|generator| VariantSource {
                 generator_id: generator.clone(),
@@ -200,7 +218,10 @@ pub(super) async fn encode(
         prompt_name,
         literal_prompt,
         dimensions: originals.dimensions,
-        evidence: evidence.into_iter().map(|scores| SearchEvidence { scores }).collect(),
+        evidence: evidence
+            .into_iter()
+            .map(|Scores(scores)| SearchEvidence { scores })
+            .collect(),
         ..EncodeAugmentedRequest::default()
     };
     let most = billing::most::of_augmented(&backends.router, &request);
@@ -214,7 +235,7 @@ pub(super) async fn encode(
         queue.take(call.caller.as_ref(), &spec, &items, &answer.used);
     }
     let usage = answer.usage.unwrap_or_default();
-    Ok(Encoded {
+    let encoded = Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),
         usage,
@@ -222,7 +243,8 @@ pub(super) async fn encode(
         timing: None,
         errors: answer.errors,
         augment: Some(json!({ "used": answer.used.iter().map(used).collect::<Vec<_>>() })),
-    })
+    };
+    Ok(encoded.reserved()?)
 }
 
 /// The sources of one vector.

@@ -80,7 +80,7 @@ impl AugmentedModel {
 
     /// The augmented vectors of a request that any of the HTTP APIs made.
     pub(super) async fn encode(
-        &self,
+        self,
         backends: &Backends,
         call: &Call,
         request: EncodeRequest,
@@ -106,14 +106,14 @@ impl AugmentedModel {
             ),
         });
         let texts = texts.collect::<Result<_, _>>()?;
-        let own = || self.prompt_name.clone().map(Prompt::PromptName);
+        let own = || self.prompt_name.map(Prompt::PromptName);
         let originals = Originals {
-            encoder_id: self.encoder.clone(),
+            encoder_id: self.encoder,
             texts,
             prompt: request.prompt.or_else(own),
             dimensions: request.dimensions,
         };
-        let wanted = self.augment.clone().normalised(request.normalise)?;
+        let wanted = self.augment.normalised(request.normalise)?;
         augment::encode(backends, call, originals, wanted).await
     }
 }

@@ -1,5 +1,7 @@
 //! `POST /v1/embeddings`.
 
+use std::fmt;
+
 use axum::{
     extract::State,
     response::{IntoResponse, Response},
@@ -8,17 +10,27 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use isomer_proto::{
+    ProtoEnum,
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::{Fault, off_runtime};
 use isomer_usage::sum;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, IgnoredAny, Unexpected, Visitor},
+};
 use serde_json::Value;
 
 use super::{
-    Backends, Body, Call, augment::Augment, augmented_models::AugmentedModel, decimals, encoded::Encoded,
-    error::ApiError, inputs::Inputs, nulls,
+    Backends, Body, Call,
+    augment::Augment,
+    augmented_models::AugmentedModel,
+    decimals,
+    encoded::{Encoded, json_size},
+    error::ApiError,
+    inputs::Inputs,
+    nulls,
 };
 use crate::{
     billing,
@@ -61,7 +73,7 @@ pub(crate) struct Request {
     /// Jina: whether vectors have unit length.
     normalized: Option<bool>,
     /// Jina: an adapter of the model.
-    task: Option<Value>,
+    task: Option<IgnoredAny>,
     /// Jina: one vector for each part of a text that was encoded as a whole.
     late_chunking: Option<bool>,
 }
@@ -97,23 +109,31 @@ enum EncodingFormat {
 }
 
 /// What to do with a text that is too long: our names, or Voyage's booleans.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "truncation should be \"error\", \"head\", \"tail\", true or false"
-)]
-pub(super) enum TruncationName {
-    Named(Truncation),
-    Cut(bool),
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TruncationName(Truncation);
+
+impl<'de> Deserialize<'de> for TruncationName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TruncationVisitor)
+    }
 }
 
-impl TruncationName {
-    fn truncation(self) -> Truncation {
-        match self {
-            Self::Named(named) => named,
-            Self::Cut(false) => Truncation::Error,
-            Self::Cut(true) => Truncation::Tail,
-        }
+struct TruncationVisitor;
+
+impl Visitor<'_> for TruncationVisitor {
+    type Value = TruncationName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a truncation: \"error\", \"head\", \"tail\", true or false")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<TruncationName, E> {
+        let named = Truncation::named(name).ok_or_else(|| E::invalid_value(Unexpected::Str("another name"), &self))?;
+        Ok(TruncationName(named))
+    }
+
+    fn visit_bool<E: de::Error>(self, cut: bool) -> Result<TruncationName, E> {
+        Ok(TruncationName(if cut { Truncation::Tail } else { Truncation::Error }))
     }
 }
 
@@ -124,7 +144,7 @@ impl Request {
         if self.model.is_empty() {
             return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
         }
-        if self.task.as_ref().is_some_and(|task| !task.is_null()) {
+        if self.task.is_some() {
             return Err(ApiError::invalid(
                 "task",
                 "chooses one of Jina's adapters, but encoders here have no adapters",
@@ -196,8 +216,7 @@ pub(super) async fn create(
         }
         None => encode(&backends, &call, wanted).await?,
     };
-    // A number takes about ten characters.
-    let size = encoded.matrix.data.len().saturating_mul(3);
+    let size = json_size(encoded.matrix.data.len());
     off_runtime(size, move || answer(model, format, encoded)).await?
 }
 
@@ -217,7 +236,7 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
         prompt,
         truncation: request
             .truncation
-            .map_or(Truncation::Unspecified, TruncationName::truncation)
+            .map_or(Truncation::Unspecified, |TruncationName(named)| named)
             .into(),
         dimensions: request.dimensions,
         normalise: request.normalized,
@@ -232,7 +251,7 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
 /// As [`crate::routing::Router::encode`].
 pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
     if let Some(own) = backends.augmented.get(&request.encoder_id) {
-        let encoded = own.encode(backends, call, request).await;
+        let encoded = own.clone().encode(backends, call, request).await;
         return encoded.map_err(ApiError::into_fault);
     }
     let caller = call.caller.as_ref();
@@ -245,7 +264,7 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
         // counts the tokens that were sent.
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
     }
-    Ok(Encoded {
+    Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),
         usage,
@@ -253,7 +272,8 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
         row_counts: answer.row_counts,
         timing: answer.timing,
         augment: None,
-    })
+    }
+    .reserved()
 }
 
 fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Response, ApiError> {
@@ -262,7 +282,7 @@ fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Res
         prompt_tokens: encoded.usage.tokens,
         total_tokens: sum::charged_tokens(&encoded.usage),
     };
-    let body = body(&model, format, vectors.iter(), &usage, encoded.augment.as_ref())
+    let body = body(&model, format, &vectors, &usage, encoded.augment.as_ref())
         .map_err(|error| ApiError::from(Fault::internal(format!("the answer cannot be written: {error}"))))?;
     let mut response = ([(header::CONTENT_TYPE, JSON)], body).into_response();
     if let Ok(digest) = HeaderValue::from_str(&encoded.space.digest) {
@@ -278,15 +298,17 @@ struct Tokens {
 }
 
 /// OpenAI's list. Written by hand because nearly all of it is numbers, which [`decimals`] writes.
-fn body<'a>(
+fn body(
     model: &str,
     format: EncodingFormat,
-    vectors: impl Iterator<Item = &'a Bytes>,
+    vectors: &[Bytes],
     usage: &Tokens,
     augment: Option<&Value>,
 ) -> serde_json::Result<Vec<u8>> {
-    let mut out = br#"{"object":"list","data":["#.to_vec();
-    for (index, vector) in vectors.enumerate() {
+    let bytes = vectors.iter().map(Bytes::len).sum();
+    let mut out = Vec::with_capacity(json_size(bytes).saturating_add(1024));
+    out.extend_from_slice(br#"{"object":"list","data":["#);
+    for (index, vector) in vectors.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }

@@ -2,9 +2,15 @@
 
 use bytes::Bytes;
 use isomer_proto::common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, reserve_answer};
 use serde_json::Value;
 use tonic::Code;
+
+/// About how many bytes the text of vectors takes in JSON, if they take so many as 32-bit floats.
+pub(super) fn json_size(bytes: usize) -> usize {
+    // A number of four bytes takes about twelve characters.
+    bytes.saturating_mul(3)
+}
 
 /// Vectors and their usage.
 #[derive(Debug)]
@@ -22,6 +28,16 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
+    /// Reserves memory for the vectors and for their text in JSON, before the text is written.
+    ///
+    /// # Errors
+    /// As [`reserve_answer`].
+    pub(super) fn reserved(self) -> Result<Self, Fault> {
+        let bytes = self.matrix.data.len();
+        reserve_answer(bytes.saturating_add(json_size(bytes)))?;
+        Ok(self)
+    }
+
     /// The vectors, each as little-endian 32-bit floats.
     ///
     /// # Errors

@@ -54,6 +54,16 @@ impl Inputs {
 pub(crate) fn bounded_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
+    bounded_or_none(deserializer).map(Option::unwrap_or_default)
+}
+
+/// [`bounded`], with none for `null`.
+///
+/// # Errors
+/// If the list is too long or an element is invalid.
+pub(crate) fn bounded_or_none<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
     struct Bounded<T>(Vec<T>);
     impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -61,7 +71,7 @@ pub(crate) fn bounded_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
         }
     }
     let list = Option::<Bounded<T>>::deserialize(deserializer)?;
-    Ok(list.map_or_else(Vec::new, |Bounded(list)| list))
+    Ok(list.map(|Bounded(list)| list))
 }
 
 /// A list of no more elements than an input may hold.
@@ -88,6 +98,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedVisitor<T> {
             }
             all.push(next);
         }
+        // Of many lists, each could take twice what it holds.
+        all.shrink_to_fit();
         Ok(all)
     }
 }

@@ -17,6 +17,8 @@ pub(crate) mod embeddings;
 pub(crate) mod encoded;
 mod error;
 pub(crate) mod inputs;
+#[cfg(test)]
+mod memory_tests;
 mod models;
 pub(crate) mod nulls;
 #[cfg(test)]
@@ -157,6 +159,9 @@ impl<S: Sync> FromRequestParts<S> for Call {
     }
 }
 
+/// Limit on the bytes of an error about a body.
+const LONGEST_MESSAGE: usize = 500;
+
 /// A request body that is parsed as JSON.
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -178,11 +183,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Bo
 }
 
 fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError::from(Fault::new(
-        Code::InvalidArgument,
-        "INVALID_JSON",
-        format!("the body cannot be read: {error}"),
-    ))
+    let mut message = format!("the body cannot be read: {error}");
+    if message.len() > LONGEST_MESSAGE {
+        // The name of an unknown field may be as long as the body.
+        let place = format!("… at line {} column {}", error.line(), error.column());
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        message.push_str(&place);
+    }
+    ApiError::from(Fault::new(Code::InvalidArgument, "INVALID_JSON", message))
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {

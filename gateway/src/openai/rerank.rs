@@ -1,9 +1,14 @@
 //! `POST /v1/rerank`.
 
+use std::fmt;
+
 use axum::extract::State;
 use isomer_proto::encoder::v1::{RerankRequest, RerankResponse};
 use isomer_service_kit::Fault;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::{Value, json};
 
 use super::{Backends, Body, Call, error::ApiError, nulls};
@@ -31,18 +36,36 @@ pub(super) struct Request {
     max_chunks_per_doc: Option<u32>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a document should be a string or an object with `text`")]
-pub(super) enum Document {
-    Plain(String),
-    Object { text: String },
+/// A text, or an object with `text`, whose other fields are not kept.
+#[derive(Debug)]
+pub(super) struct Document(String);
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DocumentVisitor)
+    }
 }
 
-impl Document {
-    fn into_text(self) -> String {
-        match self {
-            Self::Plain(text) | Self::Object { text } => text,
+struct DocumentVisitor;
+
+impl<'de> Visitor<'de> for DocumentVisitor {
+    type Value = Document;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a document that is a string or an object with `text`")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Document, E> {
+        Ok(Document(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Document, A::Error> {
+        #[derive(Deserialize)]
+        struct Object {
+            text: String,
         }
+        let Object { text } = Object::deserialize(MapAccessDeserializer::new(fields))?;
+        Ok(Document(text))
     }
 }
 
@@ -70,7 +93,7 @@ pub(super) async fn create(
     };
     let voyage = request.top_k.is_some() || request.truncation.is_some();
     let model = request.model.clone();
-    let documents: Vec<String> = request.documents.into_iter().map(Document::into_text).collect();
+    let documents: Vec<String> = request.documents.into_iter().map(|Document(text)| text).collect();
     let kept = request.return_documents.then(|| documents.clone());
     let wanted = RerankRequest {
         encoder_id: request.model,

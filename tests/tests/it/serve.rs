@@ -275,3 +275,50 @@ fn metrics_keep_the_rules_of_prometheus() {
         assert!(!kept, "{name} ends like a part of a histogram");
     }
 }
+
+#[test]
+fn a_server_whose_output_is_on_a_full_disk_serves() {
+    let home = Home::empty();
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    // Nobody can read the address, so it is chosen here.
+    let address = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut server = isomer(&home)
+        .args(["serve", "--listen", &address.to_string()])
+        .stdout(full())
+        .stderr(full())
+        .spawn()
+        .unwrap();
+    let answer = loop {
+        if let Some(status) = server.try_wait().unwrap() {
+            panic!("the server ended: {status}");
+        }
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            stream
+                .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            break answer;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(server.try_wait().unwrap().is_none(), "it serves on");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_failure_that_cannot_be_printed_is_an_exit_code() {
+    let home = Home::empty();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = isomer(&home)
+        .args(["serve", "--listen", "192.0.2.1:1"])
+        .stderr(full)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(3));
+}

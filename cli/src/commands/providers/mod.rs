@@ -95,7 +95,10 @@ async fn list(client: &mut Client, json: bool) -> Result<ExitCode, Failure> {
         request.page_token = page.next_page_token;
     };
     if !file_error.is_empty() {
-        eprintln!("warning: the gateway's file of providers is not in force: {file_error}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "warning: the gateway's file of providers is not in force: {file_error}"
+        );
     }
     if json {
         for provider in &providers {

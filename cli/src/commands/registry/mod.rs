@@ -177,10 +177,7 @@ async fn serve(session: &Session, args: RegistryServeArgs) -> Result<ExitCode, F
     let service = parts.service(&watching).await?;
     let routes = service.routes(secret);
     if !session.global.quiet {
-        let line = format!("isomer registry serves {HOOK} on {address}\n");
-        let mut stdout = std::io::stdout();
-        let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
-        told.map_err(|error| stdout_failure(&error))?;
+        super::announce(&format!("isomer registry serves {HOOK} on {address}"));
     }
     let serving = server::serve(Services::new().http(routes), &server, listener, shutdown::signal());
     tokio::select! {

@@ -10,6 +10,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use tonic::Code;
 
 use super::{Call, Form};
+use crate::budget::PEAK_FACTOR;
 use isomer_fault::Fault;
 
 /// The frame's message is compressed.
@@ -135,6 +136,15 @@ impl Call {
         }
     }
 
+    /// About how many bytes a request's message takes while it is read.
+    pub(super) fn decoded_size(&self, message: &[u8]) -> usize {
+        let fields = match self.form {
+            Form::Proto => 0,
+            Form::Json => values(message).min(MOST_VALUES).saturating_mul(VALUE),
+        };
+        message.len().saturating_mul(PEAK_FACTOR).saturating_add(fields)
+    }
+
     /// An answer's message in the format of the call.
     pub(super) fn answered(&self, message: Bytes) -> Result<Bytes, Fault> {
         match self.form {
@@ -144,8 +154,10 @@ impl Call {
     }
 }
 
-/// Most values of a message in JSON. A value of two bytes may take a hundred bytes in memory.
+/// Limit on the values of a message in JSON.
 const MOST_VALUES: usize = 1_000_000;
+/// Bytes that a value may take in memory, however short it is.
+const VALUE: usize = 256;
 
 /// Number of values in a JSON text, at least: each but the first of a list or object has a comma
 /// before it.

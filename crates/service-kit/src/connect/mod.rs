@@ -95,7 +95,7 @@ impl Call {
         })
     }
 
-    fn streams(&self) -> bool {
+    pub(crate) fn streams(&self) -> bool {
         self.method.is_client_streaming() || self.method.is_server_streaming()
     }
 

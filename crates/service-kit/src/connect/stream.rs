@@ -19,7 +19,7 @@ use super::{
     error::{self, status},
     metadata, send,
 };
-use crate::{Fault, refusals::body_fault};
+use crate::{Fault, off_runtime, refusals::body_fault};
 
 pub(super) async fn answer(call: &Call, parts: Parts, encoding: Encoding, body: Body, grpc: Router) -> Response {
     let broken = Broken::default();
@@ -99,7 +99,9 @@ fn requests(
         let next = async {
             match frames.next().await? {
                 Some(frame) if frame.flags & END == 0 => {
-                    let message = call.to_proto(frame.opened(encoding, call.most)?)?;
+                    let (call, bytes) = (call.clone(), frame.message.len());
+                    let read = move || call.to_proto(frame.opened(encoding, call.most)?);
+                    let message = off_runtime(bytes, read).await??;
                     Ok::<_, Fault>(Some(framed(0, &message)))
                 }
                 _ => Ok(None),
@@ -126,15 +128,15 @@ fn answers(
     let frames = Frames::new(body, usize::MAX);
     stream::unfold(Some((call, headers, frames, broken)), |state| async move {
         let (call, headers, mut frames, broken) = state?;
-        let next = match frames.next().await {
-            Ok(Some(frame)) => frame
-                .opened(Encoding::Identity, usize::MAX)
-                .and_then(|message| call.answered(message))
-                .map(Some),
-            Ok(None) => Ok(None),
-            Err(fault) => Err(fault),
+        let next = async {
+            let Some(frame) = frames.next().await? else {
+                return Ok(None);
+            };
+            let (call, bytes) = (call.clone(), frame.message.len());
+            let write = move || call.answered(frame.opened(Encoding::Identity, usize::MAX)?);
+            off_runtime(bytes, write).await?.map(Some)
         };
-        Some(match next {
+        Some(match next.await {
             Ok(Some(message)) => (Ok(framed(0, &message)), Some((call, headers, frames, broken))),
             Ok(None) => {
                 let mut status = status(&headers, frames.trailers.as_ref());

@@ -17,7 +17,12 @@ use super::{
     error::{error, status},
     metadata, send,
 };
-use crate::{Fault, refusals::body_fault};
+use crate::{
+    Fault,
+    budget::{PEAK_FACTOR, Reservation},
+    off_runtime,
+    refusals::body_fault,
+};
 
 pub(super) async fn answer(
     call: &Call,
@@ -27,9 +32,10 @@ pub(super) async fn answer(
     grpc: Router,
 ) -> Result<Response, Fault> {
     let broken = Broken::default();
+    let memory = parts.extensions.get::<Reservation>().cloned();
     // Read when the service asks for it: after authentication, and within the limits of all
     // requests in flight.
-    let message = message(call.clone(), encoding, body, broken.clone());
+    let message = message(call.clone(), encoding, body, memory.clone(), broken.clone());
     let response = send(parts, Body::from_stream(stream::once(message)), grpc).await;
     if let Some(fault) = broken.get() {
         return Err(fault.clone());
@@ -46,7 +52,21 @@ pub(super) async fn answer(
         let mut bytes = BytesMut::from(collected.to_bytes());
         let frame = Frame::take(&mut bytes, usize::MAX)?.filter(|_| bytes.is_empty());
         let frame = frame.ok_or_else(|| Fault::internal("the service's answer is not one message"))?;
-        let message = call.answered(frame.opened(Encoding::Identity, usize::MAX)?)?;
+        let message = frame.opened(Encoding::Identity, usize::MAX)?;
+        let message = match call.form {
+            Form::Proto => message,
+            Form::Json => {
+                if let Some(memory) = &memory {
+                    // The message, its fields and the text.
+                    memory.answer(message.len().saturating_mul(PEAK_FACTOR))?;
+                }
+                let call = call.clone();
+                off_runtime(message.len(), move || call.answered(message)).await??
+            }
+        };
+        if let Some(memory) = &memory {
+            memory.answer(message.len())?;
+        }
         let kind = match call.form {
             Form::Proto => HeaderValue::from_static("application/proto"),
             Form::Json => HeaderValue::from_static("application/json"),
@@ -68,7 +88,13 @@ pub(super) async fn answer(
 }
 
 /// The caller's message in gRPC's frame.
-async fn message(call: Call, encoding: Encoding, body: Body, broken: Broken) -> Result<Bytes, axum::Error> {
+async fn message(
+    call: Call,
+    encoding: Encoding,
+    body: Body,
+    memory: Option<Reservation>,
+    broken: Broken,
+) -> Result<Bytes, axum::Error> {
     let read = async {
         let body = Limited::new(body, call.most).collect().await.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
@@ -77,8 +103,15 @@ async fn message(call: Call, encoding: Encoding, body: Body, broken: Broken) -> 
                 body_fault(error.as_ref())
             }
         })?;
-        let message = call.to_proto(encoding.open(body.to_bytes(), call.most)?)?;
-        Ok::<_, Fault>(framed(0, &message))
+        let body = body.to_bytes();
+        off_runtime(body.len(), move || {
+            let message = encoding.open(body, call.most)?;
+            if let Some(memory) = &memory {
+                memory.grow_to(call.decoded_size(&message))?;
+            }
+            Ok(framed(0, &call.to_proto(message)?))
+        })
+        .await?
     };
     read.await
         .map_err(|fault| axum::Error::new(Status::from(broken.get_or_init(|| fault).clone())))

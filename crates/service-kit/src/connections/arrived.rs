@@ -22,7 +22,7 @@ impl Newcomers {
         self.0.load(Ordering::Acquire)
     }
 
-    fn enter(&self) -> Newcomer {
+    pub(super) fn enter(&self) -> Newcomer {
         self.0.fetch_add(1, Ordering::AcqRel);
         Newcomer(Self::clone(self))
     }

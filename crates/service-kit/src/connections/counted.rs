@@ -49,6 +49,7 @@ where
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
         request.extensions_mut().insert(self.probes.clone());
+        request.extensions_mut().insert(self.activity.client.clone());
         let under_way = UnderWay::begin(Arc::clone(&self.activity));
         let answer = self.service.call(request);
         Box::pin(async move {

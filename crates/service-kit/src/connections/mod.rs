@@ -8,6 +8,8 @@
 
 mod arrived;
 mod counted;
+#[cfg(test)]
+mod unread_tests;
 mod watched;
 
 use std::{
@@ -30,7 +32,7 @@ use self::{
     counted::Counted,
     watched::Watched,
 };
-use crate::{limits::LimitsConfig, metric_names};
+use crate::{layers::Client, limits::LimitsConfig, metric_names};
 
 /// Default bound on connections. The configuration may set another; the limit on open files may
 /// lower it.
@@ -49,7 +51,7 @@ struct Patience {
     idle: Duration,
     /// Between requests while more than three quarters of all permits are taken.
     idle_when_crowded: Duration,
-    /// How long the client may leave unread all that is being sent to it.
+    /// How long the client may read less than the minimum rate of what is being sent to it.
     unread: Duration,
 }
 
@@ -167,6 +169,7 @@ impl Drop for Slot {
 /// What a connection's socket and its requests share.
 #[derive(Debug)]
 struct Activity {
+    client: Client,
     begun: Instant,
     in_flight: AtomicUsize,
     /// When the last request began or ended, in milliseconds since `begun`; 0 before the first.
@@ -176,8 +179,9 @@ struct Activity {
 }
 
 impl Activity {
-    fn new(newcomer: Newcomer) -> Self {
+    fn new(newcomer: Newcomer, client: Client) -> Self {
         Self {
+            client,
             newcomer: Mutex::new(Some(newcomer)),
             begun: Instant::now(),
             in_flight: AtomicUsize::new(0),
@@ -223,7 +227,9 @@ impl<S> Accept<Arrived, S> for Connections {
                 "as many connections are open as the limit allows",
             )));
         };
-        let activity = Arc::new(Activity::new(newcomer));
+        // The peer of a connection that was closed meanwhile is unknown.
+        let address = stream.peer_addr().ok().map(|peer| peer.ip());
+        let activity = Arc::new(Activity::new(newcomer, Client::new(address)));
         let watched = stream
             .set_nodelay(true)
             .map(|()| Watched::new(stream, Arc::clone(&activity), place));

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{Activity, Slot};
+use crate::minimum_rate::MinimumRate;
 
 /// How often a waiting connection looks at the clock: the server may have become crowded meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -26,8 +27,9 @@ pub(crate) struct Watched<I> {
     activity: Arc<Activity>,
     place: Slot,
     look: Pin<Box<Sleep>>,
-    /// Since when nothing could be written although there is something to write.
-    stuck: Option<Instant>,
+    /// How long the client may go on to read so little that nothing can be written, while there is
+    /// something to write.
+    stuck: Option<MinimumRate>,
 }
 
 impl<I> Watched<I> {
@@ -48,12 +50,12 @@ impl<I> Watched<I> {
             let now = Instant::now();
             let shared = &self.place.0;
             let closing = self.activity.closing_time(shared);
-            let unread = self.stuck.map(|since| since + shared.patience.unread);
+            let unread = self.stuck.map(|rate| rate.deadline());
             let next = match (closing, unread) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
-            if next.is_some_and(|at| at <= now) {
+            if next.is_some_and(|at| at <= now) || self.activity.client.has_stopped_reading() {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "the other side was silent for too long",
@@ -66,12 +68,15 @@ impl<I> Watched<I> {
     }
 
     /// Records the outcome of a write.
-    fn wrote<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if outcome.is_ready() {
-            self.stuck = None;
+    fn wrote(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = &outcome {
+            if let (Some(rate), Ok(bytes)) = (&mut self.stuck, written) {
+                rate.passed(*bytes);
+            }
             return outcome;
         }
-        self.stuck.get_or_insert_with(Instant::now);
+        let unread = self.place.0.patience.unread;
+        self.stuck.get_or_insert_with(|| MinimumRate::new(unread));
         match self.is_over(cx) {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
@@ -111,6 +116,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Everything is written before it is flushed.
+        self.stuck = None;
         Pin::new(&mut self.io).poll_flush(cx)
     }
 

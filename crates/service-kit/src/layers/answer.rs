@@ -20,7 +20,7 @@ use tokio::time::Sleep;
 use tonic::{Code, Status};
 
 use super::{Deadline, Held, detailed, labels::Label, span::RequestSpan};
-use crate::{Fault, code_name, metric_names};
+use crate::{Fault, budget::Reservation, code_name, metric_names};
 
 /// Counts a request from its head to the end of its answer, also when the caller cancels it in
 /// between.
@@ -43,6 +43,15 @@ impl Record {
             code: None,
             traced,
         }
+    }
+
+    /// Whether the answer is a stream of messages, as far as the method is known.
+    pub(super) fn may_stream(&self) -> bool {
+        self.label.streams || !self.label.described
+    }
+
+    pub(super) fn is_probe(&self) -> bool {
+        self.label.probe
     }
 
     pub(super) fn grpc(&mut self, code: Code) {
@@ -103,25 +112,17 @@ pub(super) struct Cut {
 
 /// An answer's body.
 pub(super) struct Answer {
-    body: Option<Body>,
+    pub(super) body: Option<Body>,
     /// The path, for a gRPC call.
-    grpc: Option<String>,
-    record: Record,
-    cut: Cut,
-    place: Option<Held>,
+    pub(super) grpc: Option<String>,
+    pub(super) record: Record,
+    pub(super) cut: Cut,
+    pub(super) place: Option<Held>,
+    /// The memory of a request from the network.
+    pub(super) memory: Option<Reservation>,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, grpc: Option<String>, record: Record, cut: Cut, place: Option<Held>) -> Self {
-        Self {
-            body: Some(body),
-            grpc,
-            record,
-            cut,
-            place,
-        }
-    }
-
     /// The last frame when something other than the handler ends the answer.
     fn end(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.body = None;
@@ -158,8 +159,24 @@ impl http_body::Body for Answer {
             let fault = deadline.fault();
             return this.end(fault);
         }
-        match std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx))) {
+        let memory = this.memory.clone();
+        let poll = || match memory.clone() {
+            Some(memory) => memory.sync_scope(|| Pin::new(&mut *body).poll_frame(cx)),
+            None => Pin::new(&mut *body).poll_frame(cx),
+        };
+        match std::panic::catch_unwind(AssertUnwindSafe(poll)) {
             Ok(Poll::Ready(Some(Ok(mut frame)))) => {
+                if let (Some(memory), Some(data)) = (&memory, frame.data_ref())
+                    && let Err(fault) = memory.answer(data.len())
+                    && !this.record.is_probe()
+                {
+                    return this.end(fault);
+                }
+                if http_body::Body::is_end_stream(body) && !this.record.is_probe() {
+                    // The handler has ended. The memory of the answer is reserved, and other
+                    // requests do not wait until it is read.
+                    this.place = None;
+                }
                 if let (Some(path), Some(trailers)) = (&this.grpc, frame.trailers_mut()) {
                     detailed::complete(trailers, path);
                 }

@@ -22,26 +22,20 @@ use tonic::Status;
 
 use super::{
     Labels,
-    budget::{Budget, PEAK_FACTOR, Reservation},
     coding::{ACCEPT_ENCODING, ACCEPTED, Coding, ENCODING},
     is_grpc,
     messages::{self, Checks},
 };
-use crate::{Fault, refusals::Refusals, wrap::Next};
-
-/// How fast a body must arrive.
-#[derive(Debug, Clone, Copy)]
-struct MinimumRate {
-    /// Time allowed for a body of any size,
-    grace: Duration,
-    /// and a second more for every so many bytes received: a slow line is not an attack.
-    bytes_per_second: f64,
-}
-
-const MINIMUM_RATE: MinimumRate = MinimumRate {
-    grace: Duration::from_secs(20),
-    bytes_per_second: 4096.0,
+use crate::{
+    Fault,
+    budget::{Budget, PEAK_FACTOR, Reservation},
+    minimum_rate::MinimumRate,
+    refusals::Refusals,
+    wrap::Next,
 };
+
+/// How long a body may arrive more slowly than the minimum rate. A slow line is not an attack.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// What [`arriving`] needs.
 #[derive(Debug, Clone)]
@@ -65,7 +59,7 @@ pub(crate) async fn arriving(bounds: Arc<Bounds>, request: Request, next: Next) 
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
     // The layer outside keeps the reservation until the answer has ended.
     let reservation = request.extensions().get::<Reservation>().cloned();
-    let reservation = reservation.unwrap_or_else(|| bounds.budget.reserve());
+    let reservation = reservation.unwrap_or_else(|| bounds.budget.reserve(None));
     let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
     if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         // A compressed kilobyte may decompress to a gigabyte.
@@ -93,7 +87,7 @@ pub(crate) async fn arriving(bounds: Arc<Bounds>, request: Request, next: Next) 
     if http_body::Body::size_hint(request.body()).lower() > most {
         return tell(too_large(most));
     }
-    next.run(request.map(|body| Arriving::wrap(body, most, MINIMUM_RATE, Some(reservation))))
+    next.run(request.map(|body| Arriving::wrap(body, most, MinimumRate::new(GRACE), Some(reservation))))
         .await
 }
 
@@ -123,7 +117,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
         if http_body::Body::size_hint(request.body()).lower() > most {
             return tell(too_large(most));
         }
-        request.map(|body| Arriving::wrap(body, most, MINIMUM_RATE, None))
+        request.map(|body| Arriving::wrap(body, most, MinimumRate::new(GRACE), None))
     };
     let checks = Checks {
         coding,
@@ -156,7 +150,7 @@ struct Arriving {
     begun: Instant,
     received: u64,
     most: u64,
-    pace: MinimumRate,
+    rate: MinimumRate,
     end: Pin<Box<Sleep>>,
     over: bool,
     /// The reservation that grows as its bytes arrive.
@@ -164,18 +158,17 @@ struct Arriving {
 }
 
 impl Arriving {
-    fn wrap(body: Body, most: u64, pace: MinimumRate, reservation: Option<Reservation>) -> Body {
+    fn wrap(body: Body, most: u64, rate: MinimumRate, reservation: Option<Reservation>) -> Body {
         if http_body::Body::is_end_stream(&body) {
             return body;
         }
-        let begun = Instant::now();
         Body::new(Self {
             body,
-            begun,
+            begun: Instant::now(),
             received: 0,
             most,
-            pace,
-            end: Box::pin(tokio::time::sleep_until(begun + pace.grace)),
+            rate,
+            end: Box::pin(tokio::time::sleep_until(rate.deadline())),
             over: false,
             reservation,
         })
@@ -184,10 +177,6 @@ impl Arriving {
     fn fail(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.over = true;
         Poll::Ready(Some(Err(axum::Error::new(Status::from(fault)))))
-    }
-
-    fn deadline(&self) -> Instant {
-        self.begun + self.pace.grace + Duration::from_secs_f64(self.received as f64 / self.pace.bytes_per_second)
     }
 }
 
@@ -202,6 +191,7 @@ impl http_body::Body for Arriving {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.rate.passed(bytes);
                 self.received = self.received.saturating_add(bytes as u64);
                 if self.received > self.most {
                     let fault = too_large(self.most);
@@ -217,8 +207,7 @@ impl http_body::Body for Arriving {
             }
             Poll::Pending => {
                 while self.end.as_mut().poll(cx).is_ready() {
-                    let deadline = self.deadline();
-                    if deadline <= Instant::now() {
+                    if self.rate.is_over() {
                         let message = format!(
                             "{} bytes in {} s is too slow",
                             self.received,
@@ -227,6 +216,7 @@ impl http_body::Body for Arriving {
                         let fault = Fault::new(tonic::Code::DeadlineExceeded, "SLOW_REQUEST", message);
                         return self.fail(fault.hint("send the request's body without pauses"));
                     }
+                    let deadline = self.rate.deadline();
                     self.end.as_mut().reset(deadline);
                 }
                 Poll::Pending
@@ -282,40 +272,46 @@ mod tests {
         (bytes, None)
     }
 
-    const QUICK: MinimumRate = MinimumRate {
-        grace: Duration::from_millis(100),
-        bytes_per_second: 1000.0,
-    };
+    const QUICK: Duration = Duration::from_millis(100);
+
+    fn wrap(body: Body, most: u64) -> Body {
+        Arriving::wrap(body, most, MinimumRate::of(QUICK, 1000.0), None)
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_drips_ends_after_its_grace() {
         let begun = Instant::now();
-        let (bytes, error) = end(Arriving::wrap(
-            dripping(1, Duration::from_millis(15)),
-            1000,
-            QUICK,
-            None,
-        ))
-        .await;
+        let (bytes, error) = end(wrap(dripping(1, Duration::from_millis(15)), 1000)).await;
         assert!(error.unwrap().contains("too slow") && bytes < 20);
         // All of it would take 15 seconds.
-        assert!(begun.elapsed() < QUICK.grace * 2, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < QUICK * 2, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_line_may_take_its_time() {
-        let body = Arriving::wrap(dripping(100, Duration::from_millis(20)), 2000, QUICK, None);
+        let body = wrap(dripping(100, Duration::from_millis(20)), 2000);
         let begun = Instant::now();
         let (bytes, error) = end(body).await;
         assert!(error.unwrap().contains("larger than 2000 bytes"));
-        assert!(bytes == 2000 && begun.elapsed() > QUICK.grace * 3);
+        assert!(bytes == 2000 && begun.elapsed() > QUICK * 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_is_cut_off_at_its_bound_and_not_before() {
-        let (bytes, error) = end(Arriving::wrap(dripping(10, Duration::from_millis(1)), 100, QUICK, None)).await;
+        let (bytes, error) = end(wrap(dripping(10, Duration::from_millis(1)), 100)).await;
         assert!(bytes == 100 && error.unwrap().contains("larger than 100 bytes"));
-        let whole = Arriving::wrap(Body::from("x".repeat(100)), 100, QUICK, None);
+        let whole = wrap(Body::from("x".repeat(100)), 100);
         assert_eq!(end(whole).await, (100, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_came_fast_earn_no_long_silence() {
+        let fast = stream::once(async { Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 100_000])) });
+        let body = wrap(Body::from_stream(fast.chain(stream::pending())), 1 << 20);
+        let begun = Instant::now();
+        let (bytes, error) = end(body).await;
+        assert!(bytes == 100_000 && error.unwrap().contains("too slow"));
+        // The clock is tokio's.
+        assert!(begun.elapsed() < QUICK * 2, "{:?}", begun.elapsed());
     }
 }

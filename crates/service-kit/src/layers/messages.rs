@@ -12,10 +12,10 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tonic::Status;
 
 use super::{
-    budget::{PEAK_FACTOR, Reservation},
     coding::{Coding, ENCODING},
     elements::Shapes,
 };
+use crate::budget::{PEAK_FACTOR, Reservation};
 use isomer_fault::Fault;
 
 /// A message's flag and length.

@@ -3,7 +3,6 @@
 
 mod answer;
 mod arriving;
-mod budget;
 mod coding;
 mod detailed;
 mod direct;
@@ -11,7 +10,9 @@ mod elements;
 pub(crate) mod fuzz;
 mod labels;
 mod messages;
+mod outgoing;
 mod probes;
+mod settled;
 mod span;
 mod unread;
 
@@ -33,6 +34,7 @@ use self::{
 use crate::{
     Fault,
     auth::Auth,
+    budget::Reservation,
     limits::Gate,
     metric_names,
     refusals::{Refusals, Shape},
@@ -41,10 +43,10 @@ use crate::{
 };
 
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
-pub(crate) use budget::Budget;
 pub(crate) use detailed::no_such_method;
 pub use direct::DirectCalls;
 pub(crate) use labels::Labels;
+pub(crate) use outgoing::{Client, MessageStream, OutgoingAnswer};
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
 pub(crate) use unread::read_the_rest;
@@ -71,8 +73,6 @@ pub(crate) struct Around {
     pub(crate) gate: Gate,
     /// Permits for health and reflection, which do not count towards the limit on requests.
     pub(crate) probes: Probes,
-    /// Memory for requests in flight.
-    pub(crate) budget: Budget,
     pub(crate) timeout: Option<Duration>,
     /// The oldest client library that is served.
     pub(crate) oldest_client: ClientVersion,
@@ -92,10 +92,9 @@ pub(crate) struct Around {
 struct Held {
     _gate: Option<OwnedSemaphorePermit>,
     _probe: Option<probes::Permit>,
-    _memory: Option<budget::Reservation>,
 }
 
-pub(crate) async fn around(state: Arc<Around>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let is_grpc = is_grpc(request.headers());
     let path = request.uri().path().to_owned();
@@ -109,23 +108,18 @@ pub(crate) async fn around(state: Arc<Around>, mut request: Request, next: Next)
     let span = traced.span().clone();
     let mut record = Record::start(label.clone(), state.via.name(), traced);
 
-    let memory = (state.via == Via::Network).then(|| state.budget.reserve());
-    if let Some(memory) = &memory {
-        request.extensions_mut().insert(memory.clone());
-    }
+    let memory = request.extensions().get::<Reservation>().cloned();
     // Probes must be answered however busy the server is, and must not keep it open when it closes.
     let place = if label.probe {
         let connection = request.extensions().get::<OnConnection>();
         state.probes.enter(label.streams, connection).map(|place| Held {
             _gate: None,
             _probe: Some(place),
-            _memory: memory,
         })
     } else {
         state.gate.enter().map(|place| Held {
             _gate: Some(place),
             _probe: None,
-            _memory: memory,
         })
     };
     let (response, cut, place) = match place {
@@ -184,7 +178,19 @@ pub(crate) async fn around(state: Arc<Around>, mut request: Request, next: Next)
     } else if let Some(status) = Status::from_header_map(response.headers()) {
         record.grpc(status.code());
     }
-    response.map(|body| Body::new(Answer::new(body, is_grpc.then_some(path), record, cut, place)))
+    if label.streams {
+        response.extensions_mut().insert(MessageStream);
+    }
+    response.map(|body| {
+        Body::new(Answer {
+            body: Some(body),
+            grpc: is_grpc.then_some(path),
+            record,
+            cut,
+            place,
+            memory,
+        })
+    })
 }
 
 /// How long an answer waited for other servers; in the extensions of a response whose caller is to
@@ -263,11 +269,21 @@ async fn handle(
     if let Some(end) = end {
         request.extensions_mut().insert(CallDeadline(end.at));
     }
+    let memory = request.extensions().get::<Reservation>().cloned();
+    let (streams, is_probe) = (record.may_stream(), record.is_probe());
     let work = async {
-        match auth.pass(request, tell).await {
-            Ok(request) => next.run(request).await,
-            Err(refusal) => refusal,
+        let request = match auth.pass(request, tell).await {
+            Ok(request) => request,
+            Err(refusal) => return refusal,
+        };
+        let Some(memory) = memory else {
+            return next.run(request).await;
+        };
+        let response = memory.clone().scope(next.run(request)).await;
+        if streams {
+            return response;
         }
+        settled::settled(response, &memory, is_probe).await.unwrap_or_else(tell)
     };
     let work = AssertUnwindSafe(work).catch_unwind();
     let outcome = match end {

@@ -182,7 +182,7 @@ impl Client {
         let body = match body::read(&mut answer, MOST_ANSWER).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => return Err(unavailable(doing, cause(&error))),
-            Err(error @ Unread::TooLong { .. }) => return Err(unreadable(doing, error.to_string())),
+            Err(error) => return Err(unreadable(doing, error.to_string())),
         };
         serde_json::from_slice(&body).map_err(|error| unreadable(doing, error.to_string()))
     }

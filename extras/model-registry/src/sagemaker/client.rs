@@ -109,7 +109,7 @@ impl Client {
         let content = match body::read_by_status(&mut answer, MOST_ANSWER).await {
             Ok(content) => content,
             Err(Unread::Broken(error)) => return Err(unavailable(cause(&error))),
-            Err(error @ Unread::TooLong { .. }) => return Err(unreadable(doing, error.to_string())),
+            Err(error) => return Err(unreadable(doing, error.to_string())),
         };
         if status.is_success() {
             return serde_json::from_slice(&content).map_err(|error| unreadable(doing, error.to_string()));

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
     rest::Rest,
 };
 
@@ -99,8 +99,9 @@ impl Protocol for Cohere {
         ABILITIES
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
+        let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
             model: &ask.model,
             texts: piece.texts()?,
@@ -113,7 +114,7 @@ impl Protocol for Cohere {
             },
             output_dimension: ask.dimensions,
         };
-        let answer: EmbedAnswer = rest.post(rest.url("v2/embed"), &request, deadline).await?.body;
+        let answer: EmbedAnswer = rest.post(rest.url("v2/embed"), &request, limit, deadline).await?.body;
         let billed = answer.meta.and_then(|meta| meta.billed_units?.input_tokens);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Ok(Rows {
@@ -131,7 +132,8 @@ impl Protocol for Cohere {
             documents: order.documents,
             top_n: order.top_n,
         };
-        let answer: RerankAnswer = rest.post(rest.url("v2/rerank"), &request, deadline).await?.body;
+        let limit = AnswerLimit::scores(order.documents.len());
+        let answer: RerankAnswer = rest.post(rest.url("v2/rerank"), &request, limit, deadline).await?.body;
         Ok(Scores {
             scores: answer.results.into_iter().map(Relevance::pair).collect(),
             tokens: None,

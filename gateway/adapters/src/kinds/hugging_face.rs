@@ -18,7 +18,7 @@ use super::{
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
     rest::Rest,
 };
 
@@ -110,7 +110,8 @@ impl Protocol for HuggingFace {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = Request {
             inputs: piece.texts()?,
             normalize: ask.normalise.unwrap_or(true),
@@ -118,7 +119,12 @@ impl Protocol for HuggingFace {
             truncation_direction: side(ask.cut),
             prompt_name: ask.input_type.as_deref(),
         };
-        match self.rest.post(self.url(&ask.model), &request, deadline).await?.body {
+        match self
+            .rest
+            .post(self.url(&ask.model), &request, limit, deadline)
+            .await?
+            .body
+        {
             Answer::Texts(vectors) => Ok(Rows {
                 vectors,
                 tokens: None,

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
     rest::Rest,
 };
 
@@ -82,8 +82,9 @@ impl Protocol for Jina {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
+        let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
             model: &ask.model,
             input: piece.texts()?,
@@ -94,7 +95,7 @@ impl Protocol for Jina {
             embedding_type: "base64",
         };
         let answer = rest
-            .post::<Listed>(rest.url("v1/embeddings"), &request, deadline)
+            .post::<Listed>(rest.url("v1/embeddings"), &request, limit, deadline)
             .await?;
         answer.body.rows(&rest.target.id, piece.len())
     }
@@ -108,7 +109,10 @@ impl Protocol for Jina {
             top_n: order.top_n,
             return_documents: false,
         };
-        let answer = rest.post::<Ranked>(rest.url("v1/rerank"), &request, deadline).await?;
+        let limit = AnswerLimit::scores(order.documents.len());
+        let answer = rest
+            .post::<Ranked>(rest.url("v1/rerank"), &request, limit, deadline)
+            .await?;
         Ok(answer.body.scores())
     }
 

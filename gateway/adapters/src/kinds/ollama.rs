@@ -17,7 +17,7 @@ use super::kind::{Kind, foreign};
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
     rest::Rest,
 };
 
@@ -101,7 +101,7 @@ impl Protocol for Ollama {
     async fn facts(&self, model: &str) -> Result<Facts, Fault> {
         let rest = &self.0;
         let shown: Shown = rest
-            .post(rest.url("api/show"), &ShowRequest { model }, None)
+            .post(rest.url("api/show"), &ShowRequest { model }, AnswerLimit::FACTS, None)
             .await?
             .body;
         let tags: Tags = rest.get(rest.url("api/tags"), None).await?.body;
@@ -146,15 +146,16 @@ impl Protocol for Ollama {
         })
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
+        let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
             model: &ask.model,
             input: piece.texts()?,
             truncate: ask.cut != Cut::Refuse,
             dimensions: ask.dimensions,
         };
-        let answer: EmbedAnswer = rest.post(rest.url("api/embed"), &request, deadline).await?.body;
+        let answer: EmbedAnswer = rest.post(rest.url("api/embed"), &request, limit, deadline).await?.body;
         Ok(Rows {
             vectors: answer.embeddings,
             tokens: answer.prompt_eval_count.filter(|tokens| *tokens > 0),

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows},
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
     rest::Rest,
 };
 
@@ -68,8 +68,9 @@ impl Protocol for OpenAi {
         ABILITIES
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
+        let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = Request {
             model: &ask.model,
             input: match piece {
@@ -80,7 +81,7 @@ impl Protocol for OpenAi {
             dimensions: ask.dimensions,
         };
         let answer = rest
-            .post::<Listed>(rest.url("v1/embeddings"), &request, deadline)
+            .post::<Listed>(rest.url("v1/embeddings"), &request, limit, deadline)
             .await?;
         answer.body.rows(&rest.target.id, piece.len())
     }

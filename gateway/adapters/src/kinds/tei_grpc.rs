@@ -18,7 +18,7 @@ use crate::{
     ask::{Abilities, Ask, Cut, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
     grpc::Grpc,
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
 };
 
 /// Texts in flight at once if the provider's limits do not say: each is a separate call, and the
@@ -45,7 +45,10 @@ pub(super) struct TeiGrpc(Grpc);
 
 impl TeiGrpc {
     async fn info(&self) -> Result<Info, Fault> {
-        let info: InfoResponse = self.0.unary("/tei.v1.Info/Info", InfoRequest {}, None).await?;
+        let info: InfoResponse = self
+            .0
+            .unary("/tei.v1.Info/Info", InfoRequest {}, AnswerLimit::FACTS, None)
+            .await?;
         Ok(Info {
             served_as: info.model_id.clone(),
             reranks: info.model_type() == ModelType::Reranker,
@@ -70,7 +73,7 @@ impl Protocol for TeiGrpc {
         self.info().await?.facts(&self.0.target.id, model)
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let [text] = piece.texts()? else {
             return Err(Fault::internal("several texts for a call that carries one"));
         };
@@ -85,7 +88,8 @@ impl Protocol for TeiGrpc {
             prompt_name: ask.input_type.clone(),
             dimensions: ask.dimensions,
         };
-        let answer: EmbedResponse = self.0.unary("/tei.v1.Embed/Embed", request, deadline).await?;
+        let limit = AnswerLimit::vectors(1, facts.dimensions);
+        let answer: EmbedResponse = self.0.unary("/tei.v1.Embed/Embed", request, limit, deadline).await?;
         Ok(Rows {
             tokens: answer.metadata.map(|metadata| metadata.compute_tokens.into()),
             vectors: vec![answer.embeddings],
@@ -100,6 +104,7 @@ impl Protocol for TeiGrpc {
         texts: &[String],
         deadline: Deadline,
     ) -> Result<Vec<u32>, Fault> {
+        let limit = AnswerLimit::tokens(texts);
         let [text] = texts else {
             return Err(Fault::internal("several texts for a call that carries one"));
         };
@@ -108,7 +113,10 @@ impl Protocol for TeiGrpc {
             add_special_tokens: true,
             prompt_name: input_type.map(ToOwned::to_owned),
         };
-        let answer: EncodeResponse = self.0.unary("/tei.v1.Tokenize/Tokenize", request, deadline).await?;
+        let answer: EncodeResponse = self
+            .0
+            .unary("/tei.v1.Tokenize/Tokenize", request, limit, deadline)
+            .await?;
         Ok(vec![u32::try_from(answer.tokens.len()).unwrap_or(u32::MAX)])
     }
 
@@ -119,7 +127,8 @@ impl Protocol for TeiGrpc {
             truncate: true,
             ..RerankRequest::default()
         };
-        let answer: RerankResponse = self.0.unary("/tei.v1.Rerank/Rerank", request, deadline).await?;
+        let limit = AnswerLimit::scores(order.documents.len());
+        let answer: RerankResponse = self.0.unary("/tei.v1.Rerank/Rerank", request, limit, deadline).await?;
         Ok(Scores {
             tokens: answer.metadata.map(|metadata| metadata.compute_tokens.into()),
             scores: answer

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ask::{Abilities, Ask, Cut, Piece},
     foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
-    limits::Deadline,
+    limits::{AnswerLimit, Deadline},
     rest::{Answer, Rest},
 };
 
@@ -113,8 +113,9 @@ impl Protocol for TeiHttp {
         self.info().await?.facts(&self.0.target.id, model)
     }
 
-    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
+        let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
         let request = EmbedRequest {
             inputs: piece.texts()?,
             normalize: ask.normalise.unwrap_or(true),
@@ -123,7 +124,7 @@ impl Protocol for TeiHttp {
             prompt_name: ask.input_type.as_deref(),
             dimensions: ask.dimensions,
         };
-        let answer: Answer<Vec<Vec<f32>>> = rest.post(rest.url("embed"), &request, deadline).await?;
+        let answer: Answer<Vec<Vec<f32>>> = rest.post(rest.url("embed"), &request, limit, deadline).await?;
         Ok(Rows {
             tokens: tokens(&answer),
             vectors: answer.body,
@@ -144,8 +145,9 @@ impl Protocol for TeiHttp {
             add_special_tokens: true,
             prompt_name: input_type,
         };
-        let answer: Answer<Vec<Vec<serde::de::IgnoredAny>>> =
-            rest.post(rest.url("tokenize"), &request, deadline).await?;
+        let answer: Answer<Vec<Vec<serde::de::IgnoredAny>>> = rest
+            .post(rest.url("tokenize"), &request, AnswerLimit::tokens(texts), deadline)
+            .await?;
         let count = |tokens: &Vec<_>| u32::try_from(tokens.len()).unwrap_or(u32::MAX);
         Ok(answer.body.iter().map(count).collect())
     }
@@ -159,7 +161,8 @@ impl Protocol for TeiHttp {
             raw_scores: false,
             return_text: false,
         };
-        let answer: Answer<Vec<Rank>> = rest.post(rest.url("rerank"), &request, deadline).await?;
+        let limit = AnswerLimit::scores(order.documents.len());
+        let answer: Answer<Vec<Rank>> = rest.post(rest.url("rerank"), &request, limit, deadline).await?;
         Ok(Scores {
             tokens: tokens(&answer),
             scores: answer.body.into_iter().map(|rank| (rank.index, rank.score)).collect(),

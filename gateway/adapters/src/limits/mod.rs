@@ -18,6 +18,45 @@ use tonic::Code;
 /// The time until which a caller waits; `None`: for ever.
 pub(crate) type Deadline = Option<Instant>;
 
+/// Limit on the bytes of an answer. A provider that sends more than its answer can need is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnswerLimit(pub(crate) usize);
+
+impl AnswerLimit {
+    /// Facts about a server or its models.
+    pub(crate) const FACTS: Self = Self(16 << 20);
+    /// Everything in an answer but its items.
+    const MARGIN: usize = 1 << 20;
+    /// Columns of vectors whose model does not say how many they have.
+    const COLUMNS: u32 = 65_536;
+    /// A number in JSON, with the white space of a server that indents.
+    const NUMBER: usize = 40;
+    /// The score of a document.
+    const SCORE: usize = 1024;
+    /// A token with its text and place.
+    const TOKEN: usize = 256;
+
+    /// Vectors of this many texts, with as many columns as the model says; 0: it does not say.
+    pub(crate) fn vectors(texts: usize, columns: u32) -> Self {
+        let columns = if columns == 0 { Self::COLUMNS } else { columns };
+        Self::items(texts, (columns as usize).saturating_mul(Self::NUMBER))
+    }
+
+    pub(crate) fn scores(documents: usize) -> Self {
+        Self::items(documents, Self::SCORE)
+    }
+
+    /// The tokens of texts. A text has no more tokens than bytes, and special tokens.
+    pub(crate) fn tokens(texts: &[String]) -> Self {
+        let bytes = texts.iter().map(|text| text.len().saturating_add(16)).sum();
+        Self::items(bytes, Self::TOKEN)
+    }
+
+    fn items(count: usize, size: usize) -> Self {
+        Self(count.saturating_mul(size).saturating_add(Self::MARGIN))
+    }
+}
+
 /// The rate limiter of one provider, shared by all callers.
 #[derive(Debug)]
 pub(crate) struct ProviderLimiter {

@@ -13,7 +13,7 @@ use isomer_outbound::{
     guard::Resolver,
     said::{cause, presentable},
 };
-use isomer_service_kit::{Fault, client::carry_trace, config::Secret};
+use isomer_service_kit::{Fault, WorkMemory, client::carry_trace, config::Secret, off_runtime};
 use reqwest::{Client, RequestBuilder};
 use serde::{Serialize, de::DeserializeOwned};
 use tonic::Code;
@@ -21,7 +21,7 @@ use tracing::Instrument;
 use url::Url;
 
 use crate::{
-    limits::{Deadline, within},
+    limits::{AnswerLimit, Deadline, within},
     target::{Target, authorization, read_secret},
 };
 
@@ -39,6 +39,22 @@ pub(crate) struct Rest {
 pub(crate) struct Answer<T> {
     pub(crate) headers: HeaderMap,
     pub(crate) body: T,
+}
+
+/// How much memory an answer may take, and what it takes until it is parsed.
+#[derive(Debug)]
+struct Room {
+    limit: AnswerLimit,
+    memory: WorkMemory,
+}
+
+impl Room {
+    fn new(limit: AnswerLimit) -> Self {
+        Self {
+            limit,
+            memory: WorkMemory::new(),
+        }
+    }
 }
 
 impl Rest {
@@ -86,31 +102,44 @@ impl Rest {
         url
     }
 
-    pub(crate) async fn post<T: DeserializeOwned>(
+    pub(crate) async fn post<T: DeserializeOwned + Send + 'static>(
         &self,
         url: Url,
         body: &impl Serialize,
+        limit: AnswerLimit,
         deadline: Deadline,
     ) -> Result<Answer<T>, Fault> {
-        self.json(self.client.post(url).json(body), deadline).await
+        self.json(self.client.post(url).json(body), limit, deadline).await
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, url: Url, deadline: Deadline) -> Result<Answer<T>, Fault> {
-        self.json(self.client.get(url), deadline).await
+    pub(crate) async fn get<T: DeserializeOwned + Send + 'static>(
+        &self,
+        url: Url,
+        deadline: Deadline,
+    ) -> Result<Answer<T>, Fault> {
+        self.json(self.client.get(url), AnswerLimit::FACTS, deadline).await
     }
 
     /// Whether the server answers at all: with success, or with the answer that the path does not
     /// exist.
     pub(crate) async fn answers(&self, url: Url) -> Result<(), Fault> {
-        match self.exchange(self.client.get(url), None).await {
+        let mut room = Room::new(AnswerLimit::FACTS);
+        match self.exchange(self.client.get(url), &mut room, None).await {
             Err(fault) if fault.reason == failure::NOTHING_THERE => Ok(()),
             other => other.map(drop),
         }
     }
 
-    async fn json<T: DeserializeOwned>(&self, request: RequestBuilder, deadline: Deadline) -> Result<Answer<T>, Fault> {
-        let Answer { headers, body } = self.exchange(request, deadline).await?;
-        let read = serde_json::from_slice(&body).map_err(|error| {
+    async fn json<T: DeserializeOwned + Send + 'static>(
+        &self,
+        request: RequestBuilder,
+        limit: AnswerLimit,
+        deadline: Deadline,
+    ) -> Result<Answer<T>, Fault> {
+        let mut room = Room::new(limit);
+        let Answer { headers, body } = self.exchange(request, &mut room, deadline).await?;
+        let read = off_runtime(body.len(), move || serde_json::from_slice(&body)).await?;
+        let read = read.map_err(|error| {
             let secret = read_secret(&self.target.secret).unwrap_or_default();
             let said = presentable(&error.to_string(), &secret);
             self.bad_answer(format!("the answer cannot be read: {said}"))
@@ -123,7 +152,12 @@ impl Rest {
         bad_answer(&self.target.id, what)
     }
 
-    async fn exchange(&self, request: RequestBuilder, deadline: Deadline) -> Result<Answer<Vec<u8>>, Fault> {
+    async fn exchange(
+        &self,
+        request: RequestBuilder,
+        room: &mut Room,
+        deadline: Deadline,
+    ) -> Result<Answer<Vec<u8>>, Fault> {
         let target = &self.target;
         let secret = read_secret(&target.secret)?;
         let mut headers = target.headers.clone();
@@ -137,7 +171,7 @@ impl Rest {
         carry_trace(&span, &mut headers);
         let request = RequestBuilder::from_parts(client, request).headers(headers);
         let status = OnceLock::new();
-        let call = self.send(request, &secret, &status).instrument(span.clone());
+        let call = self.send(request, room, &secret, &status).instrument(span.clone());
         let outcome = within(&target.id, target.timeout, deadline, call).await;
         span::ended(&span, status.get().copied(), outcome.as_ref().err());
         outcome
@@ -147,6 +181,7 @@ impl Rest {
     async fn send(
         &self,
         request: RequestBuilder,
+        room: &mut Room,
         secret: &Secret,
         answered: &OnceLock<StatusCode>,
     ) -> Result<Answer<Vec<u8>>, Fault> {
@@ -156,9 +191,11 @@ impl Rest {
         let (status, headers) = (response.status(), response.headers().clone());
         // A call is answered once.
         let _ = answered.set(status);
-        let body = match body::read_by_status(&mut response, self.target.max_message_bytes).await {
+        let most = room.limit.0.min(self.target.max_message_bytes);
+        let body = match body::read_by_status_in_memory(&mut response, most, &mut room.memory).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => return Err(broken(error)),
+            Err(Unread::NoMemory(fault)) => return Err(fault),
             Err(error) => {
                 let hint = "send fewer texts at once, or set limits.max_batch_items";
                 return Err(self.bad_answer(error).hint(hint));

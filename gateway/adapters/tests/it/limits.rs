@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
+use isomer_adapters::Surroundings;
 use isomer_proto::gateway::v1::{ProviderKind, ProviderLimits};
-use tokio::time::Instant;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    time::Instant,
+};
 use tonic::Code;
 
-use crate::support::{Reply, Stub, connect, listed, of, provider, rows, texts, vectors};
+use crate::support::{
+    Reply, Stub, connect, listed, of, provider, rank, rows, surroundings, texts, vectors, with_types,
+};
 
 #[tokio::test]
 async fn a_large_request_goes_in_pieces_and_comes_back_in_order() {
@@ -121,4 +129,113 @@ async fn a_failure_of_one_piece_fails_the_whole() {
         .await
         .unwrap_err();
     assert_eq!(fault.code, Code::InvalidArgument);
+}
+
+/// An address, and the number of bytes that a client of it read before it left.
+async fn endless(part: &'static [u8]) -> (String, tokio::task::JoinHandle<u64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let sent = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request).await.unwrap();
+        stream.write_all(b"HTTP/1.1 ").await.unwrap();
+        let mut sent = 0;
+        while stream.write_all(part).await.is_ok() {
+            sent += part.len() as u64;
+        }
+        sent
+    });
+    (address, sent)
+}
+
+fn large_surroundings() -> Surroundings {
+    Surroundings {
+        max_message_bytes: 256 << 20,
+        ..surroundings(&["127.0.0.1"])
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_at_what_two_texts_can_need() {
+    let body = concat!("200 OK\r\ncontent-type: application/json\r\n\r\n", "                ");
+    let (address, sent) = endless(body.as_bytes()).await;
+    let backend = isomer_adapters::connect(&provider(ProviderKind::Openai, &address), &large_surroundings()).unwrap();
+    let fault = backend.encode(of(&["one", "two"]), None).await.unwrap_err();
+    assert_eq!((fault.code, fault.reason.as_str()), (Code::DataLoss, "PROVIDER_ANSWER"));
+    // 65,536 columns of 40 bytes for each, a mebibyte, and what the sockets hold.
+    let sent = sent.await.unwrap();
+    assert!(sent < 64 << 20, "{sent}");
+}
+
+#[tokio::test]
+async fn every_kind_bounds_its_answers_by_what_was_asked() {
+    // More than one text of 65,536 columns needs.
+    let stub = Stub::start(|call| match call.path.as_str() {
+        "/info" => Reply::ok(json!({"model_id": "theirs", "model_type": {"embedding": {"pooling": "mean"}}})),
+        "/api/show" => Reply::ok(json!({"model_info": {"bert.embedding_length": 4}})),
+        "/api/tags" => Reply::ok(json!({"models": []})),
+        _ => Reply::text(200, " ".repeat(5 << 20)).header("content-type", "application/json"),
+    })
+    .await;
+    for kind in [
+        ProviderKind::Openai,
+        ProviderKind::Voyage,
+        ProviderKind::Jina,
+        ProviderKind::CohereV2,
+        ProviderKind::TeiHttp,
+        ProviderKind::HuggingFace,
+        ProviderKind::Ollama,
+    ] {
+        let mut provider = provider(kind, &stub.address);
+        if kind == ProviderKind::CohereV2 {
+            provider = with_types(provider, &[("", "search_document")]);
+        }
+        let backend = isomer_adapters::connect(&provider, &large_surroundings()).unwrap();
+        let fault = backend.encode(of(&["text"]), None).await.unwrap_err();
+        assert_eq!(fault.reason, "PROVIDER_ANSWER", "{kind:?}: {fault}");
+        assert!(fault.message.contains("longer than"), "{kind:?}: {fault}");
+        if let Err(fault) = backend.rerank(rank(None), None).await
+            && fault.code == Code::DataLoss
+        {
+            assert!(fault.message.contains("longer than"), "{kind:?}: {fault}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_indented_answer_of_long_numbers_is_read() {
+    let stub = Stub::start(|call| {
+        let count = texts(&call.body["input"]).len();
+        let numbers = vec!["        -0.0123456789012345678"; 3072].join(",\n");
+        let items: Vec<String> = (0..count)
+            .map(|index| format!("{{\"index\": {index}, \"embedding\": [\n{numbers}\n]}}"))
+            .collect();
+        Reply::text(200, format!("{{\"data\": [{}]}}", items.join(","))).header("content-type", "application/json")
+    })
+    .await;
+    let backend =
+        isomer_adapters::connect(&provider(ProviderKind::Openai, &stub.address), &large_surroundings()).unwrap();
+    let answer = backend.encode(of(&["text"; 64]), None).await.unwrap();
+    assert_eq!(answer.embeddings.unwrap().rows, 64);
+}
+
+/// reqwest offers no bound on informational answers, so the timeout of the call ends them.
+#[tokio::test]
+async fn informational_answers_without_end_end_at_the_timeout() {
+    let (address, sent) = endless(b"103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 ").await;
+    let mut slow = provider(ProviderKind::Openai, &address);
+    slow.limits = Some(ProviderLimits {
+        timeout: Some(prost_types::Duration {
+            seconds: 0,
+            nanos: 200_000_000,
+        }),
+        ..ProviderLimits::default()
+    });
+    let fault = connect(&slow).encode(of(&["text"]), None).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::Unavailable, "PROVIDER_TIMEOUT")
+    );
+    sent.await.unwrap();
 }

@@ -23,7 +23,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{Capability, EncodeRequest, Encoder, Output, Truncation, encode_request::Prompt},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, off_runtime};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{
@@ -303,17 +303,21 @@ async fn cosines(
         dimensions: None,
     };
     let wanted = request.request(encoder, Output::TextVector);
-    let vectors = embeddings::encode(backends, call, wanted).await?.vectors()?;
-    let Some((source, others)) = vectors.split_first() else {
-        return Err(Fault::internal("the encoder returned no vectors").into());
-    };
-    let dot = |other: &bytes::Bytes| {
-        floats(source)
-            .zip(floats(other))
-            .map(|(a, b)| f64::from(a) * f64::from(b))
-            .sum::<f64>()
-    };
-    Ok(Json(others.iter().map(|other| dot(other) as f32).collect()))
+    let encoded = embeddings::encode(backends, call, wanted).await?;
+    let (size, vectors) = (encoded.matrix.data.len(), encoded.vectors()?);
+    let cosines = off_runtime(size, move || {
+        let (source, others) = vectors.split_first()?;
+        let dot = |other: &bytes::Bytes| {
+            floats(source)
+                .zip(floats(other))
+                .map(|(a, b)| f64::from(a) * f64::from(b))
+                .sum::<f64>()
+        };
+        Some(others.iter().map(|other| dot(other) as f32).collect())
+    });
+    let cosines = cosines.await?;
+    let cosines = cosines.ok_or_else(|| Fault::internal("the encoder returned no vectors"))?;
+    Ok(Json(cosines))
 }
 
 /// What the hub's client posts to the server's root path: texts to embed, or sentences to compare.

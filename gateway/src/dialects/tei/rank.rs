@@ -10,7 +10,7 @@ use isomer_proto::{
 use isomer_service_kit::Fault;
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{self, SeqAccess, Visitor, value::SeqAccessDeserializer},
+    de::{self, IgnoredAny, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
 use super::{Answer, Direction, Named};
@@ -168,8 +168,16 @@ impl<'de> Deserialize<'de> for Element {
                 Ok(Element::Text(text.to_owned()))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Element, A::Error> {
-                bounded(SeqAccessDeserializer::new(list)).map(Element::Pair)
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Element, A::Error> {
+                let mut pair = Vec::new();
+                // A third text shows that it is not a pair.
+                while pair.len() < 3
+                    && let Some(text) = list.next_element()?
+                {
+                    pair.push(text);
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Element::Pair(pair))
             }
         }
         deserializer.deserialize_any(Either)

@@ -4,6 +4,7 @@
 mod bodies;
 mod messages;
 mod probes;
+mod shares;
 mod slow;
 mod smuggling;
 mod unread;

@@ -21,7 +21,7 @@ use crate::{
     ask::{AT_ONCE, Abilities, Ask, InputTypes, Piece},
     foreign::{Facts, Protocol, Rows, TensorNames},
     grpc::Grpc,
-    limits::{Deadline, Most},
+    limits::{AnswerLimit, Deadline, Most},
     rest::bad_answer,
 };
 
@@ -61,7 +61,12 @@ impl OpenInference {
             version: String::new(),
         };
         self.0
-            .unary("/inference.GRPCInferenceService/ModelMetadata", request, None)
+            .unary(
+                "/inference.GRPCInferenceService/ModelMetadata",
+                request,
+                AnswerLimit::FACTS,
+                None,
+            )
             .await
     }
 }
@@ -103,9 +108,10 @@ impl Protocol for OpenInference {
                 name: names.output.clone(),
             }],
         };
+        let limit = AnswerLimit::vectors(texts.len(), facts.dimensions);
         let answer: InferResponse = self
             .0
-            .unary("/inference.GRPCInferenceService/ModelInfer", request, deadline)
+            .unary("/inference.GRPCInferenceService/ModelInfer", request, limit, deadline)
             .await?;
         let vectors = tensors::vectors(answer, &names.output, texts.len()).map_err(|what| bad_answer(id, what))?;
         Ok(Rows {
@@ -118,7 +124,12 @@ impl Protocol for OpenInference {
     async fn healthy(&self) -> Result<(), Fault> {
         let answer: LiveResponse = self
             .0
-            .unary("/inference.GRPCInferenceService/ServerLive", LiveRequest {}, None)
+            .unary(
+                "/inference.GRPCInferenceService/ServerLive",
+                LiveRequest {},
+                AnswerLimit::FACTS,
+                None,
+            )
             .await?;
         if answer.live {
             return Ok(());
