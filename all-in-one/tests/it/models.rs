@@ -214,7 +214,10 @@ async fn encode(encoded: Arc<AtomicU64>, request: EncodeRequest) -> Result<Encod
     Ok(EncodeResponse {
         token_counts: texts.iter().map(|text| tokens(text) as u32).collect(),
         truncated: vec![false; texts.len()],
-        vector_space: Some(space()),
+        vector_space: Some(VectorSpace {
+            prompt: prompt.to_owned(),
+            ..space()
+        }),
         usage: Some(usage(texts.len(), used)),
         row_counts,
         ..answer(rows, 0)
