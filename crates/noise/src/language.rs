@@ -8,7 +8,6 @@ pub struct Language {
     keyboard: Keyboard,
 }
 
-/// Scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Script {
     Arabic,
@@ -81,7 +80,7 @@ pub(crate) enum Keyboard {
 
 use {Keyboard as K, Script as S};
 
-/// Codes of ISO 639-3 and 639-1 (the same code where there is no shorter one), script, keyboard.
+/// Codes of ISO 639-3 and 639-1 (the same code where no shorter one exists), script, keyboard.
 ///
 /// A language without a layout of its own has that of the country's computers: QWERTY where English
 /// is or was the language of administration, AZERTY where French is.

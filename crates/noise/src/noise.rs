@@ -29,8 +29,8 @@ pub enum NotApplicable {
     /// The script has no marks that can be left out.
     #[error("the script of {} has no marks that writers leave out", .0.code())]
     NoDiacritics(Language),
-    /// There is no lexicon for the language.
-    #[error("there is no lexicon for {}", .0.code())]
+    /// The language has no lexicon.
+    #[error("no lexicon is shipped for {}", .0.code())]
     NoLexicon(Language),
     /// The text has nothing that the channel could change.
     #[error("the text has no unit that this noise could change")]

@@ -32,7 +32,6 @@ pub(crate) struct Piece {
 /// spaces are a run of their own, and so are the numerals among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Its pieces.
     pub(crate) pieces: Range<usize>,
     /// Whether it has a digit. Such words are identifiers or numbers.
     pub(crate) numeric: bool,

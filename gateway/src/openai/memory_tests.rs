@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
 /// Bytes of a hostile value.
 const VALUE: usize = 4 << 20;
-/// What lists of the most elements take, however short these are, and everything else.
+/// Memory of lists with the maximum number of elements, however short, and of everything else.
 const CONSTANT: usize = 6 << 20;
 
 /// Paths with bodies in which a value of any kind takes the place of `@`.

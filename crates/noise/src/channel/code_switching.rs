@@ -22,7 +22,6 @@ use crate::{
 /// The language of the words in English texts.
 const IN_ENGLISH: &str = "es";
 
-/// Code-switching.
 pub(super) struct CodeSwitching;
 
 type Lexicon = HashMap<&'static str, &'static str>;

@@ -20,7 +20,6 @@ use crate::{
     text::Text,
 };
 
-/// Diacritics.
 pub(super) struct Diacritics;
 
 impl Noise for Diacritics {

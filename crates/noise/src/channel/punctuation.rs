@@ -20,7 +20,6 @@ const REMOVED: &str = "'\"’‘“”«»„‚()[]{}<>「」『』（）《》
 /// Marks between words, which become a space.
 const JOINING: &str = "-–—‐‑/_";
 
-/// Punctuation.
 pub(super) struct Punctuation;
 
 impl Noise for Punctuation {

@@ -18,7 +18,6 @@ use crate::{
 /// Letters of the shortest word that is divided.
 const DIVIDED: usize = 4;
 
-/// Spacing.
 pub(super) struct Spacing;
 
 impl Noise for Spacing {

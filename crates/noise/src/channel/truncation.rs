@@ -15,7 +15,6 @@ use crate::{
     text::Text,
 };
 
-/// Truncation.
 pub(super) struct Truncation;
 
 struct Unit {

@@ -1,4 +1,4 @@
-//! What every channel promises, in every language.
+//! The promises of every channel, in every language.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod applied;

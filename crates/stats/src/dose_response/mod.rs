@@ -2,7 +2,7 @@
 //!
 //! The curve is the isotonic regression of the effects on the doses that is nowhere below 0, which
 //! is the unbounded one cut off at 0 (scikit-learn's `IsotonicRegression(y_min=0)`), joined to the
-//! point (0, 0): without a dose there is no effect. Between doses it is linear. The dose at half of
+//! point (0, 0): no dose has no effect. Between doses it is linear. The dose at half of
 //! the effect is the smallest one at which the curve has half of the full effect. The full effect
 //! is the curve's value at the highest dose, or a value that the caller gives, such as the distance
 //! of a score from chance.
@@ -28,7 +28,7 @@ pub struct DoseResponse {
 /// The dose at half of the effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HalfDose {
-    /// The dose.
+    /// In the unit of the doses.
     pub dose: f64,
     /// The curve's value at the highest dose.
     pub maximum: f64,
@@ -47,7 +47,7 @@ pub struct HalfDoseInterval {
     pub unreached: usize,
 }
 
-/// Why there is no dose at half of the effect.
+/// The reason why no dose has half of the effect.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoHalfDose {
     /// The curve is 0 at every dose, or the interval of the effect at the highest dose includes 0.
@@ -130,7 +130,7 @@ impl DoseResponse {
     /// The dose at half of the effect.
     ///
     /// # Errors
-    /// If there is no effect, the curve does not reach half, or there is no curve
+    /// If no dose has an effect, the curve does not reach half, or no curve exists
     /// ([`DoseResponse::curve`]).
     pub fn half(&self, effects: &[f64]) -> Result<HalfDose, NoHalfDose> {
         let curve = self.curve(effects)?;

@@ -1,5 +1,4 @@
-//! What a text states, prepared for finding one fact among many. A look-up does not grow with the
-//! text.
+//! The facts of a text, prepared for finding one among many. A look-up does not grow with the text.
 
 use std::collections::{HashMap, HashSet};
 

@@ -2,8 +2,8 @@
 //! is written, and a client that does not read is cut off.
 //!
 //! hyper takes the next part of a body only when the client has read most of the parts before. So a
-//! body is handed over in pieces. What has not been handed over can be dropped when the client does
-//! not read, and what has been handed over is small.
+//! body is handed over in pieces. The part that is left can be dropped when the client does not
+//! read, and the part that was handed over is small.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ use crate::{
     minimum_rate::MinimumRate,
 };
 
-/// Most bytes that are handed over at once.
+/// Maximum number of bytes that are handed over at once.
 const PIECE: usize = 64 << 10;
 /// How long the client of a connection may read less than the minimum rate of all its answers.
 const UNREAD: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ impl Client {
     }
 }
 
-/// What an answer needs before its request is handled.
+/// The needs of an answer, before its request is handled.
 #[derive(Debug)]
 pub(crate) struct OutgoingAnswer {
     memory: Reservation,
