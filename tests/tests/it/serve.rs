@@ -297,7 +297,7 @@ fn a_server_whose_output_is_on_a_full_disk_serves() {
         }
         if let Ok(mut stream) = TcpStream::connect(address) {
             stream
-                .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                .write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
                 .unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
