@@ -110,7 +110,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Tells on stdout where a server listens. A server whose stdout cannot be written, e.g. on a full
+/// Prints on stdout where a server listens. A server whose stdout cannot be written, e.g. on a full
 /// disk, serves all the same.
 pub(crate) fn announce(line: &str) {
     use std::io::Write;

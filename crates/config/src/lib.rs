@@ -13,6 +13,7 @@ pub mod home;
 #[cfg(feature = "load")]
 mod load;
 mod missing_feature;
+pub mod regular;
 mod secret;
 pub mod spelling;
 #[cfg(all(test, feature = "load"))]

@@ -10,6 +10,7 @@ mod proof;
 use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use isomer_fault::Fault;
+pub use private::private_file;
 use proof::WriteProof;
 use sqlx::{
     AnyPool, AssertSqlSafe, Connection,

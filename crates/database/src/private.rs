@@ -12,14 +12,19 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
+/// Options that create a file with the mode 0600.
+pub fn private_file() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
 /// Creates a file with the mode 0600 if it is missing. An existing file that others may read is
 /// closed to them.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    let file = private_file().append(true).open(path)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

@@ -6,6 +6,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use isomer_config::regular;
+
 use super::DatasetError;
 
 /// A path that a request may read.
@@ -18,8 +20,8 @@ pub struct PermittedPath {
 }
 
 /// The path, resolved, if it lies below one of the roots; links are followed before the comparison.
-/// A relative path is searched for below each root in turn. Files
-/// that are opened below the path later are compared again ([`crate::LoadOptions::root`]).
+/// A relative path is searched for below each root in turn. Files that are opened below the path
+/// later are compared again ([`crate::LoadOptions::root`]).
 ///
 /// # Errors
 /// If a path is outside every root (the same error whether it exists or not, so that a client
@@ -57,15 +59,9 @@ pub fn below_roots(path: &Path, roots: &[PathBuf]) -> Result<PermittedPath, Data
 /// # Errors
 /// If it cannot be opened, lies outside the root, or is a pipe, a socket or a device.
 pub(crate) fn open(path: &Path, root: Option<&Path>) -> io::Result<File> {
-    let file = match root {
-        Some(root) => below(path, root)?,
-        None => without_waiting(path)?,
-    };
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        let message = "it is not a regular file; give a file, not a pipe, a socket, a device or a folder";
-        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    match root {
+        Some(root) => regular::checked(below(path, root)?),
+        None => regular::open(path),
     }
 }
 
@@ -95,22 +91,6 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
 fn outside() -> io::Error {
     let message = "it leads out of the folder that may be read; put a copy of the file there in place of the link";
     io::Error::new(io::ErrorKind::PermissionDenied, message)
-}
-
-#[cfg(unix)]
-fn without_waiting(path: &Path) -> io::Result<File> {
-    use rustix::fs::OFlags;
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = OFlags::NONBLOCK.bits();
-    std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(flags).unwrap_or_default())
-        .open(path)
-}
-
-#[cfg(not(unix))]
-fn without_waiting(path: &Path) -> io::Result<File> {
-    File::open(path)
 }
 
 /// Opens what lies below a root. The system resolves the path below the open root where it can.
@@ -149,7 +129,7 @@ fn compared(path: &Path, root: &Path) -> io::Result<File> {
     if !real.starts_with(root) {
         return Err(outside());
     }
-    let file = without_waiting(&real)?;
+    let file = regular::without_waiting(&real)?;
     // A part of the path may have become a link between the two.
     let again = real.canonicalize()?;
     let same = again == real && is_same(&file, &again)?;

@@ -1,33 +1,11 @@
-//! Opens regular files. A pipe or a device would be waited for, or would never end.
+//! Regular files, see [`isomer_config::regular`].
 
-use std::{fs::File, io, path::Path};
-
-/// Opens a file.
-///
-/// # Errors
-/// If it cannot be opened, or is a pipe, a socket, a device or a folder.
-pub fn open(path: &Path) -> io::Result<File> {
-    if !std::fs::metadata(path)?.is_file() {
-        let message = "it is not a regular file; give a file, not a pipe, a socket, a device or a folder";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
-    File::open(path)
-}
-
-/// Reads a file.
-///
-/// # Errors
-/// As [`open`].
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut open(path)?, &mut bytes)?;
-    Ok(bytes)
-}
+pub use isomer_config::regular::{open, read};
 
 #[cfg(all(test, unix))]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::process::Command;
+    use std::{path::Path, process::Command};
 
     use super::*;
 

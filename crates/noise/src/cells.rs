@@ -32,6 +32,19 @@ impl<T: Default> Cells<T> {
     }
 }
 
+impl Cells<Vec<char>> {
+    /// The other characters of the sets that a character is in. Sets are separated by white space.
+    pub(crate) fn of_sets(sets: &str) -> Self {
+        let mut table = Self::default();
+        for set in sets.split_whitespace() {
+            for c in set.chars() {
+                table.entry(c).extend(set.chars().filter(|other| *other != c));
+            }
+        }
+        table
+    }
+}
+
 impl<T> Cells<T> {
     /// The value of a character.
     pub(crate) fn get(&self, c: char) -> Option<&T> {

@@ -18,13 +18,13 @@ pub enum NotApplicable {
     #[error("{} is typed through an input method, so a wrong key does not give a wrong letter", .0.code())]
     InputMethod(Language),
     /// The language is typed on a keyboard whose layout is not in this crate.
-    #[error("there is no keyboard layout for {}", .0.code())]
+    #[error("the keyboard layout of {} is not known", .0.code())]
     NoLayout(Language),
     /// The script has one case.
     #[error("the script of {} has no letter case", .0.code())]
     NoCase(Language),
-    /// There are no look-alikes for the letters of the script.
-    #[error("there is no table of similar letters for the script of {}", .0.code())]
+    /// The letters of the script have no known look-alikes.
+    #[error("similar letters of the script of {} are not known", .0.code())]
     NoTable(Language),
     /// The script has no marks that can be left out.
     #[error("the script of {} has no marks that writers leave out", .0.code())]

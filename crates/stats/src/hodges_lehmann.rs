@@ -10,11 +10,8 @@ use crate::{
     error::{level as check_level, sample},
     special::normal_quantile,
     walsh::{Walsh, middle},
-    wilcoxon::signed_rank_quantile,
+    wilcoxon::{EXACT_MAX, signed_rank_quantile},
 };
-
-/// Largest sample whose interval rests on the exact null distribution.
-const EXACT_MAX: usize = 50;
 
 /// Median of the Walsh averages (x_i + x_j) / 2, i ≤ j; `None` if there are no values. Values must
 /// be finite.

@@ -70,6 +70,6 @@ pub use precision::r_precision;
 pub use proportion::{ProportionInterval, clopper_pearson_lower, clopper_pearson_upper, clustered_proportion};
 pub use rank::average_ranks;
 pub use wilcoxon::{
-    Alternative, Distribution, EXACT_LIMIT, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired,
+    Alternative, Distribution, EXACT_LIMIT, EXACT_MAX, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired,
     wilcoxon_signed_rank, wilcoxon_with,
 };

@@ -23,7 +23,7 @@ pub struct Count(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     /// Called with everything that is added.
-    told: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
+    observer: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
     whole: Option<Whole>,
     waker: AtomicWaker,
 }
@@ -65,18 +65,18 @@ impl Default for Count {
 }
 
 impl Count {
-    fn new(told: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Whole>) -> Self {
+    fn new(observer: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Whole>) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::default(),
-            told,
+            observer,
             whole,
             waker: AtomicWaker::new(),
         }))
     }
 
-    /// A count that calls `told` with everything that is added, at that moment.
-    pub fn telling(told: impl Fn(&Usage) + Send + Sync + 'static) -> Self {
-        Self::new(Some(Box::new(told)), None)
+    /// A count that calls `observer` with everything that is added, at that moment.
+    pub fn telling(observer: impl Fn(&Usage) + Send + Sync + 'static) -> Self {
+        Self::new(Some(Box::new(observer)), None)
     }
 
     /// A count of a part of the current call: whatever is added or begun in it also counts in the
@@ -101,8 +101,8 @@ impl Count {
             return;
         }
         self.change(|state| sum::add(&mut state.used, more));
-        if let Some(told) = &self.0.told {
-            told(more);
+        if let Some(observer) = &self.0.observer {
+            observer(more);
         }
         if let Some(whole) = &self.0.whole {
             whole.count.add(&whole.priced(more));

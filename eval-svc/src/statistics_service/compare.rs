@@ -30,23 +30,13 @@ pub(super) fn cost(request: &CompareRequest) -> Vec<Cost> {
         true => exact_ranks(n),
         false => 0,
     };
-    let drawn_of = |n: u64| {
-        let flips = if n > EXACT_SIGNS as u64 {
-            sign_flips(drawn, n)
-        } else {
-            0
-        };
-        sum([resampled(drawn, n, sorted(n)), resampled(drawn, n, 0), flips])
+    let flips = |n: u64, drawn_at: bool| match drawn_at == (n > EXACT_SIGNS as u64) {
+        true => sign_flips(drawn, n),
+        false => 0,
     };
-    let tests = |n: u64| {
-        let flips = if n <= EXACT_SIGNS as u64 {
-            sign_flips(drawn, n)
-        } else {
-            0
-        };
-        // The test and the interval.
-        sum([flips, product(&[2, signed_ranks(n)])])
-    };
+    let drawn_of = |n: u64| sum([resampled(drawn, n, sorted(n)), resampled(drawn, n, 0), flips(n, true)]);
+    // The test and the interval.
+    let tests = |n: u64| sum([flips(n, false), product(&[2, signed_ranks(n)])]);
     vec![
         Cost::new("resamples", of_each(&drawn_of)),
         Cost::new("method", of_each(&exact)),

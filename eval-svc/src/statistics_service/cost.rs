@@ -2,13 +2,13 @@
 
 use isomer_service_kit::Fault;
 
+use crate::stats::{EXACT_MAX, EXACT_SIGNS};
+
 /// Maximum number of steps of one request. A step takes about as long as drawing one value, so that
 /// this is some 20 seconds on one core.
 pub(super) const MOST_STEPS: u64 = 1 << 31;
 /// Steps to begin a resample and to keep its result.
 const RESAMPLE: u64 = 128;
-/// Largest sample whose signed ranks have an exact distribution unless another method is chosen.
-const EXACT_RANKS: u64 = 50;
 
 /// A part of a request's cost.
 #[derive(Debug, Clone, Copy)]
@@ -63,13 +63,17 @@ pub(super) fn exact_ranks(values: u64) -> u64 {
 
 /// The signed-rank test by its usual method.
 pub(super) fn signed_ranks(values: u64) -> u64 {
-    let exact = if values <= EXACT_RANKS { exact_ranks(values) } else { 0 };
+    let exact = if values <= EXACT_MAX as u64 {
+        exact_ranks(values)
+    } else {
+        0
+    };
     sum([sorted(values), exact])
 }
 
 /// The sign-flip test: every pattern of few values, resamples of others.
 pub(super) fn sign_flips(resamples: u64, values: u64) -> u64 {
-    if values <= crate::stats::EXACT_SIGNS as u64 {
+    if values <= EXACT_SIGNS as u64 {
         2 << values
     } else {
         resampled(resamples, values, 0)

@@ -5,12 +5,12 @@
 //! that the first event creates in a second file.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
-use isomer_database::Database;
+use isomer_database::{Database, private_file};
 use isomer_service_kit::Fault;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl HeadFile {
     }
 
     fn write(&self, event: &AuditEvent) -> io::Result<()> {
-        let mut lock = private().read(true).append(true).open(self.with("key"))?;
+        let mut lock = private_file().read(true).append(true).open(self.with("key"))?;
         // Until the file is closed: other processes write events too.
         lock.lock()?;
         let mut secret = String::new();
@@ -104,7 +104,7 @@ impl HeadFile {
             return Ok(());
         }
         let partial = self.with("partial");
-        let mut file = private().write(true).truncate(true).open(&partial)?;
+        let mut file = private_file().write(true).truncate(true).open(&partial)?;
         serde_json::to_writer(&mut file, &Record::signed(event, &key))?;
         file.sync_all()?;
         std::fs::rename(&partial, &self.path)?;
@@ -160,15 +160,6 @@ fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Creates files that only this user may read.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }
 
 /// A rename is durable once its folder is.

@@ -15,6 +15,19 @@ pub(crate) fn unsent(fault: Fault) -> Fault {
     fault.with(UNSENT, "true")
 }
 
+/// Key of a fault's metadata: an answer arrived and could not be read, so the provider has done its
+/// work.
+const UNREAD: &str = "unread";
+
+/// Marks a fault of this process about an answer that arrived.
+pub(crate) fn unread(fault: Fault) -> Fault {
+    fault.with(UNREAD, "true")
+}
+
+pub(crate) fn is_unread(fault: &Fault) -> bool {
+    fault.metadata.contains_key(UNREAD)
+}
+
 pub(crate) fn is_unsent(fault: &Fault) -> bool {
     fault.metadata.contains_key(UNSENT)
 }

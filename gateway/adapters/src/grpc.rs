@@ -10,7 +10,7 @@ use tonic::{Code, ConnectError, Request, Status, metadata::MetadataMap};
 use tonic_prost::ProstCodec;
 
 use crate::{
-    answered::{marked, unsent},
+    answered::{marked, unread, unsent},
     limits::{AnswerLimit, Deadline, within},
     target::{Target, authorization, read_secret},
 };
@@ -156,7 +156,16 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
         }
         _ => fault,
     };
-    marked(fault, status).with("provider", id)
+    let fault = fault.with("provider", id);
+    match is_too_long(status) {
+        true => unread(fault),
+        false => marked(fault, status),
+    }
+}
+
+/// Whether this client refused an answer for its length. tonic has no other sign of it.
+fn is_too_long(status: &Status) -> bool {
+    status.code() == Code::OutOfRange && status.message().starts_with("Error, decoded message length too large")
 }
 
 /// The innermost cause: "connection refused" instead of "transport error".

@@ -18,7 +18,7 @@ use crate::{
     grpc::over,
     isomer::{SERVICE, undescribed},
     limits::{Deadline, late},
-    metered::billed,
+    metered::billed_answer,
 };
 
 /// An encoder service of this process. Every id that it accepts is offered, and it keeps its own
@@ -116,9 +116,7 @@ impl<S: EncoderService> EncoderBackend for InProcessBackend<S> {
     ) -> Result<EncodeResponse, Fault> {
         let estimate = client::estimate(&request);
         let sent = self.call("Encode", tenant, request, deadline, S::encode);
-        let (mut answer, usage) = billed("this process", estimate, sent, |answer| answer.usage).await?;
-        answer.usage = Some(usage);
-        Ok(answer)
+        billed_answer("this process", estimate, sent).await
     }
 
     async fn count_tokens(
@@ -141,9 +139,7 @@ impl<S: EncoderService> EncoderBackend for InProcessBackend<S> {
     async fn rerank(&self, request: RerankRequest, deadline: Deadline) -> Result<RerankResponse, Fault> {
         let estimate = client::estimate_rerank(&request);
         let sent = self.call("Rerank", &COMMON, request, deadline, S::rerank);
-        let (mut answer, usage) = billed("this process", estimate, sent, |answer| answer.usage).await?;
-        answer.usage = Some(usage);
-        Ok(answer)
+        billed_answer("this process", estimate, sent).await
     }
 
     /// It is as healthy as the process that asks.

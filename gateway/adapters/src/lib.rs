@@ -41,5 +41,5 @@ pub use in_process::InProcessBackend;
 pub use isomer::IsomerBackend;
 pub use isomer_outbound::{AddressGuard, GuardConfig};
 pub use kinds::Kind;
-pub use metered::{billed, metered};
+pub use metered::{Metered, billed_answer, metered};
 pub use surroundings::Surroundings;

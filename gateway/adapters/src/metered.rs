@@ -7,12 +7,15 @@
 
 use std::future::Future;
 
-use isomer_proto::common::v1::Usage;
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{EncodeResponse, RerankResponse},
+};
 use isomer_service_kit::Fault;
 use isomer_usage::Count;
 use tonic::Code;
 
-use crate::answered::{answered, is_unsent};
+use crate::answered::{answered, is_unread, is_unsent};
 
 tokio::task_local! {
     static CALL: Count;
@@ -30,12 +33,49 @@ pub fn metered<F: Future>(count: &Count, call: F) -> impl Future<Output = F::Out
     CALL.scope(count.clone(), call)
 }
 
+/// An answer with a field for its usage.
+pub trait Metered {
+    /// The field.
+    fn usage(&mut self) -> &mut Option<Usage>;
+}
+
+impl Metered for EncodeResponse {
+    fn usage(&mut self) -> &mut Option<Usage> {
+        &mut self.usage
+    }
+}
+
+impl Metered for RerankResponse {
+    fn usage(&mut self) -> &mut Option<Usage> {
+        &mut self.usage
+    }
+}
+
+/// [`billed`] for an answer that reports its usage itself; the usage that counts is put into it.
+///
+/// # Errors
+/// Those of the request.
+pub async fn billed_answer<T: Metered>(
+    provider: &str,
+    estimate: Usage,
+    request: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let taken = async {
+        let mut answer = request.await?;
+        let reported = answer.usage().take();
+        Ok((answer, reported))
+    };
+    let ((mut answer, _), usage) = billed(provider, estimate, taken, |(_, reported)| *reported).await?;
+    *answer.usage() = Some(usage);
+    Ok(answer)
+}
+
 /// Runs one request that the provider bills, and returns its answer with its usage. `estimate` is
 /// the usage by the request's texts; `reported` is the provider's own number.
 ///
 /// # Errors
 /// Those of the request.
-pub async fn billed<T>(
+pub(crate) async fn billed<T>(
     provider: &str,
     estimate: Usage,
     request: impl Future<Output = Result<T, Fault>>,
@@ -63,6 +103,7 @@ pub async fn billed<T>(
 /// Whether a provider may have encoded the texts of a request that failed.
 fn may_be_billed(fault: &Fault) -> bool {
     match fault.code {
+        _ if is_unread(fault) => true,
         Code::DeadlineExceeded | Code::Cancelled | Code::DataLoss => true,
         Code::Unavailable => !answered(fault) && !is_unsent(fault),
         _ => false,
@@ -96,7 +137,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::answered::unsent;
+    use crate::answered::{unread, unsent};
 
     fn tokens(tokens: u64) -> Usage {
         Usage {
@@ -128,6 +169,18 @@ mod tests {
             (ready(Err(unsent(broken))), 0),
             (fault(Code::InvalidArgument), 0),
             (fault(Code::ResourceExhausted), 0),
+            (
+                ready(Err(unread(Fault::new(
+                    Code::ResourceExhausted,
+                    "OVERLOADED",
+                    "no memory",
+                )))),
+                10,
+            ),
+            (
+                ready(Err(unread(Fault::new(Code::OutOfRange, "OUT_OF_RANGE", "too long")))),
+                10,
+            ),
             (fault(Code::Unimplemented), 0),
         ] {
             let ending = format!("{request:?}");

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use isomer_stubs::wait::until_blocking;
 use isomer_tests::{
     home::Home,
     process::{Server, finish, isomer},
@@ -291,20 +292,16 @@ fn a_server_whose_output_is_on_a_full_disk_serves() {
         .stderr(full())
         .spawn()
         .unwrap();
-    let answer = loop {
-        if let Some(status) = server.try_wait().unwrap() {
-            panic!("the server ended: {status}");
-        }
-        if let Ok(mut stream) = TcpStream::connect(address) {
-            stream
-                .write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                .unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            break answer;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    until_blocking("the server listens", || {
+        assert!(server.try_wait().unwrap().is_none(), "the server ended");
+        TcpStream::connect(address).is_ok()
+    });
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(server.try_wait().unwrap().is_none(), "it serves on");
     server.kill().unwrap();

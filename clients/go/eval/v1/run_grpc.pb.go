@@ -51,6 +51,7 @@ type RunServiceClient interface {
 	// description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
 	PlanRun(ctx context.Context, in *PlanRunRequest, opts ...grpc.CallOption) (*PlanRunResponse, error)
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
+	// Runs without the texts of their suites, which GetRun returns.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// The run's events from the start or from a sequence number, then as they happen, until the run
 	// ends.
@@ -221,6 +222,7 @@ type RunServiceServer interface {
 	// description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
 	PlanRun(context.Context, *PlanRunRequest) (*PlanRunResponse, error)
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
+	// Runs without the texts of their suites, which GetRun returns.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// The run's events from the start or from a sequence number, then as they happen, until the run
 	// ends.

@@ -28,15 +28,7 @@ AАΑ BВΒ CС EЕΕ HНΗ IІΙ JЈ KКΚ MМΜ NΝ OОΟՕ PРΡ SЅՏ TТΤ 
 pub(super) struct Homoglyphs;
 
 fn table() -> &'static Cells<Vec<char>> {
-    static TABLE: LazyLock<Cells<Vec<char>>> = LazyLock::new(|| {
-        let mut table: Cells<Vec<char>> = Cells::default();
-        for set in SETS.split_whitespace() {
-            for c in set.chars() {
-                table.entry(c).extend(set.chars().filter(|other| *other != c));
-            }
-        }
-        table
-    });
+    static TABLE: LazyLock<Cells<Vec<char>>> = LazyLock::new(|| Cells::of_sets(SETS));
     &TABLE
 }
 

@@ -77,13 +77,10 @@ fn tables() -> &'static Tables {
                 letters.entry(letter).extend(readings.split(','));
             }
         }
-        let mut jamo: Cells<Vec<char>> = Cells::default();
-        for set in JAMO.split(' ') {
-            for c in set.chars() {
-                jamo.entry(c).extend(set.chars().filter(|other| *other != c));
-            }
+        Tables {
+            letters,
+            jamo: Cells::of_sets(JAMO),
         }
-        Tables { letters, jamo }
     });
     &TABLES
 }

@@ -51,7 +51,7 @@ pub struct HalfDoseInterval {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoHalfDose {
     /// The curve is 0 at every dose, or the interval of the effect at the highest dose includes 0.
-    #[error("there is no effect: {effect} at the highest dose")]
+    #[error("the effect at the highest dose is {effect}, which may be none")]
     NoEffect {
         /// The effect at the highest dose, or the lower end of its interval.
         effect: f64,
@@ -74,7 +74,7 @@ impl DoseResponse {
     /// `full` is the full effect where the caller knows it.
     ///
     /// # Errors
-    /// If there are no doses, they do not ascend, a weight is not above 0, lengths differ, or
+    /// If the doses are none or do not ascend, a weight is not above 0, lengths differ, or
     /// `full` is not above 0.
     pub fn new(doses: &[f64], weights: &[f64], full: Option<f64>) -> Result<Self, StatsError> {
         let positive = |argument, values: &[f64]| {
@@ -156,7 +156,7 @@ impl DoseResponse {
     /// is not above 0: the dose at half of an effect that may be nothing has no meaning.
     /// [`NoHalfDose::Unreached`] if so many replicates do not reach half that the lower end lies
     /// above the highest dose too; its maximum and half are those of the mean effects. Also if
-    /// there are no replicates, a row does not fit the doses, or the level is outside (0, 1).
+    /// the replicates are none, a row does not fit the doses, or the level is outside (0, 1).
     pub fn interval(&self, replicates: ArrayView2<'_, f64>, level: f64) -> Result<HalfDoseInterval, NoHalfDose> {
         check_level(level)?;
         let resamples = replicates.nrows();

@@ -7,7 +7,7 @@
 
 use super::Verdict;
 use crate::{
-    Alternative, Method, StatsError, WilcoxonOptions,
+    Alternative, EXACT_MAX, Method, StatsError, WilcoxonOptions,
     error::{probability, sample},
     hodges_lehmann, holm, wilcoxon_with,
 };
@@ -111,7 +111,7 @@ pub fn non_inferiority(comparisons: &[Comparison], alpha: f64) -> Result<Vec<Non
 fn p_value(moved: &[f64], alternative: Alternative) -> Result<f64, StatsError> {
     let options = WilcoxonOptions {
         alternative,
-        method: if moved.len() <= 50 {
+        method: if moved.len() <= EXACT_MAX {
             Method::Conditional
         } else {
             Method::Normal

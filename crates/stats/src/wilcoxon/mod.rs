@@ -13,8 +13,8 @@ pub(crate) use null::signed_rank_quantile;
 
 use crate::{StatsError, average_ranks, error::sample, special::normal_sf};
 
-/// Largest sample that the exact distribution is used for.
-const EXACT_MAX: usize = 50;
+/// Largest sample that the exact distribution is used for unless another method is chosen.
+pub const EXACT_MAX: usize = 50;
 /// Largest sample, zeros included, for which a sample with ties or zeros still gets an exact
 /// p-value.
 const PERMUTATION_MAX: usize = 13;

@@ -29,7 +29,7 @@ use crate::{
     grpc::{Grpc, out_of_time},
     kinds::kind::Kind,
     limits::{Batches, Deadline, ProviderLimiter, late},
-    metered::billed,
+    metered::billed_answer,
     names::Names,
     target::Target,
 };
@@ -180,8 +180,7 @@ impl IsomerBackend {
         let sent = self.send(request, deadline, async |mut client, request| {
             client.encode(request).await
         });
-        let (mut answer, usage) = billed(self.name(), estimate, Box::pin(sent), |answer| answer.usage).await?;
-        answer.usage = Some(usage);
+        let answer = billed_answer(self.name(), estimate, Box::pin(sent)).await?;
         match &self.far {
             Some(far) => join::sound(&far.grpc.target.id, answer, asked),
             None => Ok(answer),
@@ -346,8 +345,7 @@ impl EncoderBackend for IsomerBackend {
         let sent = self.send(request, deadline, async |mut client, request| {
             client.rerank(request).await
         });
-        let (mut answer, usage) = billed(self.name(), estimate, sent, |answer| answer.usage).await?;
-        answer.usage = Some(usage);
+        let answer = billed_answer(self.name(), estimate, sent).await?;
         if let Some(result) = answer.results.iter().find(|result| result.index as usize >= documents) {
             let message = format!("the answer ranks document {} of {documents}", result.index);
             return Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message));

@@ -21,6 +21,7 @@ use tracing::Instrument;
 use url::Url;
 
 use crate::{
+    answered::unread,
     limits::{AnswerLimit, Deadline, within},
     target::{Target, authorization, read_secret},
 };
@@ -195,7 +196,7 @@ impl Rest {
         let body = match body::read_by_status_in_memory(&mut response, most, &mut room.memory).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => return Err(broken(error)),
-            Err(Unread::NoMemory(fault)) => return Err(fault),
+            Err(Unread::NoMemory(fault)) => return Err(unread(fault)),
             Err(error) => {
                 let hint = "send fewer texts at once, or set limits.max_batch_items";
                 return Err(self.bad_answer(error).hint(hint));

@@ -1,10 +1,12 @@
 //! text-embeddings-inference over gRPC.
 
+use isomer_adapters::metered;
 use isomer_proto::{
     encoder::v1::{CountTokensRequest, EncodeRequest, RerankRequest, Truncation},
     gateway::v1::ProviderKind,
 };
 use isomer_stubs::grpc::{GrpcStub, Method, method};
+use isomer_usage::Count;
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -158,7 +160,10 @@ fn tei_methods(model_type: i32) -> Vec<(&'static str, Method)> {
                 "busy" => Err(Status::resource_exhausted("Model is overloaded")),
                 "long" => Err(Status::invalid_argument("`inputs` must have less than 128 tokens")),
                 text => Ok(tei::EmbedResponse {
-                    embeddings: vector(text),
+                    embeddings: match text {
+                        "large" => vec![1.0; 1 << 20],
+                        text => vector(text),
+                    },
                     metadata: Some(tei::Metadata {
                         compute_tokens: 6,
                         ..tei::Metadata::default()
@@ -192,6 +197,21 @@ fn tei_methods(model_type: i32) -> Vec<(&'static str, Method)> {
             }),
         ),
     ]
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_counts_and_a_refusal_does_not() {
+    let stub = GrpcStub::start(tei_methods(0)).await;
+    let backend = connect(&provider(ProviderKind::TeiGrpc, &stub.address));
+    for (text, code, texts) in [
+        ("large", Code::OutOfRange, 1),
+        ("long", Code::InvalidArgument, 0),
+        ("busy", Code::ResourceExhausted, 0),
+    ] {
+        let count = Count::default();
+        let fault = metered(&count, backend.encode(of(&[text]), None)).await.unwrap_err();
+        assert_eq!((fault.code, count.used().texts), (code, texts), "{fault}");
+    }
 }
 
 #[tokio::test]

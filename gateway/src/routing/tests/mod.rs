@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_adapters::{EncoderBackend, billed};
+use isomer_adapters::{EncoderBackend, billed_answer};
 use isomer_database::Database;
 use isomer_encoder_client::client::estimate;
 use isomer_proto::{
@@ -150,11 +150,7 @@ impl EncoderBackend for Fake {
 
     async fn encode(&self, request: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
         let sent = estimate(&request);
-        let answer = billed("fake", sent, self.answer(request), |answer| answer.usage).await;
-        answer.map(|(mut answer, usage)| {
-            answer.usage = Some(usage);
-            answer
-        })
+        billed_answer("fake", sent, self.answer(request)).await
     }
 
     async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {

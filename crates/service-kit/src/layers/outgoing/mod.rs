@@ -31,7 +31,7 @@ const PIECE: usize = 64 << 10;
 /// How long the client of a connection may read less than the minimum rate of all its answers.
 const UNREAD: Duration = Duration::from_secs(60);
 /// How long one answer may wait although the client reads others, and how long a stream of messages
-/// may: whoever reads one may be busy with the message before.
+/// may: its reader may be busy with the message before.
 const STARVED: Duration = Duration::from_secs(600);
 
 /// In the extensions of a response that is a stream of messages.

@@ -44,8 +44,8 @@ async fn start(services: Services) -> Running {
         ..ServerConfig::default()
     };
     let length = post(|body: Result<Bytes, BytesRejection>| async move {
-        let told = |rejection| plain_refusal(body_fault(&rejection));
-        body.map(|body| body.len().to_string()).map_err(told)
+        let refused = |rejection| plain_refusal(body_fault(&rejection));
+        body.map(|body| body.len().to_string()).map_err(refused)
     });
     Running::start(services.http(Router::new().route("/length", length)), config).await
 }

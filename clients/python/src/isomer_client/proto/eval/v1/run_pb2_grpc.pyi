@@ -56,6 +56,7 @@ class RunServiceStub:
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]
     ListRuns: _grpc.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
+    """Runs without the texts of their suites, which GetRun returns."""
     WatchRun: _grpc.UnaryStreamMultiCallable[_run_pb2.WatchRunRequest, _run_pb2.WatchRunResponse]
     """The run's events from the start or from a sequence number, then as they happen, until the run
     ends.
@@ -105,6 +106,7 @@ class RunServiceAsyncStub(RunServiceStub):
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]  # type: ignore[assignment]
     ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]  # type: ignore[assignment]
+    """Runs without the texts of their suites, which GetRun returns."""
     WatchRun: _aio.UnaryStreamMultiCallable[_run_pb2.WatchRunRequest, _run_pb2.WatchRunResponse]  # type: ignore[assignment]
     """The run's events from the start or from a sequence number, then as they happen, until the run
     ends.
@@ -174,7 +176,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _run_pb2.ListRunsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_run_pb2.ListRunsResponse, _abc.Awaitable[_run_pb2.ListRunsResponse]]: ...
+    ) -> _typing.Union[_run_pb2.ListRunsResponse, _abc.Awaitable[_run_pb2.ListRunsResponse]]:
+        """Runs without the texts of their suites, which GetRun returns."""
 
     @_abc_1.abstractmethod
     def WatchRun(

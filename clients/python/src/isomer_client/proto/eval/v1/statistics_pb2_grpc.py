@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class StatisticsServiceStub(object):
-    """Tests and intervals.
+    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
+    more than 2147483648 steps, which is about 20 seconds on one core.
     """
 
     def __init__(self, channel):
@@ -88,7 +89,8 @@ class StatisticsServiceStub(object):
 
 
 class StatisticsServiceServicer(object):
-    """Tests and intervals.
+    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
+    more than 2147483648 steps, which is about 20 seconds on one core.
     """
 
     def Compare(self, request, context):
@@ -241,7 +243,8 @@ def add_StatisticsServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class StatisticsService(object):
-    """Tests and intervals.
+    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
+    more than 2147483648 steps, which is about 20 seconds on one core.
     """
 
     @staticmethod

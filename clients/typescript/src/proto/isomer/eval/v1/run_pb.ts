@@ -2490,6 +2490,8 @@ export const RunService: GenService<{
     output: typeof GetRunResponseSchema;
   },
   /**
+   * Runs without the texts of their suites, which GetRun returns.
+   *
    * @generated from rpc isomer.eval.v1.RunService.ListRuns
    */
   listRuns: {

@@ -1430,7 +1430,8 @@ export const BootstrapMethodSchema: GenEnum<BootstrapMethod> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_statistics, 5);
 
 /**
- * Tests and intervals.
+ * Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
+ * more than 2147483648 steps, which is about 20 seconds on one core.
  *
  * @generated from service isomer.eval.v1.StatisticsService
  */
