@@ -24,6 +24,7 @@ pub enum Kind {
     Distractors,
     MultiSwap,
     Continuation,
+    Noise,
 }
 
 /// What the catalogue says of a transformation.
@@ -74,8 +75,8 @@ pub fn with_defaults(name: &str) -> Result<proto::transformation::Kind, Option<&
 }
 
 /// All of them, in the order in which they are listed.
-pub const ENTRIES: [Entry; 14] = {
-    use proto::Axis::{Adversarial, Augmentation, Language, Length, Lexical};
+pub const ENTRIES: [Entry; 15] = {
+    use proto::Axis::{Adversarial, Augmentation, Language, Length, Lexical, Noise};
     [
         entry(
             Kind::Paraphrase,
@@ -189,6 +190,14 @@ pub const ENTRIES: [Entry; 14] = {
             true,
             "\", and\" plus generated tokens, cut every few tokens (PARTIAL).",
         ),
+        entry(
+            Kind::Noise,
+            "noise",
+            Noise,
+            0,
+            true,
+            "Errors of one kind in a share of the letters, words or gaps; no generator.",
+        ),
     ]
 };
 
@@ -227,7 +236,7 @@ impl Kind {
             Self::SummarisedExpansion => &[Purpose::Expansion, Purpose::Summarisation],
             Self::Keywords => &[Purpose::Keywords],
             Self::Distractors => &[Purpose::Distractors],
-            Self::RandomKeywords | Self::StopwordRemoval | Self::MultiSwap | Self::Continuation => &[],
+            Self::RandomKeywords | Self::StopwordRemoval | Self::MultiSwap | Self::Continuation | Self::Noise => &[],
         }
     }
 

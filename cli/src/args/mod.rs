@@ -616,6 +616,7 @@ pub(crate) enum CacheCommand {
   isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl
   isomer transform --transformation cross_translation --target-language fr,de,tr --language en --input texts.txt
   isomer transform --transformation backtranslation --language en --input texts.txt
+  isomer transform --transformation noise --channel keyboard --dose 0.05 --generator none --input texts.txt
   isomer transform --transformation distractors --count 4 --on-failure drop --input texts.jsonl
   isomer transform --transformation list --format json
   isomer transform cache export --output shared.parquet
@@ -701,6 +702,13 @@ pub(crate) struct TransformArgs {
     /// How many cuts `continuation` makes [default: 4].
     #[arg(long, env = "ISOMER_CUTS", value_name = "N")]
     pub(crate) cuts: Option<u32>,
+    /// Kind of error of `noise`, e.g. `keyboard`; `--transformation list` prints them.
+    #[arg(long, env = "ISOMER_CHANNEL", value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+    /// Share of the letters, words or gaps that `noise` changes: 0.01, 0.02, 0.05, 0.1, 0.2 or 0.4
+    /// [default: 0.1].
+    #[arg(long, env = "ISOMER_DOSE", value_name = "SHARE")]
+    pub(crate) dose: Option<f64>,
     /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each:
     /// `anchor` and `candidates`, best first. multi_swap swaps words of `sentence2`; continuation
     /// continues `sentence1`. --anchor says what they are compared with. Rows whose `label` is 0
@@ -867,7 +875,7 @@ pub(crate) struct EvalArgs {
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite hteb-english --generator openai:gemma3:27b@http://localhost:11434/v1 --plan\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+    after_help = "Suites that ship: quick and noise (their data is built in; noise needs no language model), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite noise --model ./my-encoder\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite hteb-english --generator openai:gemma3:27b@http://localhost:11434/v1 --plan\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.

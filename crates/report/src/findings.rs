@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::{
     CheckRow, JudgeReport, Report, encoding,
     format::{ends, percent, points, signed},
+    noise_view,
 };
 use crate::{
     profile::{EncoderProfile, SubsetRow},
@@ -39,6 +40,12 @@ pub fn headline(report: &Report) -> Vec<String> {
             .iter()
             .take(SPOKEN_OF)
             .filter_map(|encoder| bad_rewrites(report, encoder)),
+    );
+    sentences.extend(
+        ranked
+            .iter()
+            .take(SPOKEN_OF)
+            .filter_map(|encoder| noise_view::finding(encoder)),
     );
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
@@ -89,9 +96,25 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
         share => format!(" ({} of the texts stayed as they were)", percent(share)),
     };
     let Some(total) = &encoder.total else {
+        let changes = encoder.axes.iter().map(|axis| {
+            let sure = axis
+                .moved
+                .intervals
+                .items
+                .as_ref()
+                .map(|items| format!(", {}", ends(items)));
+            format!(
+                "{} on the axis {} ({}{})",
+                points(axis.moved.mean),
+                axis.axis.name(),
+                signed(axis.moved.delta),
+                sure.unwrap_or_default()
+            )
+        });
         return format!(
-            "{name} scores {} on the original texts; only controls (augmentation) were run, so there is no total.",
-            points(encoder.original)
+            "{name} scores {} on the original texts and {}; no axis of the total was run.",
+            points(encoder.original),
+            changes.collect::<Vec<_>>().join(" and ")
         );
     };
     let sure = match &total.intervals.items {
@@ -199,13 +222,23 @@ pub fn notes(report: &Report) -> Vec<String> {
         let rows = || report.checks.iter().filter(|row| row.transformation == planned.label);
         let texts: u64 = rows().map(|row| row.texts).sum();
         let unchanged: u64 = rows().map(CheckRow::unchanged_texts).sum();
-        if texts > 0 && unchanged as f64 / texts as f64 >= MANY_UNCHANGED {
-            notes.push(format!(
-                "{}: {} of the texts stayed as they were. The change on these is not measured: the true change is likely larger. A \
-                 stronger generator helps.",
-                planned.label,
-                percent(unchanged as f64 / texts as f64)
-            ));
+        if texts == 0 || (unchanged as f64 / texts as f64) < MANY_UNCHANGED {
+            continue;
+        }
+        let share = percent(unchanged as f64 / texts as f64);
+        let (of, remedy) = match planned.transformation.noise() {
+            // At every dose, the same texts have nothing that could change.
+            Some(noise) => (
+                format!("noise({})", noise.channel),
+                "The channel finds nothing in them that it could change.",
+            ),
+            None => (planned.label.clone(), "A stronger generator helps."),
+        };
+        let note = format!(
+            "{of}: {share} of the texts stayed as they were. The change on these is not measured: the true change is likely larger. {remedy}"
+        );
+        if !notes.contains(&note) {
+            notes.push(note);
         }
     }
     if report.judge.is_none()

@@ -34,6 +34,7 @@ mod junit;
 mod languages;
 mod markdown;
 mod model;
+mod noise_view;
 mod overview;
 mod paired;
 pub mod profile;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 
 use crate::{
-    GateReport, GateRule, JudgeReport, Report, RuleVerdict,
+    GateReport, GateRule, JudgeReport, Report, RuleVerdict, noise_view,
     profile::{EncoderProfile, Moved, RobustnessProfile},
     terms::Counters,
 };
@@ -28,8 +28,15 @@ pub fn render(report: &Report) -> String {
             let _ = writeln!(text, "{rounds}");
         }
     }
-    let _ = writeln!(text, "{}", per_dataset(&report.profile));
-    let _ = writeln!(text, "{}", outcomes(report));
+    let doses = noise_view::doses(report);
+    if !doses.is_empty() {
+        let _ = writeln!(text, "{}", noise(report, &doses));
+    }
+    let shown = noise_view::without_doses(report);
+    let _ = writeln!(text, "{}", per_dataset(&shown.profile));
+    if !shown.checks.is_empty() {
+        let _ = writeln!(text, "{}", outcomes(&shown));
+    }
     if let Some(separation) = &report.separation {
         for sentence in separation.asked_sentences() {
             let _ = writeln!(text, "{sentence}");
@@ -183,6 +190,18 @@ fn estimate(report: &Report, gate: &GateReport, rule: &GateRule, said: &RuleVerd
     }
 }
 
+/// The drop of each encoder and channel at each dose.
+fn noise(report: &Report, doses: &[f64]) -> Table {
+    let mut table = table(noise_view::head(doses));
+    for cells in noise_view::rows(report, doses) {
+        let (names, numbers) = cells.split_at(2);
+        let names = names.iter().map(Cell::new);
+        table.add_row(names.chain(numbers.iter().map(|cell| number(cell.clone()))));
+    }
+    table
+}
+
+/// Scores by data set. Noise has a table of its own.
 fn per_dataset(profile: &RobustnessProfile) -> Table {
     let names: Vec<&str> = profile
         .encoders

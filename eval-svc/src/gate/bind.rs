@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use isomer_config::spelling::nearest;
-use isomer_report::terms::transformation::CATALOGUE;
+use isomer_report::terms::transformation::row;
 
 use super::{
     Adjust, Basis, Gate, GateError, Measure, Rule, Sequential, Texts, Unit, When, bets,
@@ -336,10 +336,16 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
         };
     }
     if of == "total" {
-        return if run.iter().any(|t| t.axis.in_total()) {
+        let axes = Axis::ALL.into_iter().filter(|axis| run.iter().any(|t| t.axis == *axis));
+        let axes: Vec<Axis> = axes.collect();
+        return if axes.iter().any(|axis| axis.in_total()) {
             Ok(Quantity::Total)
         } else {
-            wrong("only controls are run, so there is no total; name `augmentation` or a transformation".to_owned())
+            let axes: Vec<&str> = axes.iter().map(|axis| axis.name()).collect();
+            wrong(format!(
+                "no axis of the run counts towards a total; name {} or a transformation",
+                axes.join(", ")
+            ))
         };
     }
     if let Some(axis) = Axis::ALL.into_iter().find(|axis| axis.name() == of) {
@@ -362,7 +368,7 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
             let mut known = vec!["total", "original"];
             known.extend(Axis::ALL.map(Axis::name));
             known.extend(run.iter().flat_map(|t| [t.label.as_str(), t.name]));
-            if CATALOGUE.iter().any(|(name, _)| *name == of) {
+            if row(of).is_some() {
                 return wrong(format!("the run has no transformation `{of}`; it runs {}", labels(run)));
             }
             match nearest(of, known) {

@@ -45,10 +45,7 @@ fn gate(rules: Vec<Rule>) -> Gate {
 /// Data sets d0, d1, … of which every third is a retrieval set, original 80, the total dropping by
 /// `drops`.
 fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
-    let columns = RUN.map(|(label, _, axis)| Column {
-        label: label.to_owned(),
-        axis,
-    });
+    let columns = RUN.map(|(label, _, axis)| Column::new(label, axis));
     let names = (0..drops.len()).map(|d| format!("d{d}")).collect();
     let ids = encoders.iter().map(|id| (*id).to_owned()).collect();
     let mut grid = Grid::new(ids, names, columns.to_vec(), vec![1, 2]);

@@ -421,10 +421,7 @@ mod tests {
             ("expansion", Axis::Length),
             ("random_keywords", Axis::Augmentation),
         ]
-        .map(|(label, axis)| Column {
-            label: label.to_owned(),
-            axis,
-        })
+        .map(|(label, axis)| Column::new(label, axis))
         .to_vec()
     }
 

@@ -19,8 +19,8 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
         plan.transformations
             .iter()
             .map(|t| Column {
-                label: t.label.clone(),
-                axis: t.axis,
+                noise: t.transformation.noise(),
+                ..Column::new(&t.label, t.axis)
             })
             .collect(),
         plan.suite.seeds.clone(),

@@ -28,7 +28,7 @@ use crate::{
     judging::{Judging, Scale},
     locate::Located,
     profile::Axis,
-    suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation},
+    suite::{CATALOGUE, Choices, DatasetSource, DatasetSpec, Suite, Transformation, row},
     task::TaskType,
 };
 
@@ -242,9 +242,9 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
                 own
             };
             if found.is_empty() {
-                let hint = match nearest(name, CATALOGUE.map(|(known, _)| known)) {
+                let hint = match nearest(name, CATALOGUE.map(|row| row.name)) {
                     Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("allowed: {}", CATALOGUE.map(|(known, _)| known).join(", ")),
+                    None => format!("allowed: {}", CATALOGUE.map(|row| row.name).join(", ")),
                 };
                 return Err(invalid(field, format!("unknown transformation `{name}`; {hint}")));
             }
@@ -321,18 +321,27 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
                 name: transformation.name().to_owned(),
                 served: served(),
             })?;
-        let each = transformation.clone().each_target(&info.target_languages);
+        let each = transformation.clone().each(Choices {
+            target_languages: &info.target_languages,
+            channels: &info.channels,
+            doses: &info.doses,
+        });
         if each.is_empty() {
             let message = format!(
-                "`{}`: the transform service names no target languages; name them one by one with target_language",
-                transformation.label()
+                "`{}`: the transform service lists no values of a parameter that the suite leaves open; name them one by one: {}",
+                transformation.label(),
+                row(transformation.name())
+                    .map_or(&[][..], |row| row.parameters)
+                    .join(", ")
             );
             return Err(invalid("spec.suite", message));
         }
         for transformation in each {
             let label = transformation.label();
             if planned.iter().any(|other| other.label == label) {
-                let message = format!("`{label}` is named twice, once by all_targets; leave one of them out");
+                let message = format!(
+                    "`{label}` is named twice, once by a transformation that stands for several; leave one of them out"
+                );
                 return Err(invalid("spec.suite", message));
             }
             planned.push(PlannedTransformation {

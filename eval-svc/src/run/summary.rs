@@ -250,12 +250,13 @@ pub(super) fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts 
         let of_transformation = |t: usize| {
             let axis = plan.transformations.get(t).map(|planned| planned.axis);
             let lengthened = matches!(axis, Some(Axis::Length | Axis::Augmentation));
+            let by_dose = axis == Some(Axis::Noise);
             let of_seed = |s: usize| {
                 let mut counted = Rewrites::default();
                 let mut pairs = Vec::new();
                 for (original, made) in made(plan, transformed, table, t, s) {
                     counted.add(made.change, lengthened, !made.guards.is_empty());
-                    if made.change != Change::Unchanged {
+                    if !by_dose && made.change != Change::Unchanged {
                         pairs.push((plan.corpus.get(original), plan.corpus.get(made.text)));
                     }
                 }

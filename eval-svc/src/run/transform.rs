@@ -36,6 +36,7 @@ use super::{
 };
 use crate::{
     change::Change,
+    profile::Axis,
     work::{Batching, RequestKind},
 };
 
@@ -230,7 +231,11 @@ async fn generate(
         for (request, result) in lacking.iter().copied().zip(results) {
             transformed.note_generator(&result);
             let target = target(planned, &result);
-            let made = record(&mut corpus.lock(), asked[pass][request].text, result);
+            let mut made = record(&mut corpus.lock(), asked[pass][request].text, result);
+            // A dose decides how much of a text changes, and a draw may change nothing.
+            if planned.axis == Axis::Noise && made.outcome == Outcome::Ok {
+                made.change = Change::Changed;
+            }
             transformed.made[*t][*s][request] = Some(Made { target, ..made });
         }
         Ok(())

@@ -40,6 +40,10 @@ pub(super) fn transformation(transformation: &Transformation) -> proto::Transfor
         Transformation::Keywords => Kind::Keywords(proto::Keywords {}),
         Transformation::RandomKeywords { keep_ratio } => Kind::RandomKeywords(proto::RandomKeywords { keep_ratio }),
         Transformation::StopwordRemoval => Kind::StopwordRemoval(proto::StopwordRemoval {}),
+        Transformation::Noise { channel, dose } => Kind::Noise(proto::Noise {
+            channel: channel.unwrap_or_default(),
+            dose,
+        }),
         // The message has its prompt in another field: see `Transformation::prompts`.
         Transformation::Worded { of, .. } => return self::transformation(&of),
     };

@@ -134,12 +134,13 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use isomer_report::terms::transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
+pub use isomer_report::terms::transformation::{CATALOGUE, Choices, NOT_SCORABLE, Transformation, row};
 pub(crate) use reader::MOST_ITEMS;
 
 /// Suites that ship with Isomer: name and text.
-pub const BUILTIN: [(&str, &str); 5] = [
+pub const BUILTIN: [(&str, &str); 6] = [
     ("quick", include_str!("../../suites/quick.toml")),
+    ("noise", include_str!("../../suites/noise.toml")),
     ("minimal", include_str!("../../suites/minimal.toml")),
     ("pteb", include_str!("../../suites/pteb.toml")),
     ("hteb-english", include_str!("../../suites/hteb-english.toml")),

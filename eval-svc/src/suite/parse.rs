@@ -10,7 +10,7 @@ use super::{
     fields::{filled, language_tag, language_tags, within},
     gate, judge, limits, protocol,
     reader::{Document, Section},
-    separation,
+    row, separation,
 };
 use crate::task::Profile;
 
@@ -215,10 +215,7 @@ fn transformation(
                 return Err(section.missing("name", "which transformation, e.g. name = \"translation\""));
             };
             let transformation = named(document, &name.span, &name.field, &name.value)?;
-            let parameters = CATALOGUE
-                .iter()
-                .find(|(known, _)| *known == name.value)
-                .map_or(&[][..], |(_, p)| p);
+            let parameters = row(&name.value).map_or(&[][..], |row| row.parameters);
             section.only(&[&["name", "prompt"], parameters].concat())?;
             protocol::worded(&section, with_parameters(&section, transformation)?)
         }
@@ -239,7 +236,7 @@ fn named(
         );
         return Err(document.invalid(span, field, message));
     }
-    let known = CATALOGUE.map(|(known, _)| known);
+    let known = CATALOGUE.map(|row| row.name);
     Transformation::named(name).ok_or_else(|| document.unknown_name(span, field, "transformation", name, &known))
 }
 
@@ -269,6 +266,15 @@ fn with_parameters(section: &Section<'_>, transformation: Transformation) -> Res
             let ratio = within(section.document, ratio, f64::MIN_POSITIVE, 1.0, 1.0)?;
             Transformation::RandomKeywords {
                 keep_ratio: given.then_some(ratio),
+            }
+        }
+        Transformation::Noise { .. } => {
+            let dose = section.number("dose")?;
+            let given = dose.is_some();
+            let dose = within(section.document, dose, f64::MIN_POSITIVE, 1.0, 1.0)?;
+            Transformation::Noise {
+                channel: section.string("channel")?.map(|found| found.value),
+                dose: given.then_some(dose),
             }
         }
         plain => plain,

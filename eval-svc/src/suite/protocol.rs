@@ -97,7 +97,7 @@ pub(super) fn reworded(top: &Section<'_>, chosen: Vec<Transformation>) -> Result
     let DeValue::Table(keys) = item.get_ref() else {
         return Ok(chosen);
     };
-    let known = CATALOGUE.map(|(known, _)| known);
+    let known = CATALOGUE.map(|row| row.name);
     section.only(&known)?;
     let mut prompts: BTreeMap<String, Found<String>> = BTreeMap::new();
     for key in keys.keys() {

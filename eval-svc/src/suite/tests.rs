@@ -172,18 +172,24 @@ fn every_shipped_suite_has_a_gate_on_drop_sensitivity_and_level() {
     use crate::gate::{RuleKind, RuleLimit, Unit};
     for (name, _) in BUILTIN {
         let suite = Suite::builtin(name).unwrap();
+        let rewrites = !suite.transformations.iter().all(Transformation::is_by_rule);
         let gate = suite.gate;
-        let limit = if name == "quick" { 10.0 } else { 5.0 };
+        let (limit, margin, floor) = match name {
+            "quick" => (10.0, 10.0, Some(40.0)),
+            "noise" => (20.0, 10.0, Some(40.0)),
+            _ => (5.0, 5.0, None),
+        };
         let limits: Vec<RuleLimit> = gate.rules.iter().map(|rule| rule.limit).collect();
-        let mut wanted = vec![
-            RuleLimit::new(RuleKind::MaxDrop, limit),
-            RuleLimit::new(RuleKind::MinSeparation, 0.7),
+        let wanted = [
+            Some(RuleLimit::new(RuleKind::MaxDrop, limit)),
+            rewrites.then(|| RuleLimit::new(RuleKind::MinSeparation, 0.7)),
+            floor.map(|floor| RuleLimit::new(RuleKind::MinScore, floor)),
+            Some(RuleLimit::new(RuleKind::Margin, margin)),
         ];
-        wanted.extend((name == "quick").then_some(RuleLimit::new(RuleKind::MinScore, 40.0)));
-        wanted.push(RuleLimit::new(RuleKind::Margin, limit));
+        let wanted: Vec<RuleLimit> = wanted.into_iter().flatten().collect();
         assert_eq!(limits, wanted, "{name}");
         assert_eq!(gate.unit, Some(Unit::Item), "{name}");
-        assert!(suite.separation.settled().is_some(), "{name}");
+        assert_eq!(suite.separation.settled().is_some(), rewrites, "{name}");
     }
 }
 
@@ -434,4 +440,24 @@ fn a_group_can_be_named_and_is_else_the_data_set_itself() {
     assert_eq!(suite.datasets[0].group_of("sts"), "pairs");
     assert_eq!(parse(GOOD).unwrap().datasets[0].group_of("sts (de)"), "sts (de)");
     assert!(complaint("limit = 200", "group = \"\"").contains("group"));
+}
+
+#[test]
+fn noise_is_read_with_its_channel_and_dose() {
+    let with = |parameters: &str| {
+        let text = GOOD.replace("\"paraphrase\"", &format!("{{ name = \"noise\"{parameters} }}"));
+        parse(&text).map(|suite| suite.transformations[0].label())
+    };
+    assert_eq!(with("").unwrap(), "noise");
+    assert_eq!(with(", channel = \"ocr\"").unwrap(), "noise(ocr)");
+    assert_eq!(with(", channel = \"ocr\", dose = 0.05").unwrap(), "noise(ocr 5 %)");
+    for (parameters, field) in [
+        (", dose = 0", "transformations[0].dose"),
+        (", dose = 1.5", "transformations[0].dose"),
+        (", channel = 3", "transformations[0].channel"),
+        (", level = 3", "transformations[0].level"),
+    ] {
+        let problem = with(parameters).unwrap_err().to_string();
+        assert!(problem.contains(field), "{problem}");
+    }
 }

@@ -166,7 +166,7 @@ fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
 /// `all-in-one` holds this against the catalogue of the transform service.
 pub fn asks_generator(kind: &Kind) -> bool {
     match kind {
-        Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_) => false,
+        Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_) | Kind::Noise(_) => false,
         Kind::Paraphrase(_)
         | Kind::Backtranslation(_)
         | Kind::StyleChange(_)

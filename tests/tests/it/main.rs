@@ -20,6 +20,7 @@ mod identity;
 mod index_compare;
 mod judge;
 mod monitoring;
+mod noise;
 mod pairs_and_tokens;
 mod profiles;
 mod provider;

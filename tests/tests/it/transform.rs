@@ -223,3 +223,47 @@ fn a_configuration_from_a_pipe_holds_for_the_whole_command() {
     let stats: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(stats["max_bytes"], 123_456_789);
 }
+
+#[tokio::test]
+async fn noise_takes_a_channel_and_a_dose_and_needs_no_generator() {
+    let home = Home::empty();
+    let input = write(&home, "texts.txt", TEXTS);
+    let with = |more: &[&'static str]| {
+        let all = ["--transformation", "noise", "--input", &input, "--generator", "none"];
+        [&all[..], more]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let run = async |arguments: Vec<String>| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        transform(&home, &arguments).await
+    };
+    let (code, lines, stderr) = run(with(&["--channel", "keyboard", "--dose", "0.4"])).await;
+    assert_eq!(code, 0, "{stderr}");
+    for (line, original) in lines.iter().zip(TEXTS.lines()) {
+        assert_eq!(line["outcome"], "ok");
+        assert_ne!(line["text"], original);
+    }
+    for (arguments, part) in [
+        (&[][..], "--channel is missing"),
+        (&["--channel", "keybord"], "did you mean `keyboard`?"),
+        (&["--channel", "ocr", "--dose", "0.3"], "0.2, 0.4"),
+    ] {
+        let (code, _, stderr) = run(with(arguments)).await;
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(part), "{stderr}");
+    }
+    let misplaced = [
+        "--transformation",
+        "stopword_removal",
+        "--input",
+        &input,
+        "--dose",
+        "0.1",
+    ];
+    let (code, _, stderr) = transform(&home, &misplaced).await;
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("goes with noise only"), "{stderr}");
+}

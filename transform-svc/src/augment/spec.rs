@@ -154,12 +154,12 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
         None => {}
     }
     for (index, source) in sources.iter().enumerate() {
-        use transformation::Kind::{Continuation, Distractors, MultiSwap};
+        use transformation::Kind::{Continuation, Distractors, MultiSwap, Noise};
         let kind = source.transformation.as_ref().and_then(|wanted| wanted.kind.as_ref());
-        if matches!(kind, Some(Distractors(_) | MultiSwap(_) | Continuation(_))) {
+        if matches!(kind, Some(Distractors(_) | MultiSwap(_) | Continuation(_) | Noise(_))) {
             return Err(invalid(
                 format!("spec.sources[{index}].transformation"),
-                "it gives several texts, or texts of another meaning, and cannot be pooled",
+                "it gives several texts, or texts with errors or of another meaning, and cannot be pooled",
                 "choose one that gives a single text of the same meaning, e.g. paraphrase, summarisation or keywords",
             ));
         }

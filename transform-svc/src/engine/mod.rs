@@ -355,52 +355,36 @@ impl Engine {
     }
 }
 
-/// Swaps words. A text with too few swaps has no variants; a copy never takes their place.
-fn swapped(plan: &Plan, job: &Job, id: &str, mut finished: Finished) -> Finished {
-    let made = multi_swap::tagger_for(job.language)
-        .map_err(|error| (Check::GeneratorError, error))
-        .and_then(|tagger| {
-            multi_swap::multi_swap(&tagger, &job.text, plan.swaps as usize, plan.seed, &plan.run, id)
-                .map_err(|error| (Check::TooFew, error.to_string()))
-        });
-    match made {
-        Ok(texts) => {
-            finished.outcome = Outcome::Ok;
-            finished.texts = texts;
-        }
-        Err((check, error)) => {
-            finished.failed = vec![check];
-            finished.error = error;
-        }
-    }
-    finished.fresh_checks.clone_from(&finished.failed);
-    finished
-}
-
-/// Transformations defined by a rule rather than generated: one attempt, nothing cached.
-fn without_generator(plan: &Plan, job: &Job) -> Finished {
-    let mut finished = Finished::new(plan.seed, job.language);
+/// The texts that a rule makes of a text, or the check that fails, with the reason. No copy takes the
+/// place of a text that cannot be made.
+fn by_rule(plan: &Plan, job: &Job) -> Result<Vec<String>, (Check, String)> {
+    let refused = |problem| (Check::GeneratorError, problem);
     // Random draws on the words depend on the id; without an id, the text replaces it.
-    let id = job
-        .members
-        .first()
-        .map(|member| member.id.as_str())
-        .filter(|id| !id.is_empty())
-        .unwrap_or(&job.text);
-    let made = match plan.kind {
-        Kind::MultiSwap => return swapped(plan, job, id, finished),
-        Kind::RandomKeywords => Ok(random_keywords(&job.text, plan.keep_ratio, plan.seed, id)),
+    let id = job.members.first().map(|member| member.id.as_str());
+    let id = id.filter(|id| !id.is_empty()).unwrap_or(&job.text);
+    let text = match plan.kind {
+        Kind::MultiSwap => {
+            let tagger = multi_swap::tagger_for(job.language).map_err(refused)?;
+            return multi_swap::multi_swap(&tagger, &job.text, plan.swaps as usize, plan.seed, &plan.run, id)
+                .map_err(|error| (Check::TooFew, error.to_string()));
+        }
+        Kind::Noise => {
+            let noise = plan
+                .noise
+                .ok_or_else(|| refused("no channel of noise is planned".to_owned()))?;
+            noise.apply(&job.text, job.language, plan.seed)?
+        }
+        Kind::RandomKeywords => random_keywords(&job.text, plan.keep_ratio, plan.seed, id),
         Kind::StopwordRemoval => {
             let language = job.language.or_else(|| Language::parse("en"));
-            language
-                .and_then(|language| stopwords::remove(&job.text, language))
-                .ok_or_else(|| {
-                    let name = job.language.map_or("this language", Language::name);
-                    format!(
-                        "there is no list of function words for {name}; there is one for {}",
-                        stopwords::LANGUAGES
-                    )
-                })
+            let removed = language.and_then(|language| stopwords::remove(&job.text, language));
+            removed.ok_or_else(|| {
+                let name = job.language.map_or("this language", Language::name);
+                refused(format!(
+                    "there is no list of function words for {name}; there is one for {}",
+                    stopwords::LANGUAGES
+                ))
+            })?
         }
         Kind::Paraphrase
         | Kind::Backtranslation
@@ -412,18 +396,29 @@ fn without_generator(plan: &Plan, job: &Job) -> Finished {
         | Kind::CrossTranslation
         | Kind::Keywords
         | Kind::Distractors
-        | Kind::Continuation => Err(format!("`{}` needs a generator", plan.kind.name())),
+        | Kind::Continuation => return Err(refused(format!("`{}` needs a generator", plan.kind.name()))),
     };
-    match made {
-        Ok(text) => {
+    Ok(vec![text])
+}
+
+/// Transformations defined by a rule rather than generated: one attempt, nothing cached.
+fn without_generator(plan: &Plan, job: &Job) -> Finished {
+    let mut finished = Finished::new(plan.seed, job.language);
+    match by_rule(plan, job) {
+        Ok(texts) if plan.kind.gives_several() => {
+            finished.outcome = Outcome::Ok;
+            finished.texts = texts;
+        }
+        Ok(texts) => {
+            let text = texts.concat();
             finished.failed = crate::checks::run(plan.kind, &job.text, &text, None);
             if finished.failed.is_empty() {
                 finished.outcome = Outcome::Ok;
                 finished.text = text;
             }
         }
-        Err(error) => {
-            finished.failed = vec![Check::GeneratorError];
+        Err((check, error)) => {
+            finished.failed = vec![check];
             finished.error = error;
         }
     }

@@ -76,7 +76,8 @@ fn duty(guard: Guard, kind: Kind) -> Option<Duty> {
         | Kind::StopwordRemoval
         | Kind::Distractors
         | Kind::MultiSwap
-        | Kind::Continuation => None,
+        | Kind::Continuation
+        | Kind::Noise => None,
     }
 }
 

@@ -2,5 +2,6 @@
 //! random draws, a seed.
 
 pub mod multi_swap;
+pub mod noise;
 pub mod random_keywords;
 pub mod stopwords;

@@ -1,5 +1,6 @@
 //! Conversions from our types to messages.
 
+use isomer_noise::{Channel, Dose};
 use isomer_proto::{
     common::v1::{Provenance, Usage},
     encoder::v1 as encoder,
@@ -8,7 +9,7 @@ use isomer_proto::{
 use isomer_service_kit::{choice, priority::Priority};
 
 use crate::{
-    catalogue::Entry,
+    catalogue::{Entry, Kind},
     distractors,
     engine::{Amount, Call, Estimate, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
     error::TransformError,
@@ -48,6 +49,9 @@ pub(super) fn language_check(check: Option<LanguageCheck>) -> proto::LanguageChe
 }
 
 pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInfo {
+    let is_noise = entry.kind == Kind::Noise;
+    let channels = Channel::ALL.iter().filter(|_| is_noise);
+    let doses = Dose::ALL.into_iter().filter(|_| is_noise);
     let purposes = entry.kind.purposes();
     let defaults: Vec<_> = purposes.iter().map(|purpose| prompts.get(*purpose, "")).collect();
     let mut wordings: Vec<&std::sync::Arc<Prompt>> = purposes.iter().flat_map(|purpose| prompts.of(*purpose)).collect();
@@ -67,6 +71,8 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
         } else {
             Vec::new()
         },
+        channels: channels.map(|channel| channel.name().to_owned()).collect(),
+        doses: doses.map(Dose::share).collect(),
         prompts: wordings
             .into_iter()
             .map(|prompt| proto::PromptInfo {

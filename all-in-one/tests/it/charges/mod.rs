@@ -70,7 +70,7 @@ fn tokens_are_reserved_for_the_transformations_that_ask_a_generator() {
 fn a_suite_names_the_transformations_of_the_catalogue() {
     let served = catalogue::ENTRIES.iter().map(|entry| entry.name);
     let scored: Vec<&str> = served.filter(|name| !NOT_SCORABLE.contains(name)).collect();
-    assert_eq!(scored, CATALOGUE.map(|(name, _)| name));
+    assert_eq!(scored, CATALOGUE.map(|row| row.name));
     for entry in catalogue::ENTRIES {
         let Some(transformation) = Transformation::named(entry.name) else {
             continue;

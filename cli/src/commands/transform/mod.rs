@@ -197,6 +197,16 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
         ((stride, cuts), Kind::Continuation(wanted)) => (wanted.stride, wanted.cuts) = (stride, cuts),
         _ => return Err(misplaced("--stride and --cuts", "continuation")),
     }
+    match ((&args.channel, args.dose), &mut kind) {
+        ((Some(channel), dose), Kind::Noise(noise)) => (noise.channel, noise.dose) = (channel.clone(), dose),
+        ((None, _), Kind::Noise(_)) => {
+            return Err(Failure::usage(
+                "--channel is missing: say which noise, e.g. --channel keyboard; --transformation list prints the channels",
+            ));
+        }
+        ((None, None), _) => {}
+        _ => return Err(misplaced("--channel and --dose", "noise")),
+    }
     Ok(kind)
 }
 
@@ -208,7 +218,7 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
         let axis = info.axis().as_str_name().trim_start_matches("AXIS_").to_lowercase();
         if global.format == Format::Json {
             let line = json!({"name": info.name, "axis": axis, "description": info.description, "needs_generator": info.needs_generator,
-                "prompt": info.prompt_version, "served": info.served,
+                "prompt": info.prompt_version, "served": info.served, "channels": info.channels, "doses": info.doses,
                 "prompts": info.prompts.iter().map(|p| json!({"id": p.id, "version": p.version, "digest": p.digest,
                     "generators": p.generators})).collect::<Vec<_>>()});
             writeln!(out, "{line}").map_err(told)?;
@@ -218,6 +228,9 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
             let others: Vec<_> = info.prompts.iter().map(|prompt| prompt.id.as_str()).collect();
             if !others.is_empty() {
                 writeln!(out, "{:<36} prompts: {}", "", others.join(", ")).map_err(told)?;
+            }
+            if !info.channels.is_empty() {
+                writeln!(out, "{:<36} channels: {}", "", info.channels.join(", ")).map_err(told)?;
             }
         }
     }

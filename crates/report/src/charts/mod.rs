@@ -1,6 +1,7 @@
 //! Charts as inline SVG: marks and classes only; colours come from the page. Data is written to
 //! text nodes, which the `svg` crate escapes, never to attributes.
 
+mod doses;
 mod dumbbell;
 mod forest;
 mod heat_map;
@@ -10,6 +11,7 @@ mod plane;
 mod rank_flow;
 mod scale;
 
+pub(super) use doses::doses;
 pub(super) use dumbbell::{dumbbell, has_intervals};
 pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};

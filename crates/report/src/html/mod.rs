@@ -8,18 +8,19 @@ use minijinja::{Environment, Value, context, value::Serde};
 use super::{
     Example, Report, charts,
     format::{count, duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
-    gate_view, judge_view, overview, separation_view, subsets_view,
+    gate_view, judge_view, noise_view, overview, separation_view, subsets_view,
 };
 use crate::profile::{Axis, Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("../page/report.html");
 /// Parts of the page, under the names by which it includes them.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 9] = [
     ("overview.html", include_str!("../page/overview.html")),
     ("gate.html", gate_view::TEMPLATE),
     ("judge.html", judge_view::TEMPLATE),
     ("subsets.html", subsets_view::TEMPLATE),
     ("separation.html", separation_view::TEMPLATE),
+    ("noise.html", noise_view::TEMPLATE),
     ("comparisons.html", include_str!("../page/comparisons.html")),
     ("tables.html", include_str!("../page/tables.html")),
     ("examples.html", include_str!("../page/examples.html")),
@@ -96,11 +97,13 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         environment.add_template(name, part)?;
     }
     environment.add_template("report.html", PAGE)?;
+    let shown = &*noise_view::without_doses(report);
     environment.get_template("report.html")?.render(context! {
-        report => Value::from(Serde(report)),
+        report => Value::from(Serde(shown)),
+        transformations => report.suite.transformations.len(),
         style => Value::from_safe_string(STYLE.to_owned()),
         dumbbell => Value::from_safe_string(charts::dumbbell(report)),
-        heat_map => Value::from_safe_string(charts::heat_map(report)),
+        heat_map => Value::from_safe_string(charts::heat_map(shown)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
         counted => report.profile.counted(),
         overview => overview::view(report),
@@ -108,9 +111,10 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         intervals_drawn => charts::has_intervals(report),
         judge => report.judge.as_ref().map(judge_view::view),
         separation => separation_view::view(report),
+        noise => noise_view::view(report),
         subsets => subsets_view::view(report),
         rating_feet => judge_view::feet(report),
-        forests => forests(report),
+        forests => forests(shown),
         rank_flow => rank_flow(report),
         scope_titles => context! {
             all => Scope::All.title(),

@@ -3,6 +3,7 @@
 mod comparisons;
 mod judge;
 mod manifest;
+mod noise;
 mod separation;
 mod subsets;
 mod tables;
@@ -12,7 +13,7 @@ use std::{collections::BTreeMap, fmt::Write};
 use super::{
     Report,
     format::{count, ends, fine, p_value, percent, points, score_ends, signed, signed_fine},
-    overview,
+    noise_view, overview,
 };
 use crate::{
     evidence::interval::DeltaInterval,
@@ -25,15 +26,17 @@ pub(super) fn render(report: &Report) -> String {
     head(&mut page, report);
     rules(&mut page, report);
     profile(&mut page, report);
-    transformations(&mut page, report);
-    datasets(&mut page, report);
+    let shown = &*noise_view::without_doses(report);
+    transformations(&mut page, shown);
+    datasets(&mut page, shown);
     baseline(&mut page, report);
-    comparisons::write(&mut page, report);
+    comparisons::write(&mut page, shown);
+    noise::write(&mut page, report);
     separation::write(&mut page, report);
     judge::write(&mut page, report);
     subsets::write(&mut page, report);
     tables::write(&mut page, report);
-    checks(&mut page, report);
+    checks(&mut page, shown);
     examples(&mut page, report);
     tables::missing(&mut page, report);
     manifest::write(&mut page, report);

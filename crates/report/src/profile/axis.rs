@@ -15,11 +15,19 @@ pub enum Axis {
     Language,
     /// Controls and augmentations: shown, but no part of the total.
     Augmentation,
+    /// Errors in the text at a dose: shown, but no part of the total.
+    Noise,
 }
 
 impl Axis {
     /// Every axis, in the order of the tables.
-    pub const ALL: [Self; 4] = [Self::Lexical, Self::Length, Self::Language, Self::Augmentation];
+    pub const ALL: [Self; 5] = [
+        Self::Lexical,
+        Self::Length,
+        Self::Language,
+        Self::Augmentation,
+        Self::Noise,
+    ];
 
     /// Short name.
     pub fn name(self) -> &'static str {
@@ -28,6 +36,7 @@ impl Axis {
             Self::Length => "length",
             Self::Language => "language",
             Self::Augmentation => "augmentation",
+            Self::Noise => "noise",
         }
     }
 
@@ -38,11 +47,12 @@ impl Axis {
             Self::Length => "Length",
             Self::Language => "Language",
             Self::Augmentation => "Controls (augmentation)",
+            Self::Noise => "Noise",
         }
     }
 
     /// Whether the axis counts towards the total (HTEB's three).
     pub fn in_total(self) -> bool {
-        self != Self::Augmentation
+        matches!(self, Self::Lexical | Self::Length | Self::Language)
     }
 }

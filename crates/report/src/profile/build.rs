@@ -183,6 +183,7 @@ fn encoder(grid: &Grid, apart: &Grid, e: usize) -> EncoderProfile {
         axes: axes.collect(),
         transformations,
         datasets: (0..apart.datasets.len()).map(|d| dataset(apart, e, d)).collect(),
+        doses: Vec::new(),
     }
 }
 

@@ -1,14 +1,27 @@
 //! The scores of a run as a grid.
 
-use super::{Axis, LanguageGroup};
+use super::{Axis, ChannelDose, LanguageGroup};
 
 /// A transformation as the profile sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name with parameters.
     pub label: String,
     /// Its axis.
     pub axis: Axis,
+    /// Channel and dose, if it is noise.
+    pub noise: Option<ChannelDose>,
+}
+
+impl Column {
+    /// A transformation that is not noise.
+    pub fn new(label: impl Into<String>, axis: Axis) -> Self {
+        Self {
+            label: label.into(),
+            axis,
+            noise: None,
+        }
+    }
 }
 
 /// Main scores x 100, complete: every encoder on every dataset, original and under every
@@ -60,10 +73,7 @@ impl Grid {
     #[cfg(test)]
     pub(crate) fn of(encoders: &[&str], datasets: &[&str], columns: &[(&str, Axis)], seeds: &[u64]) -> Self {
         let names = |own: &[&str]| own.iter().map(|name| (*name).to_owned()).collect();
-        let columns = columns.iter().map(|(label, axis)| Column {
-            label: (*label).to_owned(),
-            axis: *axis,
-        });
+        let columns = columns.iter().map(|(label, axis)| Column::new(*label, *axis));
         Self::new(names(encoders), names(datasets), columns.collect(), seeds.to_vec())
     }
 
@@ -186,10 +196,7 @@ mod tests {
 
     /// Two encoders, four data sets; the last three are the languages of one.
     fn grid() -> Grid {
-        let column = Column {
-            label: "paraphrase".into(),
-            axis: Axis::Lexical,
-        };
+        let column = Column::new("paraphrase", Axis::Lexical);
         let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let mut grid = Grid::new(
             names(&["a", "b"]),

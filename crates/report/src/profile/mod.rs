@@ -9,6 +9,7 @@
 mod axis;
 mod build;
 mod critical;
+mod dose;
 mod grid;
 mod items;
 mod quantity;
@@ -32,6 +33,7 @@ pub use axis::Axis;
 pub use build::profile;
 pub use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
+pub use dose::{ChannelDose, DoseCurve, DosePoint, HalfDose};
 pub use grid::{Column, Grid};
 pub use isomer_datasets::{LanguageGroup, is_english};
 pub(crate) use items::shares;
@@ -132,6 +134,9 @@ pub struct EncoderProfile {
     pub transformations: Vec<TransformationScore>,
     /// Per dataset.
     pub datasets: Vec<DatasetProfile>,
+    /// Per channel of noise; empty if none was run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doses: Vec<DoseCurve>,
 }
 
 /// Does a transformation shift scores, whatever the encoder? One pair a group of datasets: mean

@@ -200,10 +200,7 @@ mod tests {
     /// Four encoders, six datasets of two kinds, one transformation a seed; on dataset 5 two
     /// encoders change places.
     fn grid() -> Grid {
-        let column = Column {
-            label: "paraphrase".into(),
-            axis: Axis::Lexical,
-        };
+        let column = Column::new("paraphrase", Axis::Lexical);
         let names = |n: usize, c: &str| (0..n).map(|i| format!("{c}{i}")).collect::<Vec<_>>();
         let mut grid = Grid::new(names(4, "e"), names(6, "d"), vec![column], vec![1, 2]);
         for e in 0..4 {

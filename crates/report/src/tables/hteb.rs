@@ -19,7 +19,7 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     if !grid.columns.iter().any(|column| column.axis.in_total()) {
         tables.lacks(
             "HTEB, tables 14 to 21",
-            "only controls (augmentation) were run; a total needs a transformation of words and style, length or language",
+            "only controls or noise were run; a total needs a transformation of words and style, length or language",
         );
         return;
     }
@@ -154,7 +154,7 @@ fn short_title(axis: Axis) -> &'static str {
         Axis::Lexical => "Lexical/Stylistic",
         Axis::Length => "Length",
         Axis::Language => "Language",
-        Axis::Augmentation => "Controls (augmentation)",
+        Axis::Augmentation | Axis::Noise => axis.title(),
     }
 }
 

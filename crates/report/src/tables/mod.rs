@@ -198,8 +198,8 @@ fn grid(report: &Report) -> Grid {
         .transformations
         .iter()
         .map(|one| Column {
-            label: one.label.clone(),
-            axis: one.axis,
+            noise: one.transformation.noise(),
+            ..Column::new(&one.label, one.axis)
         })
         .collect();
     let mut grid = Grid::new(encoders, datasets, columns, report.suite.seeds.clone());

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::profile::ChannelDose;
+
 /// A transformation that turns each text into one text, with its parameters. Definitions:
 /// `TransformService`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -29,7 +31,7 @@ pub enum Transformation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target_language: Option<String>,
         /// Into each of the service's targets, as a transformation of its own. A plan has none with
-        /// this left: see [`Transformation::each_target`].
+        /// this left: see [`Transformation::each`].
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all_targets: bool,
     },
@@ -49,6 +51,16 @@ pub enum Transformation {
     },
     /// Function words removed; needs no generator.
     StopwordRemoval,
+    /// Errors of one kind at a dose; needs no generator.
+    Noise {
+        /// Kind of error; absent: each one, as a transformation of its own. A plan has none with
+        /// this left, nor without a dose: see [`Transformation::each`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channel: Option<String>,
+        /// Share of the letters, words or gaps that change; absent: each dose, likewise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dose: Option<f64>,
+    },
     /// One of the others, made with a prompt that is not its default.
     Worded {
         /// Which.
@@ -58,21 +70,65 @@ pub enum Transformation {
     },
 }
 
-/// Every name that a suite may have with the parameters it takes, in the order of the transform
-/// service's catalogue.
-pub const CATALOGUE: [(&str, &[&str]); 11] = [
-    ("paraphrase", &[]),
-    ("backtranslation", &["pivot_language"]),
-    ("style_change", &[]),
-    ("expansion", &[]),
-    ("summarisation", &[]),
-    ("summarised_expansion", &[]),
-    ("translation", &["target_language", "all_targets"]),
-    ("cross_translation", &["target_languages"]),
-    ("keywords", &[]),
-    ("random_keywords", &["keep_ratio"]),
-    ("stopword_removal", &[]),
+/// A name that a suite may have.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The transform service's name.
+    pub name: &'static str,
+    /// Parameters that a suite may give.
+    pub parameters: &'static [&'static str],
+    /// Whether it is made by rule: it asks no generator and has no prompt.
+    pub by_rule: bool,
+}
+
+const fn generated(name: &'static str, parameters: &'static [&'static str]) -> Row {
+    Row {
+        name,
+        parameters,
+        by_rule: false,
+    }
+}
+
+const fn by_rule(name: &'static str, parameters: &'static [&'static str]) -> Row {
+    Row {
+        name,
+        parameters,
+        by_rule: true,
+    }
+}
+
+/// Every name that a suite may have, in the order of the transform service's catalogue.
+pub const CATALOGUE: [Row; 12] = [
+    generated("paraphrase", &[]),
+    generated("backtranslation", &["pivot_language"]),
+    generated("style_change", &[]),
+    generated("expansion", &[]),
+    generated("summarisation", &[]),
+    generated("summarised_expansion", &[]),
+    generated("translation", &["target_language", "all_targets"]),
+    generated("cross_translation", &["target_languages"]),
+    generated("keywords", &[]),
+    by_rule("random_keywords", &["keep_ratio"]),
+    by_rule("stopword_removal", &[]),
+    by_rule("noise", &["channel", "dose"]),
 ];
+
+/// The row of a name.
+pub fn row(name: &str) -> Option<&'static Row> {
+    CATALOGUE.iter().find(|row| row.name == name)
+}
+
+/// The values of parameters that a transformation may stand for all of, as the transform service
+/// lists them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Choices<'a> {
+    /// Target languages of a translation.
+    pub target_languages: &'a [String],
+    /// Channels of noise.
+    pub channels: &'a [String],
+    /// Doses of noise.
+    pub doses: &'a [f64],
+}
 
 /// Transformations that make several texts of another meaning, for which a dataset's labels would
 /// no longer hold.
@@ -81,25 +137,7 @@ pub const NOT_SCORABLE: [&str; 3] = ["distractors", "multi_swap", "continuation"
 impl Transformation {
     /// The transformation of this name with default parameters.
     pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "paraphrase" => Self::Paraphrase,
-            "backtranslation" => Self::Backtranslation { pivot_language: None },
-            "style_change" => Self::StyleChange,
-            "expansion" => Self::Expansion,
-            "summarisation" => Self::Summarisation,
-            "summarised_expansion" => Self::SummarisedExpansion,
-            "translation" => Self::Translation {
-                target_language: None,
-                all_targets: false,
-            },
-            "cross_translation" => Self::CrossTranslation {
-                target_languages: Vec::new(),
-            },
-            "keywords" => Self::Keywords,
-            "random_keywords" => Self::RandomKeywords { keep_ratio: None },
-            "stopword_removal" => Self::StopwordRemoval,
-            _ => return None,
-        })
+        serde_json::from_value(serde_json::json!({ "name": name })).ok()
     }
 
     /// The catalogue's name.
@@ -116,25 +154,14 @@ impl Transformation {
             Self::Keywords => "keywords",
             Self::RandomKeywords { .. } => "random_keywords",
             Self::StopwordRemoval => "stopword_removal",
+            Self::Noise { .. } => "noise",
             Self::Worded { of, .. } => of.name(),
         }
     }
 
     /// Whether it is made by rule: it asks no generator and has no prompt.
     pub fn is_by_rule(&self) -> bool {
-        match self {
-            Self::RandomKeywords { .. } | Self::StopwordRemoval => true,
-            Self::Worded { of, .. } => of.is_by_rule(),
-            Self::Paraphrase
-            | Self::Backtranslation { .. }
-            | Self::StyleChange
-            | Self::Expansion
-            | Self::Summarisation
-            | Self::SummarisedExpansion
-            | Self::Translation { .. }
-            | Self::CrossTranslation { .. }
-            | Self::Keywords => false,
-        }
+        row(self.name()).is_some_and(|row| row.by_rule)
     }
 
     /// Ids of the prompts that it is made with instead of the defaults.
@@ -153,14 +180,7 @@ impl Transformation {
             Self::CrossTranslation { target_languages } => target_languages.len() != 1,
             Self::RandomKeywords { .. } => true,
             Self::Worded { of, .. } => of.draws_per_text(),
-            Self::Paraphrase
-            | Self::StyleChange
-            | Self::Expansion
-            | Self::Summarisation
-            | Self::SummarisedExpansion
-            | Self::Translation { .. }
-            | Self::Keywords
-            | Self::StopwordRemoval => false,
+            _ => false,
         }
     }
 
@@ -179,19 +199,31 @@ impl Transformation {
         }
     }
 
-    /// The transformations that this one stands for: itself, or with `all_targets` one for each of
-    /// the targets.
-    pub fn each_target(self, targets: &[String]) -> Vec<Self> {
+    /// The transformations that this one stands for: itself, or one for each of the values that it
+    /// leaves open.
+    pub fn each(self, choices: Choices<'_>) -> Vec<Self> {
         match self {
             Self::Worded { of, prompt } => {
-                let each = of.each_target(targets).into_iter();
+                let each = of.each(choices).into_iter();
                 each.map(|of| Self::Worded {
                     of: Box::new(of),
                     prompt: prompt.clone(),
                 })
                 .collect()
             }
-            Self::Translation { all_targets: true, .. } => targets
+            Self::Noise { channel, dose } => {
+                let channels = channel.map_or_else(|| choices.channels.to_vec(), |own| vec![own]);
+                let doses = dose.map_or_else(|| choices.doses.to_vec(), |own| vec![own]);
+                let of_channel = |channel: String| {
+                    doses.clone().into_iter().map(move |dose| Self::Noise {
+                        channel: Some(channel.clone()),
+                        dose: Some(dose),
+                    })
+                };
+                channels.into_iter().flat_map(of_channel).collect()
+            }
+            Self::Translation { all_targets: true, .. } => choices
+                .target_languages
                 .iter()
                 .map(|target| Self::Translation {
                     target_language: Some(target.clone()),
@@ -199,6 +231,20 @@ impl Transformation {
                 })
                 .collect(),
             other => vec![other],
+        }
+    }
+
+    /// Channel and dose, if it is noise of one channel at one dose.
+    pub fn noise(&self) -> Option<ChannelDose> {
+        match self {
+            Self::Noise {
+                channel: Some(channel),
+                dose: Some(dose),
+            } => Some(ChannelDose {
+                channel: channel.clone(),
+                dose: *dose,
+            }),
+            _ => None,
         }
     }
 
@@ -218,6 +264,14 @@ impl Transformation {
             Self::RandomKeywords {
                 keep_ratio: Some(ratio),
             } => ratio.to_string(),
+            Self::Noise { channel, dose } => {
+                let dose = dose.map(crate::format::percent);
+                let own: Vec<&str> = channel.iter().chain(&dose).map(String::as_str).collect();
+                if own.is_empty() {
+                    return self.name().to_owned();
+                }
+                own.join(" ")
+            }
             Self::Worded { of, prompt } => {
                 let own = of.label();
                 return match own.strip_suffix(')') {
@@ -238,8 +292,8 @@ mod tests {
 
     #[test]
     fn every_name_of_the_catalogue_has_its_transformation() {
-        for (name, _) in CATALOGUE {
-            assert_eq!(Transformation::named(name).unwrap().name(), name);
+        for row in CATALOGUE {
+            assert_eq!(Transformation::named(row.name).unwrap().name(), row.name);
         }
         assert!(Transformation::named("multi_swap").is_none());
     }
@@ -251,14 +305,50 @@ mod tests {
             all_targets: true,
         };
         assert!(!all.draws_per_seed());
-        let each = all.each_target(&["es".to_owned(), "fr".to_owned()]);
+        let targets = ["es".to_owned(), "fr".to_owned()];
+        let choices = Choices {
+            target_languages: &targets,
+            ..Choices::default()
+        };
+        let each = all.each(choices);
         let labels: Vec<String> = each.iter().map(Transformation::label).collect();
         assert_eq!(labels, ["translation(es)", "translation(fr)"]);
         assert!(each.iter().all(|one| !one.draws_per_seed()));
         assert!(Transformation::named("translation").unwrap().draws_per_seed());
         assert_eq!(
-            Transformation::Paraphrase.each_target(&[]),
+            Transformation::Paraphrase.each(Choices::default()),
             [Transformation::Paraphrase]
+        );
+    }
+
+    #[test]
+    fn noise_stands_for_each_channel_and_dose_that_it_leaves_open() {
+        let channels = ["case".to_owned(), "ocr".to_owned()];
+        let choices = Choices {
+            channels: &channels,
+            doses: &[0.01, 0.4],
+            ..Choices::default()
+        };
+        let labels = |channel: Option<&str>, dose| {
+            let channel = channel.map(str::to_owned);
+            let each = Transformation::Noise { channel, dose }.each(choices);
+            each.iter().map(Transformation::label).collect::<Vec<_>>()
+        };
+        let all = [
+            "noise(case 1 %)",
+            "noise(case 40 %)",
+            "noise(ocr 1 %)",
+            "noise(ocr 40 %)",
+        ];
+        assert_eq!(labels(None, None), all);
+        assert_eq!(
+            labels(Some("keyboard"), None),
+            ["noise(keyboard 1 %)", "noise(keyboard 40 %)"]
+        );
+        assert_eq!(labels(None, Some(0.1)), ["noise(case 10 %)", "noise(ocr 10 %)"]);
+        assert_eq!(
+            Transformation::named("noise").map(|noise| noise.label()).as_deref(),
+            Some("noise")
         );
     }
 

@@ -81,10 +81,7 @@ fn noise(parts: [usize; 4]) -> f64 {
 fn grid() -> Grid {
     let columns: Vec<Column> = transformations()
         .into_iter()
-        .map(|(_, label, axis, _)| Column {
-            label: label.to_owned(),
-            axis,
-        })
+        .map(|(_, label, axis, _)| Column::new(label, axis))
         .collect();
     let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut grid = Grid::new(

@@ -3,7 +3,12 @@
 
 use std::{path::PathBuf, sync::LazyLock};
 
-use isomer_report::{Report, files, json_schema, read, terms::RuleKind};
+use isomer_report::{
+    Report, files, json_schema,
+    profile::{DoseCurve, DosePoint, HalfDose},
+    read,
+    terms::RuleKind,
+};
 use isomer_scoring::evidence::interval::DeltaInterval;
 use serde_json::Value;
 
@@ -301,12 +306,52 @@ fn every_table_is_whole_and_what_is_left_out_is_named() {
     assert!(why("HTEB, tables 14 to 21").unwrap().contains("controls"));
 }
 
+fn keyboard_noise() -> DoseCurve {
+    let point = |dose, drop| DosePoint {
+        dose,
+        drop,
+        fitted: drop,
+    };
+    DoseCurve {
+        channel: "keyboard".to_owned(),
+        points: vec![point(0.01, 1.0), point(0.1, 6.25), point(0.4, 20.0)],
+        half: Some(HalfDose {
+            dose: 0.2,
+            low: Some(0.15),
+            high: None,
+        }),
+        no_half: None,
+    }
+}
+
+#[test]
+fn noise_has_a_table_with_a_column_for_each_dose_in_every_form() {
+    let mut report = report();
+    report.profile.encoders[0].doses = vec![keyboard_noise()];
+    let files = files(&report).unwrap();
+    let named = |wanted: &str| {
+        let (_, bytes) = files.iter().find(|(name, _)| *name == wanted).unwrap();
+        String::from_utf8(bytes.clone()).unwrap()
+    };
+    let half = "20.0 % [15.0 %, above the highest dose]";
+    let page = named("report.html");
+    assert!(page.contains("<td class=\"n\">6.25</td>") && page.contains(half));
+    let text = named("report.md");
+    let row = "| all-MiniLM-L6-v2 | keyboard | 1.00 | 6.25 | 20.00 | 20.0 % \\[15.0 %, above the highest dose\\] |";
+    assert!(text.contains(row), "{text}");
+    let terminal = isomer_report::terminal::render(&report);
+    assert!(terminal.contains("40 %") && terminal.contains(half), "{terminal}");
+}
+
 #[test]
 fn the_page_has_every_chart_and_filters_without_a_script() {
-    let files = files(&report()).unwrap();
+    let mut report = report();
+    report.profile.encoders[0].doses = vec![keyboard_noise()];
+    let files = files(&report).unwrap();
     let page = String::from_utf8(files.iter().find(|(name, _)| *name == "report.html").unwrap().1.clone()).unwrap();
     let ids = [
-        ("dumbbell", &["dumbbell"][..]),
+        ("doses", &["doses"][..]),
+        ("dumbbell", &["dumbbell"]),
         ("forest", &["forest-0", "forest-1"]),
         ("heat_map", &["heat"]),
         ("judged", &["judged-0"]),
@@ -330,7 +375,7 @@ fn the_page_has_every_chart_and_filters_without_a_script() {
         "every chart is looked for on the page"
     );
     assert!(page.contains(".examples:has(#by-transformation option[value=\"t0\"]:checked)"));
-    assert_eq!(page.matches("<tr class=\"x ").count(), report().examples.len());
+    assert_eq!(page.matches("<tr class=\"x ").count(), report.examples.len());
     assert!(!page.contains("<script"));
     assert!(page.contains("&lt;from my bag&gt;"));
 }
@@ -460,7 +505,8 @@ fn every_axis_is_named_as_rules_name_it() {
         for axis in Axis::ALL {
             let title = axis.title().to_lowercase();
             assert!(title.contains(axis.name()), "{title}");
-            assert!(page.contains(axis.title()), "{name}: {title}");
+            let shown = report.profile.axes.contains(&axis);
+            assert!(!shown || page.contains(axis.title()), "{name}: {title}");
         }
         // Over the columns of the chart of places the name stands in two lines.
         let flow = page

@@ -51,13 +51,13 @@ pub struct HalfDoseInterval {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoHalfDose {
     /// The curve is 0 at every dose, or the interval of the effect at the highest dose includes 0.
-    #[error("the effect at the highest dose is {effect}, which may be none")]
+    #[error("no clear effect: {effect:.2} at the highest dose")]
     NoEffect {
         /// The effect at the highest dose, or the lower end of its interval.
         effect: f64,
     },
     /// The curve stays below half of the full effect.
-    #[error("the effect stays below its half: {maximum} at the highest dose, half is {half}")]
+    #[error("the effect stays below its half: {maximum:.2} at the highest dose, half is {half:.2}")]
     Unreached {
         /// The curve's value at the highest dose.
         maximum: f64,
@@ -114,7 +114,7 @@ impl DoseResponse {
         })
     }
 
-    /// The curve: its knots, dose and effect, from (0, 0) to the highest dose.
+    /// The curve: dose and effect at (0, 0) and at each dose.
     ///
     /// # Errors
     /// If there is not one finite effect for each dose.
@@ -123,8 +123,8 @@ impl DoseResponse {
             return Err(different("doses", self.doses.len(), "effects", effects.len()));
         }
         let fitted = Isotonic::fit_weighted(&self.doses, effects, &self.weights)?;
-        let knots = fitted.knots().map(|(dose, effect)| (dose, effect.max(0.0)));
-        Ok(std::iter::once((0.0, 0.0)).chain(knots).collect())
+        let points = self.doses.iter().map(|dose| (*dose, fitted.at(*dose).max(0.0)));
+        Ok(std::iter::once((0.0, 0.0)).chain(points).collect())
     }
 
     /// The dose at half of the effect.

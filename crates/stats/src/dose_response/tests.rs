@@ -41,13 +41,8 @@ fn the_curve_equals_scikit_learns_regression_that_is_nowhere_below_0() {
             .curve(&effects)
             .unwrap();
         assert_eq!(curve[0], (0.0, 0.0));
-        let value = |dose: f64| {
-            let next = curve.iter().position(|(knot, _)| *knot >= dose).unwrap();
-            let ((x, y), (next_x, next_y)) = (curve[next - 1], curve[next]);
-            y + (next_y - y) * (dose - x) / (next_x - x)
-        };
-        for (dose, expected) in DOSES.into_iter().zip(expected) {
-            assert!((value(dose) - expected).abs() < 1e-9, "{effects:?} at {dose}");
+        for ((dose, effect), expected) in curve[1..].iter().zip(expected) {
+            assert!((effect - expected).abs() < 1e-9, "{effects:?} at {dose}");
         }
     }
 }

@@ -345,7 +345,7 @@ impl EncoderBackend for IsomerBackend {
         let sent = self.send(request, deadline, async |mut client, request| {
             client.rerank(request).await
         });
-        let answer = billed_answer(self.name(), estimate, sent).await?;
+        let answer = Box::pin(billed_answer(self.name(), estimate, sent)).await?;
         if let Some(result) = answer.results.iter().find(|result| result.index as usize >= documents) {
             let message = format!("the answer ranks document {} of {documents}", result.index);
             return Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message));

@@ -73,6 +73,12 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
                 format!("the languages with a tagger: {TAGGED}"),
             ));
         }
+        if let (Some(noise), Some(language)) = (plan.noise, given) {
+            noise.check(language).map_err(|problem| {
+                let hint = "leave the texts of this language out, or take another channel";
+                TransformError::invalid(format!("items[{index}].language"), problem, hint)
+            })?;
+        }
         let language = given.or(detected);
         let drawn = draw(plan, &item.id, &item.text, language);
         let same = Same {

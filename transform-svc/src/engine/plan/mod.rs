@@ -20,6 +20,7 @@ use crate::{
     error::TransformError,
     generator::{Bounded, registry::Registry},
     language::Language,
+    plain::noise::Noise,
     prompt::{Prompt, Prompts, Purpose},
     words,
 };
@@ -73,6 +74,8 @@ pub struct Plan {
     pub stride: u32,
     /// How many texts `continuation` makes of one.
     pub cuts: u32,
+    /// Channel and dose of `noise`.
+    pub noise: Option<Noise>,
     /// The generator, for those that need one.
     pub generator: Option<Arc<Bounded>>,
     /// The calls of an attempt, each on the output of the one before; empty if no generator is

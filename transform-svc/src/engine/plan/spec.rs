@@ -12,7 +12,7 @@ use crate::{
     distractors::{DEFAULT_COUNT, MAX_COUNT},
     error::TransformError,
     language::{self, Language},
-    plain::{multi_swap::MAX_SWAPS, random_keywords::KEEP_RATIO},
+    plain::{multi_swap::MAX_SWAPS, noise::Noise, random_keywords::KEEP_RATIO},
     prompt::{Prompt, Prompts},
 };
 
@@ -58,6 +58,7 @@ pub(crate) fn kind_of(transformation: Option<&proto::Transformation>, field: &st
         Wanted::Distractors(_) => Kind::Distractors,
         Wanted::MultiSwap(_) => Kind::MultiSwap,
         Wanted::Continuation(_) => Kind::Continuation,
+        Wanted::Noise(_) => Kind::Noise,
     })
 }
 
@@ -234,6 +235,14 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
     let draw = draw_of(spec.transformation.as_ref())?;
     let count = count_of(spec.transformation.as_ref())?;
     let [swaps, stride, cuts] = numbers_of(spec.transformation.as_ref())?;
+    let noise = match spec
+        .transformation
+        .as_ref()
+        .and_then(|transformation| transformation.kind.as_ref())
+    {
+        Some(Wanted::Noise(message)) => Some(Noise::read(message, &format!("{FIELD}.noise"))?),
+        _ => None,
+    };
     let keep_ratio = match spec.transformation.and_then(|transformation| transformation.kind) {
         Some(Wanted::RandomKeywords(proto::RandomKeywords {
             keep_ratio: Some(ratio),
@@ -284,6 +293,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         swaps,
         stride,
         cuts,
+        noise,
         keep_ratio: within(
             "spec.transformation.random_keywords.keep_ratio",
             keep_ratio,

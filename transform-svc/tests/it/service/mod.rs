@@ -13,6 +13,7 @@ mod faults;
 mod guards;
 mod injection;
 mod judge;
+mod noise;
 mod secrets;
 mod transformations;
 mod wordings;

@@ -12,7 +12,7 @@
 
 use rayon::prelude::*;
 
-use super::{Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile, strata::Figure};
+use super::{Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile, dose, strata::Figure};
 use crate::evidence::{
     Evidence, Prepared,
     interval::{DeltaInterval, Resampled, over_groups, satterthwaite},
@@ -112,6 +112,12 @@ impl Sum {
         &self.0
     }
 
+    /// The sum over the scores of data sets: members of a group first, then groups.
+    pub(super) fn over_groups(&self, groups: &[Vec<usize>], scores: &[Vec<f64>]) -> f64 {
+        let of_group = |own: &Vec<usize>| own.iter().map(|d| self.on(&scores[*d])).sum::<f64>() / own.len() as f64;
+        groups.iter().map(of_group).sum::<f64>() / groups.len() as f64
+    }
+
     /// The sum over these scores; NaN where a score that counts is NaN.
     fn on(&self, scores: &[f64]) -> f64 {
         let terms = self.0.iter().zip(scores).filter(|(term, _)| **term != 0.0);
@@ -206,22 +212,33 @@ impl Replicates {
     }
 }
 
-/// A difference over data sets: members of a group first, then groups.
-pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Option<Resampled> {
-    let mut weights = vec![0.0; all.len()];
+/// The weight of each data set: members of a group first, then groups.
+fn weights(groups: &[Vec<usize>], datasets: usize) -> Vec<f64> {
+    let mut weights = vec![0.0; datasets];
     for own in groups {
         for d in own {
             weights[*d] = 1.0 / (groups.len() * own.len()) as f64;
         }
     }
-    let weighed = |value: &dyn Fn(usize) -> f64| (0..all.len()).map(|d| weights[d] * value(d)).sum::<f64>();
-    let estimate = weighed(&|d| sum.on(&all[d].scores));
+    weights
+}
+
+/// A difference over data sets, on each resample.
+pub(super) fn resampled_over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Vec<f64> {
+    let weights = weights(groups, all.len());
     let resamples = all.iter().map(|one| one.resampled.len()).max().unwrap_or(0);
     // Data sets are resampled independently of each other; the resamples of one that has fewer are
     // repeated.
-    let values: Vec<f64> = (0..resamples)
-        .map(|b| weighed(&|d| sum.on(&all[d].resampled[b % all[d].resampled.len()])))
-        .collect();
+    let of_dataset = |d: usize, b: usize| weights[d] * sum.on(&all[d].resampled[b % all[d].resampled.len()]);
+    let values = (0..resamples).map(|b| (0..all.len()).map(|d| of_dataset(d, b)).sum());
+    values.collect()
+}
+
+/// A difference over data sets: members of a group first, then groups.
+pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Option<Resampled> {
+    let weights = weights(groups, all.len());
+    let estimate = (0..all.len()).map(|d| weights[d] * sum.on(&all[d].scores)).sum::<f64>();
+    let values = resampled_over_datasets(groups, all, sum);
     let parts: Option<Vec<(f64, f64)>> = (0..all.len())
         .map(|d| {
             let own = all[d].resampled(sum)?;
@@ -326,6 +343,7 @@ fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize
         moved.intervals.datasets = over_groups(&differences, error, LEVEL);
         moved.intervals.items = resampled.map(|own| own.interval(LEVEL));
     };
+    encoder.doses = dose::curves(grid, groups, &scores, all);
     if let Some(total) = &mut encoder.total {
         fill(total, &Sum::total(grid));
     }
@@ -359,10 +377,7 @@ pub fn difference(
     level: f64,
 ) -> Option<DeltaInterval> {
     let grid = {
-        let column = super::Column {
-            label: name.to_owned(),
-            axis: Axis::Augmentation,
-        };
+        let column = super::Column::new(name, Axis::Augmentation);
         let mut grid = Grid::new(vec![String::new()], vec![name.to_owned()], vec![column], vec![0]);
         grid.original[0][0] = original.whole()? * 100.0;
         grid.transformed[0][0][0][0] = transformed.whole()? * 100.0;

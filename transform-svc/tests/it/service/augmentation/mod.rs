@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use isomer_proto::transform::v1::{
     AugmentRequest, AugmentationPooling, AugmentationSpec, Distractors, EncodeAugmentedRequest,
-    EncodeAugmentedResponse, MissingReason, PartialFailurePolicy, RandomKeywords, StopwordRemoval, TextItem,
+    EncodeAugmentedResponse, MissingReason, Noise, PartialFailurePolicy, RandomKeywords, StopwordRemoval, TextItem,
     Transformation, VariantSource, augmentation_service_client::AugmentationServiceClient, transformation::Kind,
 };
 use isomer_proto::transform::v1::{Expansion, Paraphrase, Summarisation};

@@ -32,6 +32,16 @@ async fn bad_requests_are_refused_with_their_field() {
         ),
         (
             with(&|r| {
+                let noise = Noise {
+                    channel: "keyboard".into(),
+                    dose: None,
+                };
+                r.spec.as_mut().unwrap().sources = vec![source("none", Kind::Noise(noise))];
+            }),
+            "spec.sources[0].transformation",
+        ),
+        (
+            with(&|r| {
                 let all = RandomKeywords { keep_ratio: Some(1.5) };
                 r.spec.as_mut().unwrap().sources = vec![source("none", Kind::RandomKeywords(all))];
             }),

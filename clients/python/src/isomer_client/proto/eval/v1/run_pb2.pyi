@@ -1310,7 +1310,9 @@ class RunCounters(_message.Message):
     billionths of a US dollar.
     """
     texts_by_rule: _builtins.int
-    """Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap)."""
+    """Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
+    noise).
+    """
     def __init__(
         self,
         *,

@@ -42,6 +42,8 @@ class _AxisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Axis.ValueType],
     """For augmentation: keywords, random_keywords, stopword_removal."""
     AXIS_ADVERSARIAL: _Axis.ValueType  # 5
     """Meant to change the meaning: distractors, multi_swap, continuation."""
+    AXIS_NOISE: _Axis.ValueType  # 6
+    """Errors in the text at a dose: noise."""
 
 class Axis(_Axis, metaclass=_AxisEnumTypeWrapper):
     """What a transformation varies."""
@@ -57,6 +59,8 @@ AXIS_AUGMENTATION: Axis.ValueType  # 4
 """For augmentation: keywords, random_keywords, stopword_removal."""
 AXIS_ADVERSARIAL: Axis.ValueType  # 5
 """Meant to change the meaning: distractors, multi_swap, continuation."""
+AXIS_NOISE: Axis.ValueType  # 6
+"""Errors in the text at a dose: noise."""
 Global___Axis: _TypeAlias = Axis  # noqa: Y015
 
 class _OnFailure:
@@ -576,6 +580,8 @@ class TransformationInfo(_message.Message):
     CALLS_FIELD_NUMBER: _builtins.int
     PROMPTS_FIELD_NUMBER: _builtins.int
     TARGET_LANGUAGES_FIELD_NUMBER: _builtins.int
+    CHANNELS_FIELD_NUMBER: _builtins.int
+    DOSES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, e.g. `paraphrase`."""
     axis: Global___Axis.ValueType
@@ -603,6 +609,14 @@ class TransformationInfo(_message.Message):
     def target_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """`translation` and `cross_translation`: the languages that targets are drawn from (BCP-47)."""
 
+    @_builtins.property
+    def channels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """`noise`: its channels."""
+
+    @_builtins.property
+    def doses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """`noise`: its doses, ascending, as shares from 0 to 1."""
+
     def __init__(
         self,
         *,
@@ -616,10 +630,12 @@ class TransformationInfo(_message.Message):
         calls: _builtins.int = ...,
         prompts: _abc.Iterable[Global___PromptInfo] | None = ...,
         target_languages: _abc.Iterable[_builtins.str] | None = ...,
+        channels: _abc.Iterable[_builtins.str] | None = ...,
+        doses: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "calls", b"calls", "description", b"description", "name", b"name", "needs_generator", b"needs_generator", "prompt_digest", b"prompt_digest", "prompt_version", b"prompt_version", "prompts", b"prompts", "served", b"served", "target_languages", b"target_languages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "calls", b"calls", "channels", b"channels", "description", b"description", "doses", b"doses", "name", b"name", "needs_generator", b"needs_generator", "prompt_digest", b"prompt_digest", "prompt_version", b"prompt_version", "prompts", b"prompts", "served", b"served", "target_languages", b"target_languages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1037,6 +1053,43 @@ class Continuation(_message.Message):
 Global___Continuation: _TypeAlias = Continuation  # noqa: Y015
 
 @_typing.final
+class Noise(_message.Message):
+    """No generator: errors of one kind in a share of the text's units. A unit is a letter, a word or a
+    gap, by channel. The draw is a function of seed, channel and text, and a higher dose has the
+    errors of a lower one. The text may come back unchanged if no unit is drawn. Numbers stay as they
+    are. A text without a unit that could change: FAILED with CHECK_TOO_FEW.
+
+    INVALID_ARGUMENT: no channel or an unknown one, another dose, or an item whose `language` the
+    channel does not know. An item of a detected language that it does not know: FAILED, saying why.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    DOSE_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    """`keyboard`, `ocr`, `case`, `spacing`, `punctuation`, `diacritics`, `homoglyphs`, `truncation`
+    or `code_switching`.
+    """
+    dose: _builtins.float
+    """Expected share of the units that change: 0.01, 0.02, 0.05, 0.1, 0.2 or 0.4; absent: 0.1."""
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        dose: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_dose", b"_dose", "dose", b"dose"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dose", b"_dose", "channel", b"channel", "dose", b"dose"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__dose: _TypeAlias = _typing.Literal["dose"]  # noqa: Y015
+    _WhichOneofArgType__dose: _TypeAlias = _typing.Literal["_dose", b"_dose"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dose) -> _WhichOneofReturnType__dose | None: ...
+
+Global___Noise: _TypeAlias = Noise  # noqa: Y015
+
+@_typing.final
 class Transformation(_message.Message):
     """Which transformation, with its parameters."""
 
@@ -1056,6 +1109,7 @@ class Transformation(_message.Message):
     DISTRACTORS_FIELD_NUMBER: _builtins.int
     MULTI_SWAP_FIELD_NUMBER: _builtins.int
     CONTINUATION_FIELD_NUMBER: _builtins.int
+    NOISE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def paraphrase(self) -> Global___Paraphrase: ...
     @_builtins.property
@@ -1084,6 +1138,8 @@ class Transformation(_message.Message):
     def multi_swap(self) -> Global___MultiSwap: ...
     @_builtins.property
     def continuation(self) -> Global___Continuation: ...
+    @_builtins.property
+    def noise(self) -> Global___Noise: ...
     def __init__(
         self,
         *,
@@ -1101,12 +1157,13 @@ class Transformation(_message.Message):
         distractors: Global___Distractors | None = ...,
         multi_swap: Global___MultiSwap | None = ...,
         continuation: Global___Continuation | None = ...,
+        noise: Global___Noise | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "noise", b"noise", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "noise", b"noise", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["paraphrase", "backtranslation", "style_change", "expansion", "summarisation", "summarised_expansion", "translation", "cross_translation", "keywords", "random_keywords", "stopword_removal", "distractors", "multi_swap", "continuation"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["paraphrase", "backtranslation", "style_change", "expansion", "summarisation", "summarised_expansion", "translation", "cross_translation", "keywords", "random_keywords", "stopword_removal", "distractors", "multi_swap", "continuation", "noise"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -941,7 +941,8 @@ export type RunCounters = Message<"isomer.eval.v1.RunCounters"> & {
   costNanoUsd: bigint;
 
   /**
-   * Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap).
+   * Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
+   * noise).
    *
    * @generated from field: uint64 texts_by_rule = 22;
    */
