@@ -6,6 +6,7 @@
 
 mod private;
 mod proof;
+mod shared_memory;
 
 use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
@@ -29,6 +30,8 @@ const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '5s'";
 pub struct Database {
     pool: AnyPool,
     in_memory: bool,
+    /// Keeps the shared memory of a SQLite file in place.
+    _held: Option<AnyPool>,
 }
 
 impl Database {
@@ -44,6 +47,14 @@ impl Database {
         let memory = url.starts_with("sqlite::memory:");
         let options = AnyConnectOptions::from_str(&url).map_err(|error| unusable(address, &error))?;
         let file = sqlite && !memory;
+        let held = match url.strip_prefix("sqlite://").filter(|_| file) {
+            Some(path) => {
+                let path = Path::new(path.split('?').next().unwrap_or_default());
+                let held = shared_memory::hold(path, options.clone()).await;
+                Some(held.map_err(|error| unusable(address, &error))?)
+            }
+            None => None,
+        };
         let proof = Arc::new(WriteProof::new(file));
         let (connected, acquired, released) = (Arc::clone(&proof), Arc::clone(&proof), proof);
         let pool = AnyPoolOptions::new()
@@ -96,6 +107,7 @@ impl Database {
         Ok(Self {
             pool,
             in_memory: memory,
+            _held: held,
         })
     }
 
@@ -209,7 +221,7 @@ fn unusable(address: &str, error: &sqlx::Error) -> Fault {
     };
     Fault::precondition("DATABASE", format!("the database {shown} cannot be opened: {error}"))
         .field("database")
-        .hint("check that the database server is running, or that the file's folder is writable")
+        .hint("check that the database server is running, or that the file's folder is writable and its disk has room")
 }
 
 #[cfg(test)]

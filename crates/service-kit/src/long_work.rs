@@ -1,11 +1,18 @@
 //! Long work that ends when its caller leaves.
 
 use std::sync::{
-    Arc,
+    Arc, LazyLock,
     atomic::{AtomicBool, Ordering},
 };
 
 use isomer_fault::Fault;
+use tokio::sync::Semaphore;
+
+use crate::off_runtime::permit_for_each_core;
+
+/// A permit for each core, apart from those of work on messages: that is short, and does not wait
+/// for long work.
+static CORES: LazyLock<Arc<Semaphore>> = LazyLock::new(permit_for_each_core);
 
 /// Set when the future of the caller is dropped.
 struct Left(Arc<AtomicBool>);
@@ -16,8 +23,9 @@ impl Drop for Left {
     }
 }
 
-/// Does long work on a blocking thread of the runtime. The flag is set when the future is dropped;
-/// the work looks at it and ends early.
+/// Does long work on a blocking thread of the runtime. As many works as there are cores go on at a
+/// time, so that their memory is bounded; others wait, and end if their callers leave. The flag is
+/// set when the future is dropped; the work looks at it and ends early.
 ///
 /// # Errors
 /// `INTERNAL` where the work panicked, or the runtime is shutting down.
@@ -26,9 +34,14 @@ pub async fn long_work<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let left = Left(Arc::default());
     let flag = Arc::clone(&left.0);
-    tokio::task::spawn_blocking(move || work(flag))
-        .await
-        .map_err(|error| Fault::internal(format!("the work failed: {error}")))
+    let failed = |error: &dyn std::fmt::Display| Fault::internal(format!("the work failed: {error}"));
+    let core = Arc::clone(&CORES).acquire_owned().await;
+    let core = core.map_err(|error| failed(&error))?;
+    let done = tokio::task::spawn_blocking(move || {
+        let _core = core;
+        work(flag)
+    });
+    done.await.map_err(|error| failed(&error))
 }
 
 #[cfg(test)]
@@ -51,6 +64,34 @@ mod tests {
         assert!(poll_immediate(&mut work).await.is_none());
         drop(work);
         end.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn as_many_works_go_on_as_there_are_cores() {
+        let cores = CORES.available_permits();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(parking_lot::Mutex::new(released));
+        let begin = || {
+            let released = Arc::clone(&released);
+            Box::pin(long_work(move |_| released.lock().recv().unwrap()))
+        };
+        let mut begun: Vec<_> = (0..cores).map(|_| begin()).collect();
+        for work in &mut begun {
+            assert!(poll_immediate(work).await.is_none());
+        }
+        assert_eq!(CORES.available_permits(), 0);
+        let mut waiting = Box::pin(long_work(|_| ()));
+        assert!(poll_immediate(&mut waiting).await.is_none());
+        let mut leaving = Box::pin(long_work(|_| panic!("its caller has left")));
+        assert!(poll_immediate(&mut leaving).await.is_none());
+        drop(leaving);
+        for _ in 0..cores {
+            release.send(()).unwrap();
+        }
+        for work in begun {
+            work.await.unwrap();
+        }
+        waiting.await.unwrap();
     }
 
     #[tokio::test]

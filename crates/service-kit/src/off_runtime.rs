@@ -16,8 +16,11 @@ const LARGE: usize = 128 << 10;
 
 /// A permit for each core. More threads than cores finish no sooner, and together with the
 /// allocator they leave no time to the threads that serve requests.
-static CORES: LazyLock<Arc<Semaphore>> =
-    LazyLock::new(|| Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, NonZero::get))));
+static CORES: LazyLock<Arc<Semaphore>> = LazyLock::new(permit_for_each_core);
+
+pub(crate) fn permit_for_each_core() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, NonZero::get)))
+}
 
 /// Does work on `size` bytes: on the current thread if it is short, else on a blocking thread of
 /// the runtime, of which no more than there are cores work at once. Work that waits is dropped with

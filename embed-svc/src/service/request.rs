@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Most bytes of all prompts of a request: the prompt is tokenised with every text.
-const MOST_OF_PROMPTS: usize = 32 << 20;
+const MOST_OF_PROMPTS: usize = 4 << 20;
 
 /// A prompt as a request names it.
 pub(super) enum Prompt {

@@ -18,7 +18,7 @@ use tonic::Code;
 use super::{
     events::{EventKind, EventLog},
     progress::Meter,
-    record::{Counters, RecordedLook, RunRecord, Stage, StageProgress},
+    record::{Counters, Failure, RecordedLook, RunRecord, RunState, Stage, StageProgress},
     store::{Leadership, ReportPart, StoreError},
 };
 
@@ -281,7 +281,16 @@ impl Live {
             Ok(()) => {}
             Err(StoreError::Superseded) => return self.supersede(),
             Err(error) => {
-                tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
+                tracing::error!(%error, "the end of a run could not be written");
+                // After a restart the run is marked as interrupted. So no caller learns of a better
+                // end.
+                record.state = RunState::Failed;
+                record.failure = Some(Failure {
+                    code: Code::Unavailable as i32,
+                    message: format!(
+                        "the end of the run could not be written: {error}; start it again, finished units are kept"
+                    ),
+                });
             }
         }
         let record = record.outline();
@@ -461,6 +470,21 @@ mod tests {
                 assert!(store(2).look(1).await.is_ok());
             }
             assert!(store(0).save().await.is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_that_is_not_written_is_no_success() {
+        for (failures, state) in [(0, RunState::Succeeded), (1, RunState::Failed)] {
+            let record = RunRecord::new("a".to_owned(), None, RunRequest::default(), Timestamp::now());
+            let away = Away {
+                failures: AtomicUsize::new(failures),
+                waits: false,
+            };
+            let live = Live::new(record, Box::new(away), 0);
+            live.end(|record| record.state = RunState::Succeeded).await;
+            let record = live.record();
+            assert_eq!((record.state, record.failure.is_some()), (state, failures > 0));
         }
     }
 }

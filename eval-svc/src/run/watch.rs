@@ -117,7 +117,7 @@ async fn look(
         }
         if !record.is_active() {
             let end = Event {
-                sequence: *after + 1,
+                sequence: after.saturating_add(1),
                 time: record.ended.unwrap_or_else(Timestamp::now),
                 kind: EventKind::Ended(Box::new(record)),
             };
@@ -138,8 +138,8 @@ async fn look(
 /// Progress of a run whose events are not stored, where it differs from what was sent before.
 fn progress_of(record: &RunRecord, told: &mut Vec<StageProgress>, after: u64) -> Vec<Event> {
     let fresh = record.progress.iter().filter(|progress| !told.contains(progress));
-    let events = fresh.cloned().zip(after + 1..).map(|(progress, sequence)| Event {
-        sequence,
+    let events = fresh.cloned().zip(1..).map(|(progress, number)| Event {
+        sequence: after.saturating_add(number),
         time: record.ended.unwrap_or_else(Timestamp::now),
         kind: EventKind::Progress(progress),
     });

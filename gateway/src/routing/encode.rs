@@ -24,7 +24,7 @@ use super::{
 /// change, once for a change that the comparison with the former vectors finds.
 const ROUNDS: usize = 3;
 /// Maximum number of bytes of all copies of a literal prompt.
-const MOST_OF_PROMPTS: usize = 32 << 20;
+const MOST_OF_PROMPTS: usize = 4 << 20;
 
 impl Router {
     /// Vectors for texts of a tenant: from the cache, from a request in flight, or from a provider.

@@ -429,7 +429,7 @@ impl Leadership for FolderLeadership {
         SAVE_EVERY
     }
 
-    /// A full disk is not waited for: the run looks interrupted after a restart.
+    /// A full disk is not waited for: the run fails.
     fn waits_for_the_store(&self) -> bool {
         false
     }

@@ -1,0 +1,114 @@
+//! The shared memory of a SQLite file in WAL mode: the file `-shm` beside it.
+//!
+//! SQLite maps this file, and extends it by one byte a page. In a file system with smaller blocks
+//! than pages that leaves holes. A write into a hole of a mapped file takes a block, and kills the
+//! process (SIGBUS) if the disk is full. So the whole file gets its blocks when the database is
+//! opened. The first connection of all processes truncates the file; so one connection of this
+//! process stays open.
+
+use std::{io, path::Path};
+
+use sqlx::{
+    AnyPool,
+    any::{AnyConnectOptions, AnyPoolOptions},
+};
+
+/// Bytes that get blocks: enough for a WAL of 16,384 pages.
+const BYTES: u64 = 128 << 10;
+/// Free bytes that a database needs to be opened: the shared memory, and a few pages.
+const LEAST_FREE: u64 = 2 * BYTES;
+
+/// Keeps the shared memory of a database in place, and gives it blocks.
+///
+/// # Errors
+/// If the disk is nearly full, or the database cannot be opened.
+pub(crate) async fn hold(path: &Path, options: AnyConnectOptions) -> sqlx::Result<AnyPool> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    check_free(folder.unwrap_or(Path::new("."))).map_err(sqlx::Error::Io)?;
+    let held = AnyPoolOptions::new()
+        .max_connections(1)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_with(options)
+        .await?;
+    // The first query maps the file.
+    sqlx::raw_sql("PRAGMA journal_mode = WAL; SELECT COUNT(*) FROM sqlite_master")
+        .execute(&held)
+        .await?;
+    let mut name = path.as_os_str().to_owned();
+    name.push("-shm");
+    allocate(Path::new(&name)).map_err(sqlx::Error::Io)?;
+    Ok(held)
+}
+
+#[cfg(target_os = "linux")]
+fn check_free(folder: &Path) -> io::Result<()> {
+    let disk = rustix::fs::statvfs(folder)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < LEAST_FREE {
+        let message = format!("its disk has {free} bytes left, and at least {LEAST_FREE} are needed");
+        return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(path: &Path) -> io::Result<()> {
+    use rustix::{fs::FallocateFlags, io::Errno};
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let bytes = file.metadata()?.len().max(BYTES);
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        // Some network file systems have no such call.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        other => other.map_err(io::Error::from),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_free(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::Database;
+
+    #[tokio::test]
+    async fn the_shared_memory_has_all_its_blocks_and_outlives_the_pool_s_connections() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.sqlite");
+        let database = Database::open(path.to_str().unwrap()).await.unwrap();
+        let memory = || std::fs::metadata(folder.path().join("records.sqlite-shm")).unwrap();
+        assert!(memory().len() >= BYTES && memory().blocks() * 512 >= memory().len());
+        let inode = memory().ino();
+        database.pool().close().await;
+        sqlx::Connection::close(
+            <sqlx::AnyConnection as sqlx::Connection>::connect(&format!("sqlite://{}", path.display()))
+                .await
+                .unwrap(),
+        )
+        .await
+        .unwrap();
+        assert_eq!((memory().ino(), memory().len() >= BYTES), (inode, true));
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_named_when_a_database_is_opened() {
+        // This file system has no free block, as a full disk.
+        let disk = rustix::fs::statvfs("/proc").unwrap();
+        assert_eq!(disk.f_bavail, 0);
+        let error = check_free(Path::new("/proc")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().contains("0 bytes left"), "{error}");
+    }
+}
