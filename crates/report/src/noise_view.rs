@@ -53,16 +53,11 @@ pub(super) fn without_doses(report: &Report) -> Cow<'_, Report> {
         .checks
         .retain(|row| row.ok < row.texts || keep(&row.transformation));
     shown.error_rates.retain(|rates| keep(&rates.transformation));
+    for subset in &mut shown.subsets {
+        subset.rows.retain(|row| keep(&row.of) && row.of != Axis::Noise.name());
+    }
+    shown.subsets.retain(|subset| !subset.rows.is_empty());
     Cow::Owned(shown)
-}
-
-/// The doses of a report, ascending; empty without noise.
-pub(super) fn doses(report: &Report) -> Vec<f64> {
-    let curves = report.profile.encoders.iter().flat_map(|encoder| &encoder.doses);
-    let mut doses: Vec<f64> = curves.flat_map(|curve| &curve.points).map(|point| point.dose).collect();
-    doses.sort_by(f64::total_cmp);
-    doses.dedup();
-    doses
 }
 
 /// The head of the table.
@@ -102,9 +97,9 @@ fn half(curve: &DoseCurve) -> String {
     }
 }
 
-/// What the template shows; nothing without noise.
+/// The values of the template; nothing without noise.
 pub(super) fn view(report: &Report) -> Option<Value> {
-    let doses = doses(report);
+    let doses = report.profile.doses();
     if doses.is_empty() {
         return None;
     }

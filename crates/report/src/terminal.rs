@@ -28,7 +28,7 @@ pub fn render(report: &Report) -> String {
             let _ = writeln!(text, "{rounds}");
         }
     }
-    let doses = noise_view::doses(report);
+    let doses = report.profile.doses();
     if !doses.is_empty() {
         let _ = writeln!(text, "{}", noise(report, &doses));
     }

@@ -1,6 +1,6 @@
 //! `isomer check` on texts with noise: no generator is asked, and the doses are read from scores.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use isomer_tests::{
     home::Home,
@@ -130,5 +130,36 @@ fn a_wrong_parameter_is_refused_before_anything_is_encoded() {
     assert!(
         stderr.contains("no axis of the run counts towards a total; name noise"),
         "{stderr}"
+    );
+}
+
+#[test]
+fn the_last_line_names_the_report_whatever_the_verdict() {
+    let Some(home) = Home::with_models(&[MODEL]) else {
+        return;
+    };
+    let gate = "[[gate.rule]]\nmax_drop = 5\nof = \"noise\"\nbasis = \"point\"";
+    let suite = suite(&home, "{ name = \"noise\", channel = \"diacritics\" }", gate);
+    let own = isomer(&home);
+    // Both streams in one, as in a terminal.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "exec 2>&1; exec \"$0\" \"$@\""])
+        .arg(own.get_program());
+    command.args(["check", "--model", MODEL, "--suite", &suite, "--out"]);
+    command.arg(home.path().join("report"));
+    for (name, value) in own.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let (code, text, _) = finish(&mut command);
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("the gate is invalid"), "{text}");
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("report: ") && last.ends_with("report/report.html"),
+        "{last}"
     );
 }

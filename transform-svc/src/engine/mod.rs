@@ -355,8 +355,8 @@ impl Engine {
     }
 }
 
-/// The texts that a rule makes of a text, or the check that fails, with the reason. No copy takes the
-/// place of a text that cannot be made.
+/// The texts that a rule makes of a text, or the check that fails, with the reason. No copy takes
+/// the place of a text that cannot be made.
 fn by_rule(plan: &Plan, job: &Job) -> Result<Vec<String>, (Check, String)> {
     let refused = |problem| (Check::GeneratorError, problem);
     // Random draws on the words depend on the id; without an id, the text replaces it.

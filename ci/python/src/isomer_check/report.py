@@ -116,6 +116,8 @@ class Axis(str, enum.Enum):
     """Language."""
     AUGMENTATION = 'augmentation'
     """Controls and augmentations: shown, but no part of the total."""
+    NOISE = 'noise'
+    """Errors in the text at a dose: shown, but no part of the total."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,7 +166,7 @@ class TranslationTransformation:
     """BCP-47 target; absent: drawn once for each seed of the run, without replacement."""
     all_targets: bool = dataclasses.field(default=False)
     """Into each of the service's targets, as a transformation of its own. A plan has none with
-    this left: see [`Transformation::each_target`].
+    this left: see [`Transformation::each`].
     """
 
 
@@ -197,6 +199,18 @@ class StopwordRemovalTransformation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class NoiseTransformation:
+    """Errors of one kind at a dose; needs no generator."""
+    name: str = dataclasses.field(default='noise', metadata={"const": 'noise'})
+    channel: Optional[str] = dataclasses.field(default=None)
+    """Kind of error; absent: each one, as a transformation of its own. A plan has none with
+    this left, nor without a dose: see [`Transformation::each`].
+    """
+    dose: Optional[float] = dataclasses.field(default=None)
+    """Share of the letters, words or gaps that change; absent: each dose, likewise."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class WordedTransformation:
     """One of the others, made with a prompt that is not its default."""
     name: str = dataclasses.field(default='worded', metadata={"const": 'worded'})
@@ -218,6 +232,7 @@ Transformation = Union[
     KeywordsTransformation,
     RandomKeywordsTransformation,
     StopwordRemovalTransformation,
+    NoiseTransformation,
     WordedTransformation,
 ]
 """A transformation that turns each text into one text, with its parameters. Definitions:
@@ -432,6 +447,8 @@ class EncoderProfile:
     """
     datasets: List[DatasetProfile]
     """Per dataset."""
+    doses: List[DoseCurve] = dataclasses.field(default_factory=lambda: cast('List[DoseCurve]', []))
+    """Per channel of noise; empty if none was run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -596,6 +613,41 @@ class DatasetProfile:
     """Per axis."""
     transformations: List[TransformationScore]
     """Per transformation."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DoseCurve:
+    """The effect of one channel on an encoder."""
+    channel: str
+    """The channel's name."""
+    points: List[DosePoint]
+    """By dose, ascending."""
+    half: Optional[HalfDose] = dataclasses.field(default=None)
+    """The dose at half of the effect that the highest dose has."""
+    no_half: Optional[str] = dataclasses.field(default=None)
+    """The reason why there is none."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DosePoint:
+    """The effect of one dose."""
+    dose: float
+    """Share of the units that change."""
+    drop: float
+    """Original less transformed score, in points: mean over seeds and data sets."""
+    fitted: float
+    """The same on the isotonic curve, which never falls and is nowhere below 0."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HalfDose:
+    """The dose at half of the effect."""
+    dose: float
+    """A share, as those of the points."""
+    low: Optional[float] = dataclasses.field(default=None)
+    """Lower end of its 95 % interval over items; absent without evidence of the items."""
+    high: Optional[float] = dataclasses.field(default=None)
+    """Upper end; absent likewise, or if it lies above the highest dose."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 pub(super) mod plan;
 
 use std::{
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -125,7 +126,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
         return Err(Fault::new(code, reason, why(run)).into());
     }
     let json = save_reports(&mut client, &id, &args.out, args.items).await?;
-    print(session.global.format, &json, &args.out)?;
+    print(session.global.format, &json)?;
     #[cfg(feature = "evidence")]
     if let Some(key) = &key {
         let of_flag = |error: Failure| error.of_flag("--attest");
@@ -138,6 +139,11 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     let (code, why) = exit_code(&run);
     if let Some(why) = why {
         display.message(why);
+    }
+    if session.global.format == Format::Text {
+        let page = args.out.join("report.html");
+        let shown = page.canonicalize().unwrap_or(page);
+        writeln!(std::io::stdout(), "report: {}", shown.display()).map_err(|e| stdout_failure(&e))?;
     }
     Ok(ExitCode::from(code))
 }
@@ -410,8 +416,7 @@ async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) ->
     Ok(json)
 }
 
-fn print(format: Format, json: &[u8], out: &Path) -> Result<(), Failure> {
-    use std::io::Write;
+fn print(format: Format, json: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match format {
         Format::Json => stdout.write_all(json).map_err(|e| stdout_failure(&e)),
@@ -421,10 +426,7 @@ fn print(format: Format, json: &[u8], out: &Path) -> Result<(), Failure> {
                     "the server's report cannot be read ({e}); it may be of another version"
                 ))
             })?;
-            let text = terminal::render(&report);
-            let html = out.join("report.html");
-            let shown = html.canonicalize().unwrap_or(html);
-            writeln!(stdout, "{text}\nreport: {}", shown.display()).map_err(|e| stdout_failure(&e))
+            writeln!(stdout, "{}", terminal::render(&report)).map_err(|e| stdout_failure(&e))
         }
     }
 }

@@ -6,7 +6,6 @@ use super::{circle, drawing, fitted, label, line, scale::Scale, short};
 use crate::{
     Report,
     format::{percent, points},
-    noise_view,
     profile::{DoseCurve, EncoderProfile},
 };
 
@@ -28,7 +27,7 @@ pub(crate) fn doses(report: &Report) -> String {
         .iter()
         .filter(|one| !one.doses.is_empty())
         .collect();
-    let doses = noise_view::doses(report);
+    let doses = report.profile.doses();
     let panels = |encoder: &EncoderProfile| encoder.doses.len().div_ceil(PANELS) as f64 * PANEL;
     let height = encoders.iter().map(|encoder| HEAD + panels(encoder)).sum::<f64>() + 6.0;
     let curves = || encoders.iter().flat_map(|encoder| &encoder.doses);

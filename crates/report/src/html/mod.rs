@@ -112,7 +112,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         judge => report.judge.as_ref().map(judge_view::view),
         separation => separation_view::view(report),
         noise => noise_view::view(report),
-        subsets => subsets_view::view(report),
+        subsets => subsets_view::view(shown),
         rating_feet => judge_view::feet(report),
         forests => forests(shown),
         rank_flow => rank_flow(report),

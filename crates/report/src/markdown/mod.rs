@@ -34,7 +34,7 @@ pub(super) fn render(report: &Report) -> String {
     noise::write(&mut page, report);
     separation::write(&mut page, report);
     judge::write(&mut page, report);
-    subsets::write(&mut page, report);
+    subsets::write(&mut page, shown);
     tables::write(&mut page, report);
     checks(&mut page, shown);
     examples(&mut page, report);

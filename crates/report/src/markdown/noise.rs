@@ -4,7 +4,7 @@ use super::{Report, header, plain, row};
 use crate::noise_view::{self, LEGEND};
 
 pub(super) fn write(page: &mut String, report: &Report) {
-    let doses = noise_view::doses(report);
+    let doses = report.profile.doses();
     if doses.is_empty() {
         return;
     }

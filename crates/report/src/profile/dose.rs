@@ -1,31 +1,18 @@
-//! The effect of noise, dose by dose: for each channel an isotonic curve of the drop, and the dose at
-//! half of the effect ([`isomer_stats::dose_response`]).
+//! The effect of noise, dose by dose: for each channel an isotonic curve of the drop, and the dose
+//! at half of the effect ([`isomer_stats::dose_response`]).
 //!
-//! The replicates of the interval are resamples of the items of all data sets. One resample gives the
-//! drop at every dose, so that doses stay paired.
+//! The replicates of the interval are resamples of the items of all data sets. One resample gives
+//! the drop at every dose, so that doses stay paired.
 
 use isomer_stats::dose_response::{DoseResponse, NoHalfDose};
 use ndarray::Array2;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Grid,
-    items::{LEVEL, Replicates, Sum, resampled_over_datasets},
-    strata::Figure,
-};
+use super::Grid;
 
 /// Fewest doses that a dose at half of the effect is read from.
 const FEWEST_DOSES: usize = 3;
-
-/// Channel and dose of a transformation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChannelDose {
-    /// The channel's name.
-    pub channel: String,
-    /// Share of the units that change.
-    pub dose: f64,
-}
 
 /// The effect of one channel on an encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +43,7 @@ pub struct DosePoint {
 /// The dose at half of the effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HalfDose {
-    /// The dose.
+    /// A share, as those of the points.
     pub dose: f64,
     /// Lower end of its 95 % interval over items; absent without evidence of the items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,44 +53,40 @@ pub struct HalfDose {
     pub high: Option<f64>,
 }
 
-/// The curves of an encoder, in the order of the grid's columns. `scores` holds the scores of each
-/// data set in the order of a [`Sum`], `all` their replicates if every data set has them.
-pub(super) fn curves(
-    grid: &Grid,
-    groups: &[Vec<usize>],
-    scores: &[Vec<f64>],
-    all: Option<&[&Replicates]>,
-) -> Vec<DoseCurve> {
+/// The drops of an encoder under the columns of a grid, over its data sets.
+pub(super) trait Drops {
+    /// The drop under a column.
+    fn drop(&self, column: usize) -> f64;
+    /// The same on each resample of the items; `None` without evidence of them.
+    fn resampled(&self, column: usize) -> Option<Vec<f64>>;
+}
+
+/// The curves of an encoder, in the order of the grid's columns. Intervals have the level.
+pub(super) fn curves(grid: &Grid, drops: &impl Drops, level: f64) -> Vec<DoseCurve> {
+    let noises = || {
+        let columns = grid.columns.iter().enumerate();
+        columns.filter_map(|(c, column)| Some((c, column.noise.as_ref()?)))
+    };
     let mut channels: Vec<&str> = Vec::new();
-    for noise in grid.columns.iter().filter_map(|column| column.noise.as_ref()) {
+    for (_, noise) in noises() {
         if !channels.contains(&noise.channel.as_str()) {
             channels.push(&noise.channel);
         }
     }
     let of_channel = |channel: &str| {
-        let columns = grid.columns.iter().enumerate();
-        let noises = columns.filter_map(|(c, column)| Some((c, column.noise.as_ref()?)));
-        let own = noises.filter(|(_, noise)| noise.channel == channel);
+        let own = noises().filter(|(_, noise)| noise.channel == channel);
         let mut own: Vec<(usize, f64)> = own.map(|(c, noise)| (c, noise.dose)).collect();
         own.sort_by(|one, other| one.1.total_cmp(&other.1));
         let (columns, doses): (Vec<usize>, Vec<f64>) = own.into_iter().unzip();
-        let sums: Vec<Sum> = columns
-            .into_iter()
-            .map(|column| Sum::of_rule(grid, Figure::Transformation(column), true))
-            .collect();
-        let drops: Vec<f64> = sums.iter().map(|sum| sum.over_groups(groups, scores)).collect();
-        let replicates: Option<Vec<Vec<f64>>> = all.map(|all| {
-            sums.iter()
-                .map(|sum| resampled_over_datasets(groups, all, sum))
-                .collect()
-        });
-        curve(channel, &doses, &drops, replicates.as_deref())
+        let found: Vec<f64> = columns.iter().map(|column| drops.drop(*column)).collect();
+        let replicates: Option<Vec<Vec<f64>>> = columns.iter().map(|column| drops.resampled(*column)).collect();
+        curve(channel, &doses, &found, replicates.as_deref(), level)
     };
     channels.into_iter().map(of_channel).collect()
 }
 
 /// A curve; `replicates` has the resampled drops of each dose.
-fn curve(channel: &str, doses: &[f64], drops: &[f64], replicates: Option<&[Vec<f64>]>) -> DoseCurve {
+fn curve(channel: &str, doses: &[f64], drops: &[f64], replicates: Option<&[Vec<f64>]>, level: f64) -> DoseCurve {
     let response = DoseResponse::new(doses, &vec![1.0; doses.len()], None);
     let fitted = response.as_ref().ok().and_then(|response| response.curve(drops).ok());
     let fitted = fitted.iter().flatten().skip(1).map(|(_, effect)| *effect);
@@ -118,7 +101,7 @@ fn curve(channel: &str, doses: &[f64], drops: &[f64], replicates: Option<&[Vec<f
         });
     let found = match response {
         Ok(_) if doses.len() < FEWEST_DOSES => Err(format!("needs at least {FEWEST_DOSES} doses")),
-        Ok(response) => half(&response, drops, replicates).map_err(|reason| reason.to_string()),
+        Ok(response) => half(&response, drops, replicates, level).map_err(|reason| reason.to_string()),
         Err(error) => Err(error.to_string()),
     };
     DoseCurve {
@@ -129,7 +112,12 @@ fn curve(channel: &str, doses: &[f64], drops: &[f64], replicates: Option<&[Vec<f
     }
 }
 
-fn half(response: &DoseResponse, drops: &[f64], replicates: Option<&[Vec<f64>]>) -> Result<HalfDose, NoHalfDose> {
+fn half(
+    response: &DoseResponse,
+    drops: &[f64],
+    replicates: Option<&[Vec<f64>]>,
+    level: f64,
+) -> Result<HalfDose, NoHalfDose> {
     let dose = response.half(drops)?.dose;
     let Some(replicates) = replicates else {
         return Ok(HalfDose {
@@ -140,7 +128,7 @@ fn half(response: &DoseResponse, drops: &[f64], replicates: Option<&[Vec<f64>]>)
     };
     let rows = replicates.first().map_or(0, Vec::len);
     let rows = Array2::from_shape_fn((rows, replicates.len()), |(row, dose)| replicates[dose][row]);
-    let interval = response.interval(rows.view(), LEVEL)?;
+    let interval = response.interval(rows.view(), level)?;
     Ok(HalfDose {
         dose,
         low: Some(interval.low),
@@ -157,7 +145,7 @@ mod tests {
 
     #[test]
     fn half_of_the_effect_lies_where_the_curve_crosses_it() {
-        let made = curve("keyboard", &DOSES, &[1.0, 3.0, 6.0, 8.0], None);
+        let made = curve("keyboard", &DOSES, &[1.0, 3.0, 6.0, 8.0], None, 0.95);
         // Half of 8 lies between 3 at 0.1 and 6 at 0.2.
         let half = made.half.unwrap();
         assert!((half.dose - (0.1 + 0.1 / 3.0)).abs() < 1e-12, "{half:?}");
@@ -166,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_curve_never_falls_and_no_dose_helps() {
-        let made = curve("case", &DOSES, &[-1.0, 2.0, 1.0, 5.0], None);
+        let made = curve("case", &DOSES, &[-1.0, 2.0, 1.0, 5.0], None, 0.95);
         let fitted: Vec<f64> = made.points.iter().map(|point| point.fitted).collect();
         assert_eq!(fitted, [0.0, 1.5, 1.5, 5.0]);
         let drops: Vec<f64> = made.points.iter().map(|point| point.drop).collect();
@@ -180,10 +168,10 @@ mod tests {
         let replicates: Vec<Vec<f64>> = (0..4)
             .map(|_| (0..100).map(|i| if i < 10 { -0.2 } else { 0.3 }).collect())
             .collect();
-        let made = curve("ocr", &DOSES, &drops, Some(&replicates));
+        let made = curve("ocr", &DOSES, &drops, Some(&replicates), 0.95);
         assert!(made.half.is_none());
         assert!(made.no_half.unwrap().contains("no clear effect"));
-        let few = curve("ocr", &DOSES[..2], &drops[..2], None);
+        let few = curve("ocr", &DOSES[..2], &drops[..2], None, 0.95);
         assert_eq!(few.no_half.as_deref(), Some("needs at least 3 doses"));
     }
 }

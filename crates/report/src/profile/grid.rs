@@ -1,6 +1,7 @@
 //! The scores of a run as a grid.
 
-use super::{Axis, ChannelDose, LanguageGroup};
+use super::{Axis, LanguageGroup};
+use crate::terms::ChannelDose;
 
 /// A transformation as the profile sees it.
 #[derive(Debug, Clone, PartialEq)]

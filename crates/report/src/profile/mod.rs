@@ -33,7 +33,7 @@ pub use axis::Axis;
 pub use build::profile;
 pub use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
-pub use dose::{ChannelDose, DoseCurve, DosePoint, HalfDose};
+pub use dose::{DoseCurve, DosePoint, HalfDose};
 pub use grid::{Column, Grid};
 pub use isomer_datasets::{LanguageGroup, is_english};
 pub(crate) use items::shares;
@@ -215,6 +215,15 @@ pub fn counted(groups: usize, datasets: usize) -> String {
 }
 
 impl RobustnessProfile {
+    /// The doses of noise, ascending; empty without noise.
+    pub fn doses(&self) -> Vec<f64> {
+        let curves = self.encoders.iter().flat_map(|encoder| &encoder.doses);
+        let mut doses: Vec<f64> = curves.flat_map(|curve| &curve.points).map(|point| point.dose).collect();
+        doses.sort_by(f64::total_cmp);
+        doses.dedup();
+        doses
+    }
+
     /// Groups of datasets, which tests count.
     pub fn n(&self) -> usize {
         if self.n_groups == 0 {

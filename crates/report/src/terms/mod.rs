@@ -20,6 +20,6 @@ pub use outcome::Outcome;
 pub use prompts::{Part, PromptSource};
 pub use rule::{Measure, RuleKind, RuleRow, Side};
 pub use separation::{Kind, Stratum};
-pub use transformation::Transformation;
+pub use transformation::{ChannelDose, Transformation};
 pub use truncation::CutCount;
 pub use validity::ValidityLimit;

@@ -2,7 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::ChannelDose;
+/// Channel and dose of noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelDose {
+    /// The channel's name.
+    pub channel: String,
+    /// Share of the units that change.
+    pub dose: f64,
+}
 
 /// A transformation that turns each text into one text, with its parameters. Definitions:
 /// `TransformService`.

@@ -12,7 +12,11 @@
 
 use rayon::prelude::*;
 
-use super::{Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile, dose, strata::Figure};
+use super::{
+    Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile,
+    dose::{self, Drops},
+    strata::Figure,
+};
 use crate::evidence::{
     Evidence, Prepared,
     interval::{DeltaInterval, Resampled, over_groups, satterthwaite},
@@ -113,7 +117,7 @@ impl Sum {
     }
 
     /// The sum over the scores of data sets: members of a group first, then groups.
-    pub(super) fn over_groups(&self, groups: &[Vec<usize>], scores: &[Vec<f64>]) -> f64 {
+    fn over_groups(&self, groups: &[Vec<usize>], scores: &[Vec<f64>]) -> f64 {
         let of_group = |own: &Vec<usize>| own.iter().map(|d| self.on(&scores[*d])).sum::<f64>() / own.len() as f64;
         groups.iter().map(of_group).sum::<f64>() / groups.len() as f64
     }
@@ -224,7 +228,7 @@ fn weights(groups: &[Vec<usize>], datasets: usize) -> Vec<f64> {
 }
 
 /// A difference over data sets, on each resample.
-pub(super) fn resampled_over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Vec<f64> {
+fn resampled_over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Vec<f64> {
     let weights = weights(groups, all.len());
     let resamples = all.iter().map(|one| one.resampled.len()).max().unwrap_or(0);
     // Data sets are resampled independently of each other; the resamples of one that has fewer are
@@ -322,6 +326,31 @@ fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Repl
     }
 }
 
+/// The drops of an encoder over data sets.
+struct OverDatasets<'a> {
+    grid: &'a Grid,
+    groups: &'a [Vec<usize>],
+    /// Of each data set, in the order of a [`Sum`].
+    scores: &'a [Vec<f64>],
+    all: Option<&'a [&'a Replicates]>,
+}
+
+impl OverDatasets<'_> {
+    fn sum(&self, column: usize) -> Sum {
+        Sum::of_rule(self.grid, Figure::Transformation(column), true)
+    }
+}
+
+impl Drops for OverDatasets<'_> {
+    fn drop(&self, column: usize) -> f64 {
+        self.sum(column).over_groups(self.groups, self.scores)
+    }
+
+    fn resampled(&self, column: usize) -> Option<Vec<f64>> {
+        Some(resampled_over_datasets(self.groups, self.all?, &self.sum(column)))
+    }
+}
+
 /// Intervals over data sets: over items where every data set has them, over groups where there are
 /// two.
 fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[&Replicates]>) {
@@ -343,7 +372,13 @@ fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize
         moved.intervals.datasets = over_groups(&differences, error, LEVEL);
         moved.intervals.items = resampled.map(|own| own.interval(LEVEL));
     };
-    encoder.doses = dose::curves(grid, groups, &scores, all);
+    let drops = OverDatasets {
+        grid,
+        groups,
+        scores: &scores,
+        all,
+    };
+    encoder.doses = dose::curves(grid, &drops, LEVEL);
     if let Some(total) = &mut encoder.total {
         fill(total, &Sum::total(grid));
     }
