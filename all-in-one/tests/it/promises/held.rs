@@ -12,6 +12,15 @@ const CHANGES: &str = "gateway/registry/tests/it/changes.rs";
 
 pub const ALL: &[Held] = &[
     (
+        "StatisticsService",
+        "INVALID_ARGUMENT on the field that a request's time grows with, for one of more than 2147483648 steps, which is about 20 seconds on \
+         one core",
+        &[(
+            "eval-svc/src/statistics_service/cost.rs",
+            "the_largest_request_of_each_rpc_is_within_the_bound_and_one_step_more_is_refused",
+        )],
+    ),
+    (
         "tei.v1",
         "INVALID_ARGUMENT where several could be meant",
         &[(TEI, "an_encoder_that_nobody_named_is_asked_for_by_name")],

@@ -13,8 +13,8 @@ use isomer_proto::{
     },
     transform::v1::{
         AugmentRequest, AugmentationMode, AugmentationSpec, CascadeRule, Distractors, EncodeAugmentedRequest,
-        InspectRequest, JudgeRequest, JudgeScale, MultiSwap, Paraphrase, SearchEvidence, TextItem, TransformRequest,
-        TransformSpec, Transformation, Translation, VariantSource, inspect_request, judge_request,
+        InspectRequest, JudgeRequest, JudgeScale, MultiSwap, Noise, Paraphrase, SearchEvidence, TextItem,
+        TransformRequest, TransformSpec, Transformation, Translation, VariantSource, inspect_request, judge_request,
         transformation::Kind,
     },
 };
@@ -415,6 +415,11 @@ fn transforms() -> Vec<Row> {
         ),
         row(
             a,
+            "INVALID_ARGUMENT: noise",
+            augment(|request| source(request, Some(noise("keyboard", None)))),
+        ),
+        row(
+            a,
             "INVALID_ARGUMENT: a mode without what it needs or with what contradicts it",
             augment(|request| request.spec.as_mut().unwrap().set_mode(AugmentationMode::Budget)),
         ),
@@ -487,7 +492,45 @@ fn transforms() -> Vec<Row> {
                 vec![german],
             )
         }),
+        row(
+            "Noise",
+            "INVALID_ARGUMENT: no channel or an unknown one",
+            ["", "keybord"]
+                .into_iter()
+                .flat_map(|channel| transform(noisy(channel, None), one()))
+                .collect(),
+        ),
+        row(
+            "Noise",
+            "INVALID_ARGUMENT: another dose",
+            transform(noisy("keyboard", Some(0.3)), one()),
+        ),
+        row(
+            "Noise",
+            "INVALID_ARGUMENT: or an item whose `language` the channel does not know",
+            {
+                let japanese = TextItem {
+                    language: Some("ja".to_owned()),
+                    ..item("猫が寝ている。")
+                };
+                transform(noisy("case", None), vec![japanese])
+            },
+        ),
     ]
+}
+
+fn noise(channel: &str, dose: Option<f64>) -> Transformation {
+    kind(Kind::Noise(Noise {
+        channel: channel.to_owned(),
+        dose,
+    }))
+}
+
+fn noisy(channel: &str, dose: Option<f64>) -> TransformSpec {
+    TransformSpec {
+        transformation: Some(noise(channel, dose)),
+        ..spec("")
+    }
 }
 
 fn tasks() -> Vec<Row> {

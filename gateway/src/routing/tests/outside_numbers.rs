@@ -30,12 +30,12 @@ async fn a_literal_prompt_is_bounded_with_all_its_copies() {
         prompt: Some(encode_request::Prompt::LiteralPrompt("x".repeat(bytes))),
         ..request(&["a", "b", "c", "d"])
     };
-    let refused = scene.router.encode(prompted((8 << 20) + 1), &COMMON, None).await;
+    let refused = scene.router.encode(prompted((1 << 20) + 1), &COMMON, None).await;
     let fault = refused.map(drop).unwrap_err();
     assert_eq!(
         (fault.code, fault.field.as_deref()),
         (Code::InvalidArgument, Some("literal_prompt"))
     );
     assert_eq!(fake.texts.load(Ordering::SeqCst), 0, "nothing was sent");
-    scene.router.encode(prompted(8 << 20), &COMMON, None).await.unwrap();
+    scene.router.encode(prompted(1 << 20), &COMMON, None).await.unwrap();
 }
