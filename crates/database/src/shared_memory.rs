@@ -53,12 +53,26 @@ fn check_free(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The files that were given blocks, by device and inode. They stay open: a process that closes a
+/// file loses all of its locks on it, also those of SQLite. Another process would then truncate the
+/// file.
+#[cfg(target_os = "linux")]
+static OPENED: parking_lot::Mutex<std::collections::BTreeMap<(u64, u64), std::fs::File>> =
+    parking_lot::Mutex::new(std::collections::BTreeMap::new());
+
 #[cfg(target_os = "linux")]
 fn allocate(path: &Path) -> io::Result<()> {
+    use std::{collections::btree_map::Entry, fs, os::unix::fs::MetadataExt};
+
     use rustix::{fs::FallocateFlags, io::Errno};
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
-    let bytes = file.metadata()?.len().max(BYTES);
-    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+
+    let metadata = fs::metadata(path)?;
+    let mut opened = OPENED.lock();
+    let file = match opened.entry((metadata.dev(), metadata.ino())) {
+        Entry::Occupied(own) => own.into_mut(),
+        Entry::Vacant(free) => free.insert(fs::OpenOptions::new().read(true).write(true).open(path)?),
+    };
+    match rustix::fs::fallocate(&*file, FallocateFlags::empty(), 0, metadata.len().max(BYTES)) {
         // Some network file systems have no such call.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         other => other.map_err(io::Error::from),
@@ -90,16 +104,16 @@ mod tests {
         let database = Database::open(path.to_str().unwrap()).await.unwrap();
         let memory = || std::fs::metadata(folder.path().join("records.sqlite-shm")).unwrap();
         assert!(memory().len() >= BYTES && memory().blocks() * 512 >= memory().len());
-        let inode = memory().ino();
+        // SQLite's lock against truncation is on this byte.
+        let locked = || {
+            let locks = std::fs::read_to_string("/proc/locks").unwrap();
+            locks.contains(&format!(":{} 128 128", memory().ino()))
+        };
+        assert!(locked());
         database.pool().close().await;
-        sqlx::Connection::close(
-            <sqlx::AnyConnection as sqlx::Connection>::connect(&format!("sqlite://{}", path.display()))
-                .await
-                .unwrap(),
-        )
-        .await
-        .unwrap();
-        assert_eq!((memory().ino(), memory().len() >= BYTES), (inode, true));
+        let again = Database::open(path.to_str().unwrap()).await.unwrap();
+        drop(again);
+        assert!(locked() && memory().len() >= BYTES);
     }
 
     #[tokio::test]
