@@ -51,7 +51,8 @@ impl Metered for RerankResponse {
     }
 }
 
-/// [`billed`] for an answer that reports its usage itself; the usage that counts is put into it.
+/// Runs one request that the provider bills, whose answer reports its usage itself. The usage that
+/// counts is put into the answer.
 ///
 /// # Errors
 /// Those of the request.
