@@ -41,6 +41,23 @@ pub fn isomer(home: &Home) -> Command {
     command
 }
 
+/// The same in a shell: `script` runs it as `"$0" "$@"`.
+pub fn isomer_in_shell(home: &Home, script: &str) -> Command {
+    let plain = isomer(home);
+    let mut command = Command::new("sh");
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+        .args(["-c", script])
+        .arg(plain.get_program())
+        .stdin(Stdio::null());
+    command
+}
+
 /// `isomer check` of a suite with a generator. The report is written in JSON to standard output and
 /// as files to `report` in the home.
 pub fn check_into_report(home: &Home, suite: &str, generator: &str) -> Command {

@@ -22,23 +22,29 @@ pub fn private_file() -> std::fs::OpenOptions {
 }
 
 /// Creates a file with the mode 0600 if it is missing. An existing file that others may read is
-/// closed to them.
+/// closed to them, but not opened: this process may have it open as a database, and would lose
+/// SQLite's locks on it when it closes it.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
-    let file = private_file().append(true).open(path)?;
+    if !path.exists() {
+        private_file().append(true).open(path)?;
+    }
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt;
+        use std::{fs, os::unix::fs::PermissionsExt};
         let beside = ["-wal", "-shm"].map(|suffix| {
             let mut name = path.as_os_str().to_owned();
             name.push(suffix);
             std::path::PathBuf::from(name)
         });
-        let open_to_others = file.metadata()?.permissions().mode() & 0o077 != 0;
+        let open_to_others = fs::metadata(path)?.permissions().mode() & 0o077 != 0;
         if open_to_others {
             tracing::warn!(path = %path.display(), "the database was readable by other users; its mode is now 0600");
-            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-            for path in beside.iter().filter(|path| path.exists()) {
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            let beside = beside
+                .iter()
+                .map(std::path::PathBuf::as_path)
+                .filter(|path| path.exists());
+            for path in std::iter::once(path).chain(beside) {
+                fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
             }
         }
     }

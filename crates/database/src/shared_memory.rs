@@ -104,10 +104,12 @@ mod tests {
         let database = Database::open(path.to_str().unwrap()).await.unwrap();
         let memory = || std::fs::metadata(folder.path().join("records.sqlite-shm")).unwrap();
         assert!(memory().len() >= BYTES && memory().blocks() * 512 >= memory().len());
-        // SQLite's lock against truncation is on this byte.
+        // SQLite's locks against truncation of the memory, and against another process that
+        // removes the log, are on these bytes.
         let locked = || {
             let locks = std::fs::read_to_string("/proc/locks").unwrap();
-            locks.contains(&format!(":{} 128 128", memory().ino()))
+            let holds = |file: u64, from: u64| locks.contains(&format!(":{file} {from} "));
+            holds(memory().ino(), 128) && holds(std::fs::metadata(&path).unwrap().ino(), 0x4000_0002)
         };
         assert!(locked());
         database.pool().close().await;

@@ -200,6 +200,13 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 impl Language {
+    /// Stands for the language of a text that is not known.
+    pub const ENGLISH: Self = Self {
+        code: "en",
+        script: Script::Latin,
+        keyboard: Keyboard::Qwerty,
+    };
+
     /// Reads a BCP-47 tag or a code of mteb: the primary subtag counts (`pt-BR` is Portuguese,
     /// `eng-Latn` English). `None` if the language is not listed.
     pub fn parse(tag: &str) -> Option<Self> {

@@ -14,6 +14,8 @@ use crate::profile::{Axis, DoseCurve, EncoderProfile};
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/noise.html");
 
+/// The dose of the finding in words.
+const COMMON: f64 = 0.05;
 /// How the numbers are to be read.
 pub(super) const LEGEND: &str = "A dose is the expected share of letters, words or gaps with an error. The drop is original less \
                                  noisy score, in points. Half of the effect: the dose at which the isotonic curve has half of the drop \
@@ -111,7 +113,7 @@ pub(super) fn view(report: &Report) -> Option<Value> {
     })
 }
 
-/// The finding on an encoder: the worst channel at a dose that typists reach.
+/// The finding on an encoder: its worst channel at the common dose.
 pub(super) fn finding(encoder: &EncoderProfile) -> Option<String> {
     let worst = encoder.doses.iter().filter_map(|curve| {
         let point = curve.points.iter().find(|point| (point.dose - COMMON).abs() < 1e-9)?;
@@ -126,6 +128,3 @@ pub(super) fn finding(encoder: &EncoderProfile) -> Option<String> {
         points(point.drop)
     ))
 }
-
-/// The dose of the finding.
-const COMMON: f64 = 0.05;

@@ -8,7 +8,7 @@ use std::sync::{
 use isomer_fault::Fault;
 use tokio::sync::Semaphore;
 
-use crate::off_runtime::permit_for_each_core;
+use crate::off_runtime::{begin_on_a_core, failed, permit_for_each_core};
 
 /// A permit for each core, apart from those of work on messages: that is short, and does not wait
 /// for long work.
@@ -34,14 +34,8 @@ pub async fn long_work<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let left = Left(Arc::default());
     let flag = Arc::clone(&left.0);
-    let failed = |error: &dyn std::fmt::Display| Fault::internal(format!("the work failed: {error}"));
-    let core = Arc::clone(&CORES).acquire_owned().await;
-    let core = core.map_err(|error| failed(&error))?;
-    let done = tokio::task::spawn_blocking(move || {
-        let _core = core;
-        work(flag)
-    });
-    done.await.map_err(|error| failed(&error))
+    let working = begin_on_a_core(&CORES, move || work(flag)).await?;
+    working.await.map_err(failed)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use isomer_fault::Fault;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Messages of this size or more are processed outside the runtime's threads: below it, handing the
@@ -35,16 +35,27 @@ pub async fn off_runtime<T: Send + 'static>(
     if size < LARGE {
         return Ok(work());
     }
-    let failed = |error: &dyn std::fmt::Display| Fault::internal(format!("work on a message failed: {error}"));
-    let core = Arc::clone(&CORES)
-        .acquire_owned()
-        .await
-        .map_err(|error| failed(&error))?;
-    let working = tokio::task::spawn_blocking(move || {
+    let working = begin_on_a_core(&CORES, work).await?;
+    AbortOnDropHandle::new(working).await.map_err(failed)
+}
+
+/// Begins work on a blocking thread of the runtime, which has a permit as long as it works.
+///
+/// # Errors
+/// `INTERNAL` where the runtime is shutting down.
+pub(crate) async fn begin_on_a_core<T: Send + 'static>(
+    cores: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Fault> {
+    let core = Arc::clone(cores).acquire_owned().await.map_err(failed)?;
+    Ok(tokio::task::spawn_blocking(move || {
         let _core = core;
         work()
-    });
-    AbortOnDropHandle::new(working).await.map_err(|error| failed(&error))
+    }))
+}
+
+pub(crate) fn failed(error: impl std::fmt::Display) -> Fault {
+    Fault::internal(format!("the work failed: {error}"))
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::{
     judging::{Judging, Scale},
     locate::Located,
     profile::Axis,
-    suite::{CATALOGUE, Choices, DatasetSource, DatasetSpec, Suite, Transformation, row},
+    suite::{CATALOGUE, Choices, DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
 };
 
@@ -330,9 +330,7 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
             let message = format!(
                 "`{}`: the transform service lists no values of a parameter that the suite leaves open; name them one by one: {}",
                 transformation.label(),
-                row(transformation.name())
-                    .map_or(&[][..], |row| row.parameters)
-                    .join(", ")
+                transformation.parameters().join(", ")
             );
             return Err(invalid("spec.suite", message));
         }

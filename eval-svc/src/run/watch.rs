@@ -165,3 +165,33 @@ async fn send_stored(manager: &RunManager, id: &str, after: &mut u64, sender: &S
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::record::{RunRequest, Stage},
+        *,
+    };
+
+    #[test]
+    fn a_watcher_may_begin_after_the_last_number_there_is() {
+        let mut record = RunRecord::new("a".to_owned(), None, RunRequest::default(), Timestamp::UNIX_EPOCH);
+        record.progress = vec![
+            StageProgress {
+                stage: Stage::Plan,
+                done: 1,
+                total: 1,
+                cached: 0,
+                remaining_seconds: None,
+                detail: String::new(),
+            };
+            2
+        ];
+        let sequences = |after| {
+            let events = progress_of(&record, &mut Vec::new(), after);
+            events.iter().map(|event| event.sequence).collect::<Vec<_>>()
+        };
+        assert_eq!(sequences(3), [4, 5]);
+        assert_eq!(sequences(u64::MAX), [u64::MAX; 2]);
+    }
+}

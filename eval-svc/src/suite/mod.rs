@@ -134,7 +134,7 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use isomer_report::terms::transformation::{CATALOGUE, Choices, NOT_SCORABLE, Transformation, row};
+pub use isomer_report::terms::transformation::{CATALOGUE, Choices, NOT_SCORABLE, Transformation};
 pub(crate) use reader::MOST_ITEMS;
 
 /// Suites that ship with Isomer: name and text.

@@ -10,7 +10,7 @@ use super::{
     fields::{filled, language_tag, language_tags, within},
     gate, judge, limits, protocol,
     reader::{Document, Section},
-    row, separation,
+    separation,
 };
 use crate::task::Profile;
 
@@ -215,8 +215,7 @@ fn transformation(
                 return Err(section.missing("name", "which transformation, e.g. name = \"translation\""));
             };
             let transformation = named(document, &name.span, &name.field, &name.value)?;
-            let parameters = row(&name.value).map_or(&[][..], |row| row.parameters);
-            section.only(&[&["name", "prompt"], parameters].concat())?;
+            section.only(&[&["name", "prompt"], transformation.parameters()].concat())?;
             protocol::worded(&section, with_parameters(&section, transformation)?)
         }
         _ => Err(document.wrong_type(item, field.to_owned(), "a name in quotes, or { name = …, parameters }")),

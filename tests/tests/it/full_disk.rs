@@ -1,6 +1,6 @@
 //! Keys of a gateway whose disk is full for a moment, and that is killed afterwards.
 
-use std::{collections::BTreeSet, fs, process::Command};
+use std::{collections::BTreeSet, fs};
 
 use isomer_proto::gateway::v1::{
     AccessScope, ApiKey, CreateKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
@@ -8,7 +8,7 @@ use isomer_proto::gateway::v1::{
 };
 use isomer_tests::{
     home::Home,
-    process::{Server, binary, finish, isomer},
+    process::{Server, finish, isomer, isomer_in_shell},
 };
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::{Request, Status, transport::Channel};
@@ -25,18 +25,8 @@ fn limit_file_size(server: &Server, bytes: Option<u64>) {
 
 /// A server that gets an error, not a signal, for a file that is too large.
 fn serve(home: &Home, config: &str) -> Server {
-    let mut command = Command::new("sh");
-    let plain = isomer(home);
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command
-        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
-        .arg(binary())
-        .args(["serve", "--listen", "127.0.0.1:0", "--config", config]);
+    let mut command = isomer_in_shell(home, "trap '' XFSZ; exec \"$0\" \"$@\"");
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config", config]);
     Server::of(command)
 }
 

@@ -1,10 +1,10 @@
 //! `isomer check` on texts with noise: no generator is asked, and the doses are read from scores.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use isomer_tests::{
     home::Home,
-    process::{finish, isomer},
+    process::{finish, isomer, isomer_in_shell},
 };
 use serde_json::Value;
 
@@ -140,20 +140,10 @@ fn the_last_line_names_the_report_whatever_the_verdict() {
     };
     let gate = "[[gate.rule]]\nmax_drop = 5\nof = \"noise\"\nbasis = \"point\"";
     let suite = suite(&home, "{ name = \"noise\", channel = \"diacritics\" }", gate);
-    let own = isomer(&home);
     // Both streams in one, as in a terminal.
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "exec 2>&1; exec \"$0\" \"$@\""])
-        .arg(own.get_program());
+    let mut command = isomer_in_shell(&home, "exec 2>&1; exec \"$0\" \"$@\"");
     command.args(["check", "--model", MODEL, "--suite", &suite, "--out"]);
     command.arg(home.path().join("report"));
-    for (name, value) in own.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
     let (code, text, _) = finish(&mut command);
     assert_eq!(code, 4, "{text}");
     assert!(text.contains("the gate is invalid"), "{text}");

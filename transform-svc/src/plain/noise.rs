@@ -54,11 +54,8 @@ impl Noise {
     /// # Errors
     /// The reason why there are none, in words, with its check.
     pub fn apply(self, text: &str, language: Option<Language>, seed: u64) -> Result<String, (Check, String)> {
-        let language = language.map_or(Ok(isomer_noise::Language::parse("en")), |own| known(own).map(Some));
+        let language = language.map_or(Ok(isomer_noise::Language::ENGLISH), known);
         let language = language.map_err(|problem| (Check::GeneratorError, problem))?;
-        let Some(language) = language else {
-            return Err((Check::GeneratorError, "noise is not defined for English".to_owned()));
-        };
         let noised = apply(self.channel, text, language, self.dose, seed);
         noised.map(|noised| noised.text).map_err(|reason| {
             let check = match reason {

@@ -213,7 +213,7 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
 async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Failure> {
     let catalogue = catalogue(connection).await?;
     let mut out = std::io::stdout().lock();
-    let told = |e: std::io::Error| super::stdout_failure(&e);
+    let failed = |e: std::io::Error| super::stdout_failure(&e);
     for info in &catalogue {
         let axis = info.axis().as_str_name().trim_start_matches("AXIS_").to_lowercase();
         if global.format == Format::Json {
@@ -221,16 +221,16 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
                 "prompt": info.prompt_version, "served": info.served, "channels": info.channels, "doses": info.doses,
                 "prompts": info.prompts.iter().map(|p| json!({"id": p.id, "version": p.version, "digest": p.digest,
                     "generators": p.generators})).collect::<Vec<_>>()});
-            writeln!(out, "{line}").map_err(told)?;
+            writeln!(out, "{line}").map_err(failed)?;
         } else {
             let served = if info.served { "" } else { " (not served yet)" };
-            writeln!(out, "{:<22} {:<13} {}{served}", info.name, axis, info.description).map_err(told)?;
+            writeln!(out, "{:<22} {:<13} {}{served}", info.name, axis, info.description).map_err(failed)?;
             let others: Vec<_> = info.prompts.iter().map(|prompt| prompt.id.as_str()).collect();
             if !others.is_empty() {
-                writeln!(out, "{:<36} prompts: {}", "", others.join(", ")).map_err(told)?;
+                writeln!(out, "{:<36} prompts: {}", "", others.join(", ")).map_err(failed)?;
             }
             if !info.channels.is_empty() {
-                writeln!(out, "{:<36} channels: {}", "", info.channels.join(", ")).map_err(told)?;
+                writeln!(out, "{:<36} channels: {}", "", info.channels.join(", ")).map_err(failed)?;
             }
         }
     }

@@ -282,3 +282,8 @@ fn every_language_has_a_sentence() {
     assert_eq!(with, all);
     assert!(Language::all().all(|language| applies(Channel::Truncation, language).is_ok()));
 }
+
+#[test]
+fn english_is_the_row_of_english() {
+    assert_eq!(Language::parse("en"), Some(Language::ENGLISH));
+}

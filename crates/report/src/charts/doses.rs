@@ -48,25 +48,26 @@ pub(crate) fn doses(report: &Report) -> String {
         for (at, curve) in encoder.doses.iter().enumerate() {
             let left = LEFT + (at % PANELS) as f64 * (width + GAP);
             let above = top + (at / PANELS) as f64 * PANEL;
+            let across = Scale::between(0.0, doses.len() as f64, 1.0, left, left + width);
             let scale = Scale::new(&drops, above + 18.0 + PLOT, above + 18.0);
-            chart = chart.add(panel(curve, &doses, &scale, (left, left + width), at % PANELS == 0));
+            chart = chart.add(panel(curve, &doses, &across, &scale, at % PANELS == 0));
         }
         top += panels(encoder);
     }
     chart.to_string()
 }
 
-/// The position of a dose: doses are evenly spaced, and between two it is linear.
-fn place(doses: &[f64], dose: f64, (from, to): (f64, f64)) -> f64 {
-    let step = (to - from) / doses.len() as f64;
+/// The place of a dose among the doses: the first is at 1, and between two it is linear.
+fn place(doses: &[f64], dose: f64) -> f64 {
     let above = doses.iter().position(|own| *own >= dose).unwrap_or(doses.len() - 1);
     let low = above.checked_sub(1).map_or(0.0, |below| doses[below]);
     let part = ((dose - low) / (doses[above] - low)).min(1.0);
-    from + (above as f64 + part) * step
+    above as f64 + part
 }
 
-fn panel(curve: &DoseCurve, doses: &[f64], scale: &Scale, ends: (f64, f64), first: bool) -> Group {
-    let (from, to) = ends;
+/// A panel, with labels of the drops if it is the first of a row.
+fn panel(curve: &DoseCurve, doses: &[f64], across: &Scale, scale: &Scale, first: bool) -> Group {
+    let (from, to) = (across.at(0.0), across.at(doses.len() as f64));
     let ticks = scale.ticks();
     let at = |tick: Option<&f64>| scale.at(tick.copied().unwrap_or(0.0));
     let (bottom, top) = (at(ticks.first()), at(ticks.last()));
@@ -78,7 +79,7 @@ fn panel(curve: &DoseCurve, doses: &[f64], scale: &Scale, ends: (f64, f64), firs
             panel = panel.add(label(from - 6.0, y + 4.0, "tick end", scale.tick(tick)));
         }
     }
-    let x = |dose: f64| place(doses, dose, ends);
+    let x = |dose: f64| across.at(place(doses, dose));
     for (at, dose) in doses.iter().enumerate() {
         if at % 2 == 1 || doses.len() < 4 {
             let shown = percent(*dose).replace(' ', "");
@@ -131,13 +132,13 @@ mod tests {
     #[test]
     fn doses_are_evenly_spaced_and_linear_between() {
         let doses = [0.1, 0.2, 0.4];
-        let at = |dose| place(&doses, dose, (0.0, 30.0));
+        let at = |dose| place(&doses, dose);
         let near = |dose, x: f64| assert!((at(dose) - x).abs() < 1e-9, "{dose} at {}", at(dose));
         near(0.0, 0.0);
-        near(0.05, 5.0);
-        near(0.1, 10.0);
-        near(0.3, 25.0);
-        near(0.4, 30.0);
-        near(0.9, 30.0);
+        near(0.05, 0.5);
+        near(0.1, 1.0);
+        near(0.3, 2.5);
+        near(0.4, 3.0);
+        near(0.9, 3.0);
     }
 }

@@ -53,16 +53,15 @@ pub struct HalfDose {
     pub high: Option<f64>,
 }
 
-/// The drops of an encoder under the columns of a grid, over its data sets.
-pub(super) trait Drops {
-    /// The drop under a column.
-    fn drop(&self, column: usize) -> f64;
-    /// The same on each resample of the items; `None` without evidence of them.
-    fn resampled(&self, column: usize) -> Option<Vec<f64>>;
+/// The drop of an encoder under a column of a grid, over its data sets.
+pub(super) struct ColumnDrop {
+    pub(super) drop: f64,
+    /// The same on each resample of the items; absent without evidence of them.
+    pub(super) resampled: Option<Vec<f64>>,
 }
 
 /// The curves of an encoder, in the order of the grid's columns. Intervals have the level.
-pub(super) fn curves(grid: &Grid, drops: &impl Drops, level: f64) -> Vec<DoseCurve> {
+pub(super) fn curves(grid: &Grid, drop_of: impl Fn(usize) -> ColumnDrop, level: f64) -> Vec<DoseCurve> {
     let noises = || {
         let columns = grid.columns.iter().enumerate();
         columns.filter_map(|(c, column)| Some((c, column.noise.as_ref()?)))
@@ -77,10 +76,11 @@ pub(super) fn curves(grid: &Grid, drops: &impl Drops, level: f64) -> Vec<DoseCur
         let own = noises().filter(|(_, noise)| noise.channel == channel);
         let mut own: Vec<(usize, f64)> = own.map(|(c, noise)| (c, noise.dose)).collect();
         own.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let (columns, doses): (Vec<usize>, Vec<f64>) = own.into_iter().unzip();
-        let found: Vec<f64> = columns.iter().map(|column| drops.drop(*column)).collect();
-        let replicates: Option<Vec<Vec<f64>>> = columns.iter().map(|column| drops.resampled(*column)).collect();
-        curve(channel, &doses, &found, replicates.as_deref(), level)
+        let doses: Vec<f64> = own.iter().map(|(_, dose)| *dose).collect();
+        let found: Vec<ColumnDrop> = own.iter().map(|(column, _)| drop_of(*column)).collect();
+        let drops: Vec<f64> = found.iter().map(|one| one.drop).collect();
+        let replicates: Option<Vec<Vec<f64>>> = found.into_iter().map(|one| one.resampled).collect();
+        curve(channel, &doses, &drops, replicates.as_deref(), level)
     };
     channels.into_iter().map(of_channel).collect()
 }

@@ -98,9 +98,8 @@ const fn generated(name: &'static str, parameters: &'static [&'static str]) -> R
 
 const fn by_rule(name: &'static str, parameters: &'static [&'static str]) -> Row {
     Row {
-        name,
-        parameters,
         by_rule: true,
+        ..generated(name, parameters)
     }
 }
 
@@ -169,6 +168,11 @@ impl Transformation {
     /// Whether it is made by rule: it asks no generator and has no prompt.
     pub fn is_by_rule(&self) -> bool {
         row(self.name()).is_some_and(|row| row.by_rule)
+    }
+
+    /// Parameters that a suite may give.
+    pub fn parameters(&self) -> &'static [&'static str] {
+        row(self.name()).map_or(&[], |row| row.parameters)
     }
 
     /// Ids of the prompts that it is made with instead of the defaults.

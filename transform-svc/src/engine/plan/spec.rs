@@ -163,6 +163,14 @@ fn numbers_of(transformation: Option<&proto::Transformation>) -> Result<[u32; 3]
     Ok(numbers)
 }
 
+/// Channel and dose of `noise`.
+fn noise_of(transformation: Option<&proto::Transformation>) -> Result<Option<Noise>, TransformError> {
+    match transformation.and_then(|transformation| transformation.kind.as_ref()) {
+        Some(Wanted::Noise(message)) => Noise::read(message, &format!("{FIELD}.noise")).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// The prompts that a request names. Each must fit one of the plan's calls.
 pub(super) fn named_prompts(
     prompts: &Prompts,
@@ -235,14 +243,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
     let draw = draw_of(spec.transformation.as_ref())?;
     let count = count_of(spec.transformation.as_ref())?;
     let [swaps, stride, cuts] = numbers_of(spec.transformation.as_ref())?;
-    let noise = match spec
-        .transformation
-        .as_ref()
-        .and_then(|transformation| transformation.kind.as_ref())
-    {
-        Some(Wanted::Noise(message)) => Some(Noise::read(message, &format!("{FIELD}.noise"))?),
-        _ => None,
-    };
+    let noise = noise_of(spec.transformation.as_ref())?;
     let keep_ratio = match spec.transformation.and_then(|transformation| transformation.kind) {
         Some(Wanted::RandomKeywords(proto::RandomKeywords {
             keep_ratio: Some(ratio),

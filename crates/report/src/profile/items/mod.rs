@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::{
     Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile,
-    dose::{self, Drops},
+    dose::{self, ColumnDrop},
     strata::Figure,
 };
 use crate::evidence::{
@@ -228,8 +228,7 @@ fn weights(groups: &[Vec<usize>], datasets: usize) -> Vec<f64> {
 }
 
 /// A difference over data sets, on each resample.
-fn resampled_over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Vec<f64> {
-    let weights = weights(groups, all.len());
+fn resampled_over_datasets(weights: &[f64], all: &[&Replicates], sum: &Sum) -> Vec<f64> {
     let resamples = all.iter().map(|one| one.resampled.len()).max().unwrap_or(0);
     // Data sets are resampled independently of each other; the resamples of one that has fewer are
     // repeated.
@@ -242,7 +241,7 @@ fn resampled_over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum
 pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Sum) -> Option<Resampled> {
     let weights = weights(groups, all.len());
     let estimate = (0..all.len()).map(|d| weights[d] * sum.on(&all[d].scores)).sum::<f64>();
-    let values = resampled_over_datasets(groups, all, sum);
+    let values = resampled_over_datasets(&weights, all, sum);
     let parts: Option<Vec<(f64, f64)>> = (0..all.len())
         .map(|d| {
             let own = all[d].resampled(sum)?;
@@ -326,31 +325,6 @@ fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Repl
     }
 }
 
-/// The drops of an encoder over data sets.
-struct OverDatasets<'a> {
-    grid: &'a Grid,
-    groups: &'a [Vec<usize>],
-    /// Of each data set, in the order of a [`Sum`].
-    scores: &'a [Vec<f64>],
-    all: Option<&'a [&'a Replicates]>,
-}
-
-impl OverDatasets<'_> {
-    fn sum(&self, column: usize) -> Sum {
-        Sum::of_rule(self.grid, Figure::Transformation(column), true)
-    }
-}
-
-impl Drops for OverDatasets<'_> {
-    fn drop(&self, column: usize) -> f64 {
-        self.sum(column).over_groups(self.groups, self.scores)
-    }
-
-    fn resampled(&self, column: usize) -> Option<Vec<f64>> {
-        Some(resampled_over_datasets(self.groups, self.all?, &self.sum(column)))
-    }
-}
-
 /// Intervals over data sets: over items where every data set has them, over groups where there are
 /// two.
 fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[&Replicates]>) {
@@ -372,13 +346,14 @@ fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize
         moved.intervals.datasets = over_groups(&differences, error, LEVEL);
         moved.intervals.items = resampled.map(|own| own.interval(LEVEL));
     };
-    let drops = OverDatasets {
-        grid,
-        groups,
-        scores: &scores,
-        all,
+    let drop_of = |column| {
+        let sum = Sum::of_rule(grid, Figure::Transformation(column), true);
+        ColumnDrop {
+            drop: sum.over_groups(groups, &scores),
+            resampled: all.map(|all| resampled_over_datasets(&weights(groups, all.len()), all, &sum)),
+        }
     };
-    encoder.doses = dose::curves(grid, &drops, LEVEL);
+    encoder.doses = dose::curves(grid, drop_of, LEVEL);
     if let Some(total) = &mut encoder.total {
         fill(total, &Sum::total(grid));
     }
