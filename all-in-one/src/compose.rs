@@ -33,10 +33,10 @@ use crate::config::IsomerConfig;
 #[cfg(feature = "fleet")]
 use crate::fleet::{self, BulkEncoder};
 
-/// The name of this process among providers.
+/// This process's name among providers.
 const HERE: &str = "this process";
-/// Longest wait for the last charges of interrupted runs; charges that are missed are made after
-/// the next start.
+/// Maximum wait for the last charges of interrupted runs; missing charges are made after the next
+/// start.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// All services of one process. They stop when this and every channel to them is dropped.
@@ -56,22 +56,24 @@ pub struct App {
     bulk: Option<BulkEncoder>,
 }
 
-/// Who may name folders, generators and data files of this machine in a request.
+/// The callers that may name folders, generators and data files of this machine in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
-    /// The owner of this process (the command line): anything this user can read.
+    /// The owner of this process (the command line), which may name anything that this user can
+    /// read.
     Owner,
-    /// Anyone who reaches the port: what the configuration allows.
+    /// All callers of the port, which may name what the configuration allows.
     Anyone,
 }
 
-/// Builds the services and the gateway in front. Loads only what the configuration warms up.
+/// Builds the services and the gateway in front. Loads only the models that the configuration warms
+/// up.
 pub async fn compose(config: IsomerConfig, caller: Caller) -> Result<App, Fault> {
     compose_within(config, caller, None).await
 }
 
-/// The same; `shared_limits` are those of the fleet that this process works for, where it queues no
-/// work itself.
+/// Like [`compose`]; `shared_limits` are those of the fleet that this process works for, if it
+/// queues no work itself.
 pub(crate) async fn compose_within(
     mut config: IsomerConfig,
     caller: Caller,
@@ -94,8 +96,8 @@ pub(crate) async fn compose_within(
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
-    // Inside the process a service queues its own requests; the port in front has the limit on
-    // requests.
+    // Inside the process a service queues its own requests; the limit on requests applies at the
+    // port in front.
     let limits = LimitsConfig {
         max_concurrent_requests: usize::MAX >> 4,
         ..config.server.limits
@@ -106,7 +108,7 @@ pub(crate) async fn compose_within(
         addresses: config.addresses,
         routing: config.routing,
         web: config.web,
-        // A process that ends with its command has no next request.
+        // A process that ends with its command serves no next request.
         missing_variants: match caller {
             Caller::Anyone => config.missing_variants,
             _ => MissingVariantsConfig::none(),
@@ -115,7 +117,7 @@ pub(crate) async fn compose_within(
         max_message_bytes: limits.max_inner_message_bytes(),
     };
     let address = config.database.address(&home);
-    // A command that only uses what is registered does not create records of its own.
+    // A command that only uses registered encoders does not create records of its own.
     let wanted = caller == Caller::Anyone || !config.database.url.is_empty() || Path::new(&address).exists();
     let database = if wanted {
         Some(Database::open(&address).await?)
@@ -127,7 +129,7 @@ pub(crate) async fn compose_within(
         _ => None,
     };
 
-    // The class of this machine's arithmetic follows from it.
+    // The class of this machine's arithmetic depends on this limit.
     config.embed.limit_instructions()?;
     let (blobs, class) = (BlobStore::open(&config.store)?, config.embed.class());
     let vectors = blobs.clone().map(|blobs| SharedVectors::new(blobs, &class));
@@ -141,8 +143,8 @@ pub(crate) async fn compose_within(
         remote: false,
     };
     let routes = front::open_routes(&settings, database, vec![here]).await?;
-    // The other services get encoders through the gateway, as clients do: encoders of other
-    // providers are available to them too.
+    // The other services use encoders through the gateway, as clients do, so that encoders of other
+    // providers are available too.
     let encoders = Services::new().add(front::encoders(&routes.router, limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
     let store = blobs.map(Holds::new);
@@ -160,7 +162,7 @@ pub(crate) async fn compose_within(
         encoder,
         transform: transform.clone(),
     };
-    // The runs of a command stay with it: they may read what no server may.
+    // The runs of a command are not shared, because they may read files that no server may read.
     let ledger = match caller {
         Caller::Anyone if config.eval.ledger.is_set() => Some(Ledger::open(&config.eval.ledger).await?),
         _ => None,
@@ -205,16 +207,16 @@ impl App {
         self.channel.clone()
     }
 
-    /// What to serve on a port.
+    /// The services to serve on a port.
     pub fn front(&self) -> Services {
         self.front.clone()
     }
 
-    /// Determines what access means at the address that will be served, and refuses an address that
-    /// other machines reach while callers could not be told apart.
+    /// Determines the access mode for the address that will be served. Refuses an address that
+    /// other machines can reach if callers could not be distinguished.
     ///
     /// # Errors
-    /// Names `access.mode` and says how to make the first key.
+    /// The message names `access.mode` and explains how to create the first key.
     pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
         match &self.access {
             Some(access) => access.check_listen(listen).await,
@@ -247,8 +249,7 @@ impl App {
         self.bulk.as_ref()
     }
 
-    /// Writes the vectors that are to be shared with other machines. Call it before the process
-    /// ends.
+    /// Writes the vectors to be shared with other machines. Call it before the process ends.
     pub async fn flush_vectors(&self) {
         if let Some(vectors) = &self.vectors {
             vectors.flush().await;
@@ -283,19 +284,18 @@ impl App {
         Ok(())
     }
 
-    /// Waits for a signal to stop, or until a device can compute nothing more: the process then
-    /// has to end.
+    /// Waits for a signal to stop, or until a device is lost: the process must then end.
     pub async fn stopped_by(&self, shutdown: impl Future<Output = ()>) {
         self.lost.or(shutdown).await;
     }
 
     /// # Errors
-    /// If a device can compute nothing more.
+    /// If a device is lost.
     pub fn check_devices(&self) -> Result<(), Fault> {
         Ok(self.lost.check()?)
     }
 
-    /// Ends runs in progress, so that their watchers are notified. Finished work is kept.
+    /// Ends active runs, so that their watchers are notified. Completed work is kept.
     pub async fn interrupt_runs(&self) {
         self.eval.runs().interrupt().await;
     }

@@ -1,4 +1,4 @@
-//! The part of this process in a fleet: work that it queues for other machines.
+//! The fleet connection of this process: it queues work for other machines.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct Connection {
 }
 
 /// Connects to the queue of a configuration. `limits` are those of the fleet that this process
-/// works for, where it queues no work itself.
+/// works for, if it queues no work itself.
 pub(crate) async fn connect(
     config: &FleetConfig,
     store: Option<&Holds>,

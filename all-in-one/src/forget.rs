@@ -1,4 +1,4 @@
-//! Texts that are forgotten in every store of a configuration.
+//! Forgets texts in every store of a configuration.
 
 use isomer_blobs::BlobStore;
 use isomer_embed::cache::forget_all;
@@ -16,32 +16,33 @@ use serde::Serialize;
 
 use crate::IsomerConfig;
 
-/// What was forgotten, or would be.
+/// The result of forgetting, or of a search for the texts.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forgotten {
-    /// Whether it was only looked for.
+    /// Whether the texts were only searched for.
     pub plan: bool,
-    /// Texts that were looked for: those that were given, and what was made of them.
+    /// Number of texts searched for: those that were given, and those derived from them.
     pub texts: usize,
     /// Entries of the cache of generated texts on this machine.
     pub generated: Amount,
-    /// Files of vectors on this machine, all of them: vectors do not say of which texts they are.
+    /// Files of vectors on this machine. All of them are removed, because vectors do not record
+    /// their texts.
     pub vectors: Amount,
-    /// What was in the store that machines share; absent where none is configured.
+    /// Entries of the shared store; absent if none is configured.
     pub store: Option<Removed>,
-    /// Units that were looked for in the queue; absent where no queue is configured.
+    /// Number of queued units searched; absent if no queue is configured.
     pub queued: Option<usize>,
     /// Records and reports of runs, on this machine and in the ledger.
     pub runs: ForgottenRuns,
 }
 
-/// Forgets texts in all stores that a configuration names: caches on disk, the store that machines
-/// share, the queue, and the runs of this machine and of the ledger. Servers and workers may go on
-/// meanwhile; what they hold in memory is theirs until they end.
+/// Forgets texts in all stores that a configuration names: caches on disk, the shared store, the
+/// queue, and the runs of this machine and of the ledger. Servers and workers may continue to run;
+/// texts in their memory remain until they end.
 ///
 /// # Errors
-/// If a store cannot be read or written. What was done stays; the rest is done when it is called
-/// again with the same texts, and with what was made of those whose entries are gone already.
+/// If a store cannot be read or written. Completed changes stay. Another call does the rest, with
+/// the same texts and also with the texts derived from those whose entries are already removed.
 pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Result<Forgotten, Fault> {
     let home = &config.models.home;
     let blobs = BlobStore::open(&config.store)?;
@@ -92,7 +93,7 @@ pub async fn forget(config: &IsomerConfig, mut texts: Texts, mode: Mode) -> Resu
         }
         _ => None,
     };
-    // Last, since what was made of the texts is learnt here.
+    // This is last, because it determines which texts were derived.
     let generated = generated::forget(&directory, &texts, erasing);
     let generated = generated.map_err(|error| failed("generated texts", &error))?;
     Ok(Forgotten {

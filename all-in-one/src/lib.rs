@@ -1,4 +1,4 @@
-//! Every service composed in one process: what `isomer serve` runs, and the other commands when no
+//! All services composed in one process: used by `isomer serve`, and by the other commands when no
 //! server is named.
 //!
 //! The services call each other over in-memory channels with the same layers as on a port. The

@@ -13,7 +13,7 @@ use isomer_service_kit::{
 use crate::{Caller, IsomerConfig, compose::compose_within};
 
 /// Executes units of some kinds, with a limit for each kind, until `shutdown` resolves or a device
-/// is lost. Units in progress then have `grace` to finish. `ready` is called once the queue is
+/// is lost. Units in progress then have `grace` to complete. `ready` is called once the queue is
 /// connected.
 ///
 /// # Errors
@@ -40,7 +40,7 @@ pub async fn work(
         return Err(FleetError::from(error).into());
     };
     let queue = Box::pin(Queue::connect(&config.fleet)).await?;
-    // The services of a worker do all work here: they must not queue it again.
+    // The services of a worker do all work themselves and must not queue it again.
     let alone = IsomerConfig {
         fleet: FleetConfig::default(),
         ..config

@@ -22,14 +22,14 @@ use crate::{
     progress::Display,
 };
 
-/// Largest message a client accepts: a matrix of vectors, or a report.
+/// Maximum size of a message that a client accepts: a matrix of vectors, or a report.
 pub(crate) use isomer_service_kit::limits::INNER_MESSAGE as MAX_MESSAGE_BYTES;
 
 /// A connection; in-process services live as long as it does.
 pub(crate) struct Connection {
     /// The gateway.
     pub(crate) channel: Channel,
-    /// Finds model files; absent when the services run elsewhere.
+    /// Finds model files; absent if the services run elsewhere.
     pub(crate) resolver: Option<Resolver>,
     /// The configuration of the services in this process.
     pub(crate) config: IsomerConfig,
@@ -37,13 +37,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// True when the services run elsewhere.
+    /// Whether the services run elsewhere.
     pub(crate) fn is_remote(&self) -> bool {
         self.resolver.is_none()
     }
 
-    /// Has the services in this process write what other machines are to find, and takes what was
-    /// given up out of the queue of the workers. Call it before the process ends.
+    /// Makes the services in this process write entries that other machines should find, and
+    /// removes abandoned units from the queue of the workers. Call it before the process ends.
     pub(crate) async fn flush(&self) {
         if let Some(app) = &self.app {
             app.flush_vectors().await;
@@ -60,8 +60,8 @@ impl Connection {
         self.app.as_ref().and_then(App::bulk_encoder)
     }
 
-    /// Fetches a model into the local cache before it is asked for, showing progress. With
-    /// `--server`, the server fetches it.
+    /// Fetches a model into the local cache in advance, showing progress. With `--server`, the
+    /// server fetches it.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
         let Some(resolver) = &self.resolver else {
             return Ok(());
@@ -81,8 +81,8 @@ impl Connection {
         client.get_encoder(request).await.is_ok()
     }
 
-    /// Fetches a data set into the hub's cache before it is asked for, showing progress. With
-    /// `--server`, the server fetches it.
+    /// Fetches a data set into the hub's cache in advance, showing progress. With `--server`, the
+    /// server fetches it.
     pub(crate) async fn prefetch_dataset(&self, wanted: Wanted, display: &Display) -> Result<(), Failure> {
         if let Some(app) = &self.app {
             let located = app.locator().locate_with(wanted, display).await;
@@ -92,8 +92,8 @@ impl Connection {
     }
 }
 
-/// The flags and the configuration of a command. The configuration is read once: its file may be a
-/// pipe.
+/// The flags and the configuration of a command. The configuration is read once, because its file
+/// may be a pipe.
 pub(crate) struct Session {
     /// The flags that every command has.
     pub(crate) global: Global,
@@ -136,9 +136,9 @@ impl Session {
         self.connect_as(config).await
     }
 
-    /// [`Session::connect`] for a process that loads one encoder after another, each of at most so
-    /// many bytes of files: where the configuration sets no bound on models in memory, there is
-    /// room for two, whose files may have 16 bits a value.
+    /// [`Session::connect`] for a process that loads one encoder after another, each with at most
+    /// `most_bytes` bytes of files. If the configuration sets no bound on models in memory, there
+    /// is space for two, whose files may have 16 bits per value.
     #[cfg(feature = "registry")]
     pub(crate) async fn connect_to_registry(&self, most_bytes: u64) -> Result<Connection, Failure> {
         let mut config = self.config.clone();
@@ -188,7 +188,7 @@ fn configuration(global: &Global, engine: &EngineArgs, fleet: &FleetArgs) -> Res
     }
     let mut overrides = json!({ "models": models });
     let mut embed = serde_json::Map::new();
-    // The configuration has the names of the command line.
+    // The configuration uses the names of the command line.
     if let Some(precision) = engine.precision.and_then(|precision| precision.to_possible_value()) {
         embed.insert("precision".into(), json!(precision.get_name()));
     }
@@ -223,7 +223,7 @@ async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
     })
 }
 
-/// The way to a server, with the TLS files of the flags.
+/// The settings for connecting to a server, with the TLS files of the flags.
 pub(crate) fn client(global: &Global, address: &str) -> Result<ClientConfig, Failure> {
     let tls = ClientTls {
         ca_file: global.ca_file.clone(),
@@ -245,8 +245,8 @@ pub(crate) fn client(global: &Global, address: &str) -> Result<ClientConfig, Fai
     Ok(config)
 }
 
-/// Connects to the gateway at `--server` with the client for users, whose version the server is
-/// told, with the key in `ISOMER_API_KEY` if it is set.
+/// Connects to the gateway at `--server` with the client library for users, which sends its
+/// version, and with the key in `ISOMER_API_KEY` if it is set.
 pub(crate) async fn remote(global: &Global) -> Result<Channel, Failure> {
     let config = client(global, global.server.as_deref().unwrap_or_default())?;
     let mut builder = Client::builder(config.address).key(std::env::var("ISOMER_API_KEY").unwrap_or_default());

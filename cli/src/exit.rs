@@ -12,7 +12,7 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const GATE_FAILED: u8 = 1;
 /// The gate is undecided or invalid, and that blocks the run.
 pub(crate) const GATE_NOT_PASSED: u8 = 4;
-/// Something cannot be checked at all.
+/// Something could not be checked at all.
 #[cfg(feature = "registry")]
 pub(crate) const UNCHECKED: u8 = DEPENDENCY;
 const USAGE: u8 = 2;
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, with the responsible flag in front.
+    /// The same failure, prefixed with the responsible flag.
     pub(crate) fn of_flag(self, flag: &str) -> Self {
         Self {
             message: format!("{flag}: {}", self.message),
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// The reader of the output is gone: there is nothing to report.
+    /// The reader of the output has closed: there is nothing to report.
     pub(crate) fn closed_pipe() -> Self {
         Self {
             message: String::new(),
@@ -62,7 +62,7 @@ impl Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let code = match fault.code {
-            // An error in the request is a usage error. An error in something it names (a data
+            // An error in the request is a usage error. An error in a file that it names (a data
             // file, a model's folder) is not.
             Code::InvalidArgument if names_a_file(&fault.reason) => DEPENDENCY,
             Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::AlreadyExists => USAGE,
@@ -95,7 +95,7 @@ fn names_a_file(reason: &str) -> bool {
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     if failure.code != DONE {
         let error = console::style("error:").red().bold().for_stderr();
-        // The exit code remains where stderr cannot be written.
+        // The exit code still reports the failure if stderr cannot be written.
         let _ = writeln!(std::io::stderr(), "{error} {}", failure.message);
     }
     ExitCode::from(failure.code)

@@ -1,4 +1,4 @@
-//! The optional parts of the command, and which of them this build has.
+//! The optional features of the command, and those of this build.
 
 use std::{ffi::OsString, sync::LazyLock};
 
@@ -65,8 +65,8 @@ pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-/// Reads the command line. Like [`clap::Parser::parse`], it ends the process if help is wanted or
-/// the line is wrong.
+/// Reads the command line. Like [`clap::Parser::parse`], it ends the process if help is requested
+/// or the line is invalid.
 ///
 /// # Errors
 /// If the command needs a feature that this build lacks.
@@ -75,7 +75,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     result.map_err(Failure::usage)
 }
 
-/// The command of a line, or why this build lacks it.
+/// The command of a line, or the reason why this build lacks it.
 fn read<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Result<Cli, String>, clap::Error> {
     let mut command = absent().fold(Cli::command(), |cli, (path, refusal)| with_stub(cli, path, refusal));
     let matches = command.try_get_matches_from_mut(line)?;
@@ -87,7 +87,7 @@ fn read<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<
     Ok(Ok(cli))
 }
 
-/// The commands that this build lacks, each with how to get it.
+/// The commands that this build lacks, each with instructions for getting it.
 fn absent() -> impl Iterator<Item = (&'static [&'static str], String)> {
     let lacking = FEATURES.iter().filter(|feature| !feature.is_built);
     lacking.flat_map(|feature| {
@@ -119,7 +119,7 @@ fn words(matches: &ArgMatches) -> Vec<&str> {
     all.map(|(name, _)| name).collect()
 }
 
-/// Says that something needs a feature that this build lacks, and how to get it.
+/// A message that a feature is missing in this build, with instructions for getting it.
 pub(crate) fn missing(what: &str, feature: &str) -> String {
     format!(
         "{what} needs the feature `{feature}`, which this build lacks: build with `cargo build --release -p isomer \

@@ -89,7 +89,7 @@ impl FromArgMatches for LimitArgs {
 }
 
 impl GateArgs {
-    /// The gate as a request; `None` if no flag asked for anything.
+    /// The gate as a request; `None` if no flag sets anything.
     pub(crate) fn gate(&self) -> Option<Gate> {
         let mut gate = Gate {
             rules: self.rules.clone(),
@@ -107,8 +107,8 @@ impl GateArgs {
     }
 }
 
-/// Checks `max_drop=3,of=length,task=sts` and sends it as it is. The server checks whether names
-/// and numbers make sense, since it knows the suite.
+/// Checks the form of `max_drop=3,of=length,task=sts` and sends it unchanged. The server validates
+/// names and numbers, because it knows the suite.
 fn rule(text: &str) -> Result<GateRule, String> {
     text.parse::<Rule>()?;
     Ok(GateRule {

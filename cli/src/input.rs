@@ -1,4 +1,4 @@
-//! Texts to work on: rows with a column `text`, or plain lines.
+//! Input texts: rows with a column `text`, or plain lines.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -18,9 +18,9 @@ pub(crate) struct Record {
     pub(crate) language: Option<String>,
 }
 
-/// Reads every text of a file, or of stdin for `None` and `-`: the rows of a file that a data set
-/// may have, by its name, or a JSON array or plain lines, by its content. A byte order mark is not
-/// part of the first text.
+/// Reads all texts of a file, or of stdin for `None` and `-`: the rows of a data-set file,
+/// recognised by its name, or a JSON array or plain lines, recognised by the content. A byte order
+/// mark is not part of the first text.
 pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Record>, Failure> {
     let (name, records) = match path.filter(|path| path.as_os_str() != "-") {
         None => ("stdin".to_owned(), parse("stdin", "", std::io::stdin())?),
@@ -90,8 +90,8 @@ pub(crate) fn rows<T>(
     Ok(rows)
 }
 
-/// Texts of a file without columns of its own. The ending decides for JSON lines and for plain
-/// lines (`.txt`), else the first line that is not blank. Lines of both kinds are refused.
+/// Texts of a file without columns. The extension determines JSON lines and plain lines (`.txt`),
+/// else the first non-blank line does. A mixture of both kinds is refused.
 fn parse(name: &str, ending: &str, mut source: impl Read) -> Result<Vec<Record>, Failure> {
     let mut bytes = Vec::new();
     source
@@ -169,7 +169,7 @@ fn object_row(value: &Value) -> Result<Record, String> {
     record(fields).map_err(|(field, problem)| format!("field `{field}` {problem}"))
 }
 
-/// The text of a row, or the field that is wrong and why.
+/// The text of a row, or the invalid field and the reason.
 fn record(fields: &Map<String, Value>) -> Result<Record, (&'static str, String)> {
     let text = match fields.get("text") {
         Some(Value::String(text)) => text.clone(),
@@ -212,7 +212,7 @@ mod tests {
     fn plain_lines_are_texts_and_empty_lines_are_empty_texts() {
         assert_eq!(texts(&parsed("", "one\n\nthree").unwrap()), ["one", "", "three"]);
         assert_eq!(texts(&parsed("log", "one\r\n[two]\r\n").unwrap()), ["one", "[two]"]);
-        // The ending says that these are texts.
+        // By its extension, the file consists of plain lines.
         let rows = "{\"text\": \"a\"}\n";
         assert_eq!(texts(&parsed("txt", rows).unwrap()), [rows.trim()]);
     }
@@ -267,7 +267,7 @@ mod tests {
         assert!(message("", b"header\n{\"text\": \"a\"}\n").contains("line 2: a JSON object with `text`"));
         assert!(message("", b"{\"text\": \"a\"}\nplain\n").contains("line 2: broken JSON"));
         assert!(message("jsonl", b"plain\n").contains("line 1: broken JSON"));
-        // A brace does not make a row.
+        // A brace alone does not make a row.
         assert_eq!(parsed("", "a\n{b}\n{\"c\": 1}\n").unwrap().len(), 3);
     }
 

@@ -1,7 +1,7 @@
 //! The `isomer` command: the command-line interface to the services.
 //!
 //! Machine output goes to stdout, everything else to stderr. Without `--server` the services run in
-//! this process behind in-memory channels, so a command takes the same path either way.
+//! this process behind in-memory channels, so a command uses the same code path either way.
 
 mod args;
 mod commands;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use crate::exit::Failure;
 
-/// As in the servers, which this command runs in its process.
+/// The same allocator as in the servers, which this command runs in its process.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&Failure::dependency(format!("cannot start the runtime: {error}"))),
     };
     let outcome = runtime.block_on(commands::run(cli));
-    // Model threads may be in the middle of a batch that nobody waits for any more.
+    // Model threads may be in the middle of a batch whose result is no longer needed.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match outcome {
         Ok(code) => code,

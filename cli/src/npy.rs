@@ -1,5 +1,5 @@
-//! The .npy form of a matrix (numpy format 1.0): a header, then the elements, little endian,
-//! row-major. Rows are written as they come; the crate `ndarray-npy` writes whole arrays only.
+//! The .npy format of a matrix (numpy format 1.0): a header, then the elements, little endian,
+//! row-major. Rows are written as they arrive; the crate `ndarray-npy` writes whole arrays only.
 
 use std::{
     fs::File,
@@ -41,7 +41,7 @@ impl Element {
     }
 }
 
-/// Writes rows as they come; the file appears under its name only when it is whole.
+/// Writes rows as they arrive; the file appears under its name only when it is complete.
 pub(crate) struct Writer {
     file: BufWriter<File>,
     partial: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Opens `<path>.partial` beside the target.
+    /// Opens `<path>.partial` next to the target.
     pub(crate) fn create(path: &Path, cols: usize, element: Element) -> io::Result<Self> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
@@ -69,7 +69,7 @@ impl Writer {
         })
     }
 
-    /// Rows so far.
+    /// Number of rows so far.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }

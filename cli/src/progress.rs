@@ -36,18 +36,18 @@ pub(crate) struct Step<'a> {
     pub(crate) done: u64,
     /// Total units, if known.
     pub(crate) total: Option<u64>,
-    /// How many of `done` came from a cache.
+    /// Number of `done` units that came from a cache.
     pub(crate) cached: u64,
-    /// Time left, if it can be estimated.
+    /// Remaining time, if it can be estimated.
     pub(crate) remaining: Option<Duration>,
-    /// What is being done now.
+    /// Description of the current work.
     pub(crate) detail: &'a str,
-    /// Units are bytes.
+    /// Whether units are bytes.
     pub(crate) bytes: bool,
 }
 
 impl Display {
-    /// Chooses the form for this terminal.
+    /// Chooses the display for this terminal.
     pub(crate) fn new(quiet: bool) -> Self {
         let form = match (quiet, std::io::stderr().is_terminal()) {
             (true, _) => Form::Silent,
@@ -67,12 +67,12 @@ impl Display {
         }
     }
 
-    /// Shows a message that must not be missed, with `--quiet` too.
+    /// Shows an important message, even with `--quiet`.
     pub(crate) fn note(&self, text: &str) {
         match &self.form {
-            // A line that cannot be written is not worth failing the work.
+            // The work does not fail if a line cannot be written.
             Form::Silent | Form::Lines => drop(writeln!(std::io::stderr(), "{text}")),
-            // A failure to draw on the terminal is not worth failing the work.
+            // The work does not fail if drawing on the terminal fails.
             Form::Bars(bars) => drop(bars.println(text)),
         }
     }

@@ -1,10 +1,10 @@
-//! Why some of many texts failed, reported once per reason.
+//! The reasons why some of many texts failed, reported once per reason.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::progress::Display;
 
-/// Number of distinct reasons that are reported.
+/// Maximum number of distinct reasons that are reported.
 const TOLD: usize = 3;
 
 /// Reasons, each with the number of texts that failed for it.

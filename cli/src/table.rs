@@ -2,7 +2,7 @@
 
 pub(crate) use isomer_eval::report::terminal::empty_table as new;
 
-/// The widest line of a table on a terminal of 80 columns.
+/// Maximum width of a table's lines on a terminal of 80 columns.
 #[cfg(test)]
 pub(crate) fn width_on_80(table: &mut comfy_table::Table) -> usize {
     table.set_width(80);

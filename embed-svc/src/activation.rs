@@ -1,5 +1,5 @@
-//! Element-wise functions that a `Dense` module or a classification head names: those of `torch.nn`
-//! that need no argument and hold no weights, with torch's default constants.
+//! Element-wise functions that a `Dense` module or a classification head can name: functions of
+//! `torch.nn` without arguments and weights, with torch's default constants.
 
 /// An element-wise function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Elementwise {
             .map(|(this, _)| *this)
     }
 
-    /// All names, for an error.
+    /// All names, for an error message.
     pub fn names() -> String {
         Self::ALL.map(|(_, name)| name).join(", ")
     }
@@ -90,7 +90,7 @@ impl Elementwise {
             Self::Identity | Self::GELU => x,
             Self::Tanh => x.tanh(),
             Self::Sigmoid => sigmoid(x),
-            // `clamp` and comparisons keep NaN, so that it is detected later.
+            // `clamp` and comparisons preserve NaN, so that a later check detects it.
             Self::ReLU => {
                 if x < 0.0 {
                     0.0

@@ -1,33 +1,34 @@
-//! The texts of a batch, packed: one token after the other, no padding. So the side on which a
+//! The texts of a batch, packed: one token after another, without padding. So the side on which a
 //! model's tokenizer would pad does not matter.
 
 use std::{borrow::Cow, ops::Range};
 
-/// The result that is wanted of a text.
+/// The requested result for a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Want {
     /// One vector.
     #[default]
     TextVector,
-    /// One vector per token, as the pooling would see it.
+    /// One vector per token, as the input of the pooling.
     TokenVectors,
 }
 
-/// One text as a model takes it.
+/// One text in the form that a model accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct TextView<'a> {
     /// Token ids.
     pub ids: &'a [u32],
-    /// Leading tokens that the pooling leaves out: the prompt, in models that do not pool it.
+    /// Leading tokens that the pooling excludes: the prompt, in models that do not pool it.
     pub prompt: usize,
-    /// First token of the second text, if the text is a pair whose sides have token types.
+    /// First token of the second text, if the text is a pair whose sides have different token
+    /// types.
     pub second: Option<usize>,
-    /// What is wanted.
+    /// The requested result.
     pub want: Want,
 }
 
 impl<'a> TextView<'a> {
-    /// A text, for its vector.
+    /// A text whose vector is requested.
     pub fn plain(ids: &'a [u32]) -> Self {
         Self {
             ids,
@@ -44,7 +45,7 @@ impl AsRef<[u32]> for TextView<'_> {
     }
 }
 
-/// A text waiting for its turn: an owned [`TextView`].
+/// A queued text: an owned [`TextView`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sequence {
     /// Token ids.
@@ -58,7 +59,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The text as a model takes it.
+    /// The text in the form that a model accepts.
     pub fn view(&self) -> TextView<'_> {
         TextView {
             ids: &self.ids,
@@ -75,12 +76,12 @@ impl From<Vec<u32>> for Sequence {
     }
 }
 
-/// Weighted sums over the rows of each text: a pooling for devices that are far from the CPU.
+/// Weighted sums over the rows of each text: a pooling for devices with slow transfers to the CPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sums {
-    /// Sums of each text.
+    /// Number of sums per text.
     pub count: usize,
-    /// For each text in order `count × tokens` weights.
+    /// For each text in order, `count × tokens` weights.
     pub weights: Vec<f32>,
 }
 
@@ -91,7 +92,7 @@ impl Sums {
     }
 }
 
-/// Token ids of several texts side by side, and where each begins.
+/// Token ids of several texts side by side, with the start of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenBatch {
     ids: Vec<u32>,
@@ -118,14 +119,14 @@ impl TokenBatch {
         }
     }
 
-    /// Asks for sums instead of the rows.
+    /// Requests sums instead of the rows.
     #[must_use]
     pub fn wanting(mut self, sums: Sums) -> Self {
         self.sums = Some(sums);
         self
     }
 
-    /// The sums wanted instead of the rows, if any.
+    /// The sums requested instead of the rows, if any.
     pub fn sums(&self) -> Option<&Sums> {
         self.sums.as_ref()
     }
@@ -179,7 +180,7 @@ impl TokenBatch {
     }
 }
 
-/// Cuts texts into runs of about `target` tokens, each run at least one text; keeps the order.
+/// Splits texts into runs of about `target` tokens, each with at least one text; keeps the order.
 pub fn runs(lengths: impl IntoIterator<Item = usize>, target: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let (mut start, mut end, mut tokens) = (0, 0, 0);
@@ -197,7 +198,7 @@ pub fn runs(lengths: impl IntoIterator<Item = usize>, target: usize) -> Vec<Rang
     runs
 }
 
-/// Cuts texts into at most `count` runs of nearly the same number of tokens, each run at least one
+/// Splits texts into at most `count` runs of nearly equal numbers of tokens, each with at least one
 /// text; keeps the order.
 pub fn even_runs(lengths: impl Iterator<Item = usize> + Clone, count: usize) -> Vec<Range<usize>> {
     let total: usize = lengths.clone().sum();
@@ -205,7 +206,7 @@ pub fn even_runs(lengths: impl Iterator<Item = usize> + Clone, count: usize) -> 
     let mut runs: Vec<Range<usize>> = Vec::with_capacity(count);
     let (mut start, mut end, mut tokens) = (0, 0, 0);
     for length in lengths {
-        // A text that crosses the end of a run belongs to the run that holds more of it.
+        // A text that crosses the end of a run belongs to the run that contains more of it.
         if end > start && (2 * tokens + length) * count > 2 * total * (runs.len() + 1) {
             runs.push(start..end);
             start = end;

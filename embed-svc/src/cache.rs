@@ -1,20 +1,20 @@
-//! A disk cache of vectors, addressed by what they were made from.
+//! A disk cache of vectors, addressed by their inputs.
 //!
-//! **Key.** SHA-256 over the token ids as the model sees them: with the prompt, after any cut.
-//! Everything else that determines a vector (weights, configuration, pipeline, device) is in the
-//! digest that names the folder. Entries are vectors of full width before a final normalisation, so
-//! that one entry serves every delivery (dimensions, normalisation, element type). A vector that is
-//! not finite is never written.
+//! **Key.** SHA-256 over the token ids as the model sees them: with the prompt, after any
+//! truncation. Everything else that determines a vector (weights, configuration, pipeline, device)
+//! is in the digest that names the folder. Entries are vectors of full width before a final
+//! normalisation, so that one entry serves every delivery (dimensions, normalisation, element
+//! type). A vector that is not finite is never written.
 //!
-//! **Layout.** `<root>/<space digest>/vectors-<uuid>.bin`: records of equal size, `key · floats ·
-//! checksum`. A process appends to one file and holds its lock, so several processes can share a
-//! folder. The lock ends with the process; the next process appends to the same file, after a last
-//! record that was only partly written. Every record is checked when it is read; a record that does
-//! not match its checksum is a miss.
+//! **Layout.** `<root>/<space digest>/vectors-<uuid>.bin`: records of equal size,
+//! `key · floats · checksum`. A process appends to one file and holds its lock, so several
+//! processes can share a folder. The lock ends with the process. The next process appends to the
+//! same file, after a last record that was only partly written. Every record is checked when it is
+//! read; a record that does not match its checksum is a miss.
 //!
-//! **Bound.** Before a file is started, the oldest files of all spaces are removed until the new
-//! one has room. A file that a process writes to is never removed. **Age.** Vectors that are older
-//! than [`Bounds::age`] are not found any more, and are removed within the hour.
+//! **Bound.** Before a file is started, the oldest files of all spaces are removed until there is
+//! room. A file that a process writes to is never removed. **Age.** Vectors that are older than
+//! [`Bounds::age`] are no longer found, and are removed within the hour.
 
 use std::{
     collections::HashMap,
@@ -45,12 +45,12 @@ fn format_of(width: usize) -> Format {
     }
 }
 
-/// The key of a text as the model sees it. `scope` is that of the tenant whose vector it is
+/// The key of a text as the model sees it. `scope` is that of the tenant that owns the vector
 /// ([`isomer_service_kit::Tenant::scope`]).
 pub fn key(text: TextView<'_>, scope: Option<&str>) -> Key {
     let mut hash = Sha256::new();
     if let Some(scope) = scope {
-        // No prompt is that long, so that no key without a scope begins alike.
+        // No prompt is that long, so no key without a scope begins in the same way.
         hash.update(u64::MAX.to_le_bytes());
         hash.update((scope.len() as u64).to_le_bytes());
         hash.update(scope.as_bytes());
@@ -62,14 +62,14 @@ pub fn key(text: TextView<'_>, scope: Option<&str>) -> Key {
     hash.finalize().into()
 }
 
-/// Removes the vectors of all spaces under `root`, or only counts the files and their bytes:
-/// vectors do not say of which texts they are, so a text is forgotten with all of them. They are
-/// computed again when they are asked for.
+/// Removes the vectors of all spaces under `root`, or only counts the files and their bytes.
+/// Vectors do not identify their texts, so a text is forgotten only together with all vectors.
+/// Removed vectors are computed again when they are needed.
 ///
 /// # Errors
 /// If a folder or a file cannot be read or written.
 pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erased> {
-    // The width of the vectors does not matter for the names of files.
+    // The names of files do not depend on the width of the vectors.
     let format = format_of(1);
     let mut all = Erased::default();
     for space in spaces(root)? {
@@ -87,20 +87,20 @@ pub fn forget_all(root: &Path, mode: Mode) -> io::Result<Erased> {
 /// Bounds on the vectors of all spaces under a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes on disk.
+    /// Maximum number of bytes on disk.
     pub bytes: u64,
-    /// The longest time that a vector is kept.
+    /// Maximum age of a vector.
     pub age: MaxAge,
 }
 
-/// Removes the vectors of all spaces under `root` that are over the age.
+/// Removes the vectors of all spaces under `root` that exceed the maximum age.
 ///
 /// # Errors
 /// If a folder cannot be read.
 pub fn remove_over(root: &Path, age: MaxAge) -> io::Result<Removed> {
     let mut all = Removed::default();
     for space in spaces(root)? {
-        // The width of the vectors does not matter for the names of files.
+        // The names of files do not depend on the width of the vectors.
         let removed = isomer_segment_log::remove_over(&space, &format_of(1), age)?;
         all.segments += removed.segments;
         all.bytes += removed.bytes;
@@ -108,7 +108,7 @@ pub fn remove_over(root: &Path, age: MaxAge) -> io::Result<Removed> {
     Ok(all)
 }
 
-/// The folders of the spaces under `root`; none if it is not there.
+/// The folders of the spaces under `root`; empty if `root` does not exist.
 fn spaces(root: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -118,8 +118,8 @@ fn spaces(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths.filter(|path| path.is_dir()).collect())
 }
 
-/// The vectors of one space. Its calls do blocking file work; of a few keys, only
-/// [`VectorCache::known`] is for async code.
+/// The vectors of one space. Its calls do blocking file work. Only [`VectorCache::known`], with a
+/// few keys, is suitable for async code.
 #[derive(Debug)]
 pub struct VectorCache {
     root: PathBuf,
@@ -132,16 +132,16 @@ pub struct VectorCache {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By number; none where the file was removed.
+    /// Segments by number; `None` if the file was removed.
     segments: Vec<Option<Segment>>,
-    /// Segment of each key, and the offset of its record there.
+    /// For each key, its segment and the offset of its record there.
     index: HashMap<Key, (usize, u64)>,
     writer: Option<Writer>,
 }
 
 impl VectorCache {
     /// Opens the folder of a space and indexes its records. The folder is created if it does not
-    /// exist. `width` is the number of floats of a vector; the bounds are those of all spaces under
+    /// exist. `width` is the number of floats of a vector; the bounds apply to all spaces under
     /// `root` together.
     ///
     /// # Errors
@@ -162,15 +162,15 @@ impl VectorCache {
         Ok(cache)
     }
 
-    /// The cached vectors, by index in `keys`. Vectors that other processes have added since are
-    /// found too.
+    /// The cached vectors, by index in `keys`. This includes vectors that other processes have
+    /// added since.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
         let mut inner = self.inner.lock();
         let mut found: Vec<_> = keys.iter().map(|key| self.find(&mut inner, key)).collect();
         if found.iter().all(Option::is_some) {
             return found;
         }
-        // Another process may have written it.
+        // Another process may have written the vector.
         if let Err(error) = self.refresh(&mut inner) {
             tracing::warn!(folder = %self.folder.display(), %error, "the vector cache cannot be read");
             return found;
@@ -181,8 +181,8 @@ impl VectorCache {
         found
     }
 
-    /// The vectors of all keys, if this process knows where each is: one read of a file each, and
-    /// none of the folder.
+    /// The vectors of all keys, if this process knows the location of each. It reads a file once
+    /// per vector, and does not read the folder.
     pub fn known(&self, keys: &[Key]) -> Option<Vec<Option<Vec<f32>>>> {
         let mut inner = self.inner.lock();
         keys.iter().map(|key| self.find(&mut inner, key).map(Some)).collect()
@@ -203,7 +203,7 @@ impl VectorCache {
     /// Writes vectors, except those that are not finite and those already cached.
     ///
     /// # Errors
-    /// If the disk fails; what was written before stays.
+    /// If the disk fails. Vectors written before the failure stay.
     pub fn put<'a>(&self, entries: impl Iterator<Item = (Key, &'a [f32])>) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let mut content = Vec::new();
@@ -234,7 +234,7 @@ impl VectorCache {
             content.extend_from_slice(&key);
             content.extend(vector.iter().flat_map(|value| value.to_le_bytes()));
             let (offset, length) = writer.append(&content)?;
-            // Otherwise the record is indexed like another process's.
+            // Otherwise the record is indexed like a record of another process.
             let own = segments.iter_mut().enumerate().find_map(|(place, segment)| {
                 Some((place, segment.as_mut()?)).filter(|(_, own)| own.path() == writer.path())
             });
@@ -252,12 +252,12 @@ impl VectorCache {
         self.inner.lock().index.len()
     }
 
-    /// Whether there are none.
+    /// Whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A file is full at an eighth of the bound, so that removing the oldest one loses little.
+    /// Size of a full file: an eighth of the bound, so that removing the oldest file loses little.
     fn full(&self) -> u64 {
         (self.bounds.bytes / 8).min(64 << 20)
     }
@@ -274,7 +274,7 @@ impl VectorCache {
         for space in spaces(&self.root)? {
             match isomer_segment_log::list(&space, &self.format) {
                 Ok(files) => found.extend(files),
-                // The file was removed meanwhile.
+                // The file was removed in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -282,8 +282,8 @@ impl VectorCache {
         Ok(found)
     }
 
-    /// Indexes the records that were added to any file, and closes files that were removed, which
-    /// otherwise would keep their room on the disk.
+    /// Indexes the records that were added to any file. Closes removed files, which would otherwise
+    /// keep their disk space.
     fn refresh(&self, inner: &mut Inner) -> io::Result<()> {
         for place in 0..inner.segments.len() {
             if inner.segments[place].take_if(|segment| segment.is_removed()).is_some() {
@@ -291,7 +291,7 @@ impl VectorCache {
             }
         }
         let paths = match isomer_segment_log::paths(&self.folder, &self.format) {
-            // The folder was removed meanwhile; the next writer creates it again.
+            // The folder was removed in the meantime; the next writer creates it again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             paths => paths?,
         };
@@ -304,7 +304,7 @@ impl VectorCache {
                         inner.segments.push(Some(segment));
                         inner.segments.len() - 1
                     }
-                    // The file was removed meanwhile.
+                    // The file was removed in the meantime.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 },
@@ -322,7 +322,7 @@ impl VectorCache {
         Ok(())
     }
 
-    /// Removes the oldest files until a new one has room.
+    /// Removes the oldest files until there is room for a new one.
     fn make_room(&self) -> io::Result<()> {
         let mut files = self.files_of_all_spaces()?;
         files.sort_by_key(|file| file.changed);
@@ -342,7 +342,7 @@ impl VectorCache {
         Ok(())
     }
 
-    /// Removes the vectors of all spaces that are over the age.
+    /// Removes the vectors of all spaces that exceed the maximum age.
     ///
     /// # Errors
     /// If a folder cannot be read.
@@ -355,10 +355,10 @@ impl VectorCache {
         Ok(removed)
     }
 
-    /// Calls [`VectorCache::expire`] every hour, if vectors have an age.
+    /// Calls [`VectorCache::expire`] every hour, if vectors have a maximum age.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// If no thread can be started.
     pub fn expire_hourly(cache: &Arc<Self>) -> io::Result<Option<Hourly>> {
         Hourly::start(cache, cache.bounds.age, Self::expire)
     }

@@ -56,7 +56,7 @@ impl CpuBackend {
         }
     }
 
-    /// Refuses arithmetic that it lacks.
+    /// Refuses an arithmetic that the backend lacks.
     fn check(self, precision: Precision) -> Result<(), String> {
         match (self, precision) {
             (_, Precision::F32)
@@ -74,28 +74,28 @@ impl CpuBackend {
     }
 }
 
-/// A device that was found to work, and the arithmetic on it.
+/// A working device, with its arithmetic.
 #[derive(Debug, Clone)]
 pub enum Device {
     /// The CPU, on our kernels, in `f32`.
     Cpu,
-    /// The CPU, on our kernels, linear layers as integers.
+    /// The CPU, on our kernels, with integer linear layers.
     CpuInt8,
     /// A device of Candle: a GPU, or the CPU under [`CpuBackend::Candle`].
     Candle {
-        /// Which.
+        /// Candle's handle of the device.
         device: candle_core::Device,
-        /// Not [`Precision::Int8`].
+        /// Its arithmetic; never [`Precision::Int8`].
         precision: Precision,
     },
 }
 
-/// What a configuration asks for.
+/// The device that a configuration requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// `cuda:0` if this build has CUDA and a device answers, else the CPU.
     Auto,
-    /// The CPU, computed by the configured backend.
+    /// The CPU, with the configured backend.
     Cpu,
     /// An NVIDIA GPU.
     Cuda(usize),
@@ -106,8 +106,8 @@ pub enum Choice {
 const SERVED: &str = "`auto`, `cpu`, `cuda:N`, several GPUs as `cuda:0,cuda:1`, or `metal`";
 
 impl Choice {
-    /// Parses what [`Device::open`] opens and refuses what this build cannot serve; does not look
-    /// for devices. `backend` computes on the CPU.
+    /// Parses the syntax of [`Device::open`] and refuses requests that this build does not support.
+    /// It does not look for devices. `backend` computes on the CPU.
     ///
     /// # Errors
     /// If a name is unknown, devices cannot be combined, or this build lacks the device or its
@@ -166,8 +166,8 @@ impl Choice {
     }
 }
 
-/// An NVIDIA GPU with one stream of its own. Candle by default uses one stream per host thread: the
-/// computing threads would not wait for weights loaded by another thread, and all of them would
+/// An NVIDIA GPU with a separate stream. By default Candle uses one stream per host thread. Then
+/// the computing threads would not wait for weights loaded by another thread, and all of them would
 /// share the workspace of one cuBLAS handle.
 fn cuda(number: usize) -> candle_core::Result<candle_core::Device> {
     if std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|value| value != "0") {
@@ -181,9 +181,9 @@ fn cuda(number: usize) -> candle_core::Result<candle_core::Device> {
     #[cfg(feature = "cuda")]
     {
         let cuda = device.as_cuda_device()?;
-        // SAFETY: this context was made for the device just now and all of its work goes to this
-        // one stream, in the order in which it is submitted, whichever thread submits it: there are
-        // no other streams that events would have to order it with.
+        // SAFETY: this context was just created for the device, and all of its work goes to this
+        // one stream, in the order of submission, whichever thread submits it: there are no other
+        // streams that events would have to order it with.
         unsafe { cuda.disable_event_tracking() };
         memory::keep(cuda)?;
     }
@@ -216,7 +216,7 @@ mod memory {
     }
 
     /// Keeps freed memory for the next batch. By default the pool may return it to the driver at
-    /// every synchronisation, and each batch would map gigabytes anew.
+    /// every synchronisation, and each batch would map gigabytes again.
     pub(super) fn keep(device: &CudaDevice) -> Result<()> {
         let all = u64::MAX;
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
@@ -224,7 +224,7 @@ mod memory {
         unsafe { result::mem_pool::set_attribute(pool(device)?, threshold, (&raw const all).cast_mut().cast()) }.w()
     }
 
-    /// Returns free memory but for `kept` bytes to the driver, once what is queued has run.
+    /// Returns free memory except `kept` bytes to the driver, once the queued work has run.
     pub(super) fn trim(device: &CudaDevice, kept: u64) -> Result<()> {
         device.cuda_stream().synchronize().w()?;
         let pool = pool(device)?;
@@ -234,7 +234,7 @@ mod memory {
         unsafe { result::mem_pool::trim_to(pool, kept) }.w()
     }
 
-    /// Bytes that the pool holds, in use or free.
+    /// Bytes in the pool, in use or free.
     pub(super) fn reserved(device: &CudaDevice) -> Result<u64> {
         read(
             pool(device)?,
@@ -316,7 +316,7 @@ impl Device {
     }
 
     /// The kind of processor and code that determines the bits of a vector: `cpu` for our kernels,
-    /// `candle-cpu`, a GPU's model name. It is a part of the key of the vector cache.
+    /// `candle-cpu`, or a GPU's model name. It is part of the key of the vector cache.
     pub fn kind(&self) -> String {
         #[cfg(feature = "cuda")]
         if let Self::Candle { device, .. } = self
@@ -334,7 +334,7 @@ impl Device {
         }
     }
 
-    /// Returns a GPU's free memory, but for `kept` bytes, to its driver.
+    /// Returns a GPU's free memory, except `kept` bytes, to its driver.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub(crate) fn trim(&self, kept: u64) {
         #[cfg(feature = "cuda")]
@@ -346,7 +346,7 @@ impl Device {
         }
     }
 
-    /// Bytes that a GPU's memory pool holds, in use or free.
+    /// Bytes in a GPU's memory pool, in use or free.
     pub(crate) fn reserved(&self) -> Option<u64> {
         #[cfg(feature = "cuda")]
         if let Self::Candle { device, .. } = self
@@ -357,12 +357,12 @@ impl Device {
         None
     }
 
-    /// Whether our own kernels compute.
+    /// Whether our own kernels compute on the CPU.
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu | Self::CpuInt8)
     }
 
-    /// `kernels` for our own code on the CPU, `candle` for everything else.
+    /// `kernels` for our own code on the CPU, `candle` for all other code.
     pub fn backend(&self) -> &'static str {
         if self.is_cpu() { "kernels" } else { "candle" }
     }
@@ -401,7 +401,7 @@ mod tests {
             let error = refused("cpu", half);
             assert!(error.contains("on the CPU give precision `f32` or `int8`"), "{error}");
         }
-        // Only the CPU has integers, so `auto` means the CPU.
+        // Only the CPU supports integers, so `auto` means the CPU.
         assert!(Device::open("auto", Precision::Int8, Kernels).unwrap()[0].is_cpu());
     }
 
@@ -410,7 +410,8 @@ mod tests {
         for precision in [Precision::F32, Precision::F16, Precision::Bf16] {
             let opened = &Device::open("cpu", precision, Candle).unwrap()[0];
             assert_eq!((opened.backend(), opened.precision()), ("candle", precision));
-            // Another kind than our kernels, so that a cache holds the vectors of one of them.
+            // This kind differs from that of our kernels, so that a cache holds the vectors of only
+            // one of them.
             assert_eq!((opened.name(), opened.kind()), ("cpu".into(), "candle-cpu".into()));
         }
         for device in ["cpu", "auto"] {

@@ -15,12 +15,12 @@ pub enum EmbedError {
     /// The configuration is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A request field is wrong.
+    /// A request field is invalid.
     #[error("{field}: {message} ({hint})")]
     Invalid {
         /// Path of the field.
         field: String,
-        /// What is wrong.
+        /// The problem with it.
         message: String,
         /// How to fix it.
         hint: String,
@@ -28,39 +28,38 @@ pub enum EmbedError {
     /// An encoder id that this server does not have.
     #[error("unknown encoder `{id}` ({hint})")]
     UnknownEncoder {
-        /// The id asked for.
+        /// The requested id.
         id: String,
-        /// Which ids exist, or how to find them.
+        /// The existing ids, or how to find them.
         hint: String,
     },
-    /// Something this server cannot do yet.
+    /// A feature that this server does not support.
     #[error("{what}")]
     Unserved {
-        /// What was asked for and what is served instead.
+        /// The requested feature, and the supported alternative.
         what: String,
-        /// The request field that asked for it.
+        /// The request field that requested it.
         field: String,
     },
     /// The model could not be found or fetched.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A file of a model folder is missing, broken, or asks for something that cannot be followed
-    /// exactly.
+    /// A file of a model folder is missing, broken, or requests an unsupported feature.
     #[error("{}: {problem} ({hint})", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
         /// How to fix it.
         hint: String,
     },
-    /// The device asked for cannot be used.
+    /// The requested device cannot be used.
     #[error("device `{device}`: {problem}")]
     Device {
-        /// As configured.
+        /// The configured device.
         device: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
     /// The model's queue is full.
@@ -68,17 +67,17 @@ pub enum EmbedError {
     Overloaded {
         /// The encoder.
         id: String,
-        /// Tokens waiting now.
+        /// Tokens in the queue now.
         queued_tokens: usize,
         /// When there is likely to be room.
         retry_after: Duration,
     },
-    /// There is no room for another model now.
+    /// There is currently no room for another model.
     #[error("encoder `{id}` needs {bytes} bytes; models that work hold {held} of embed.max_model_bytes = {most}")]
     NoRoom {
         /// The encoder.
         id: String,
-        /// What it needs.
+        /// The bytes that it needs.
         bytes: u64,
         /// Bytes that cannot be freed now.
         held: u64,
@@ -90,7 +89,7 @@ pub enum EmbedError {
     TooLarge {
         /// The encoder.
         id: String,
-        /// What it needs.
+        /// The bytes that it needs.
         bytes: u64,
         /// The bound.
         most: u64,
@@ -113,7 +112,7 @@ pub enum EmbedError {
     Tokenise {
         /// Path of the text in the request.
         field: String,
-        /// What the tokenizer said.
+        /// The tokenizer's message.
         message: String,
     },
     /// The tensor library failed.
@@ -121,7 +120,7 @@ pub enum EmbedError {
     Compute {
         /// The device.
         device: String,
-        /// What the library said.
+        /// The library's error.
         source: candle_core::Error,
     },
     /// The device has too little free memory for a batch.
@@ -144,7 +143,7 @@ pub enum EmbedError {
 }
 
 /// Errors of the CUDA driver after which every further call of the process fails with the same
-/// error, as its documentation says of each.
+/// error, according to its documentation.
 const LOST: [&str; 13] = [
     "CUDA_ERROR_ECC_UNCORRECTABLE",
     "CUDA_ERROR_NVLINK_UNCORRECTABLE",
@@ -164,7 +163,7 @@ const LOST: [&str; 13] = [
 impl EmbedError {
     /// The tensor library's error on a device.
     pub(crate) fn compute(device: String, source: candle_core::Error) -> Self {
-        // The names of the driver's and of cublas's codes.
+        // These are names of codes of the driver and of cublas.
         let message = source.to_string();
         if message.contains("CUDA_ERROR_OUT_OF_MEMORY") || message.contains("CUBLAS_STATUS_ALLOC_FAILED") {
             return Self::OutOfMemory { device };
@@ -208,7 +207,7 @@ impl EmbedError {
         }
     }
 
-    /// The same error for another text of the batch that it ended.
+    /// The same error for another text of the failed batch.
     pub(crate) fn for_another(&self) -> Self {
         match self {
             Self::File { file, problem, hint } => Self::file(file, problem, hint),
@@ -285,7 +284,7 @@ mod tests {
             let error = of(code);
             assert!(matches!(error, EmbedError::DeviceLost { .. }), "{error:?}");
             assert!(error.to_string().contains(code), "{error}");
-            // Every caller whose texts were in the batch sees it.
+            // Every caller with texts in the batch gets the error.
             let fault = Fault::from(error.for_another());
             assert_eq!((fault.code, fault.reason.as_str()), (Code::Unavailable, "DEVICE_LOST"));
         }

@@ -17,7 +17,7 @@ pub(crate) struct LoadedHead {
     pub(crate) pooling: PoolingMode,
     /// From the pooled vector to the logits.
     pub(crate) steps: Vec<Step>,
-    /// One for each logit.
+    /// One label per logit.
     pub(crate) labels: Vec<String>,
     pub(crate) activation: Elementwise,
 }
@@ -31,7 +31,7 @@ struct Body {
 
 type Read = fn(&ModelFolder, &Weights, usize) -> Result<Body, EmbedError>;
 
-/// Every `model_type` whose heads are served, with what reads them.
+/// Every `model_type` with a supported head, and its reader.
 const SERVED: [(&str, Read); 7] = [
     ("bert", bert),
     ("distilbert", distilbert),

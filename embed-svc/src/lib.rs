@@ -1,18 +1,18 @@
 //! Text to vectors: sentence-transformers models behind `isomer.encoder.v1.EncoderService`.
 //!
-//! The way of a request, outside in:
+//! The path of a request, from the outside in:
 //!
 //! * [`service`]: the gRPC handler; checks the request, builds the answer.
-//! * [`registry`]: which encoders there are; loads them on demand.
+//! * [`registry`]: the available encoders; loads them on demand.
 //! * [`tokenise`]: text to ids, on helper threads.
 //! * [`engine`]: a bounded queue and the threads of each model; batches by tokens.
-//! * [`model`]: a loaded encoder; pure computing on packed tokens, without padding.
+//! * [`model`]: a loaded encoder; pure computation on packed tokens, without padding.
 //! * [`arch`] over [`backend`]: the transformer, written once for every device; [`vectors`]: fixed
 //!   vectors instead.
-//! * [`summary`]: a model as its files describe it, for people.
+//! * [`summary`]: a description of a model from its files, for people.
 //! * [`pooling`], [`activation`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
 //!
-//! A text's vector depends on the text alone: its bits are the same alone, in any batch, in any
+//! A text's vector depends only on the text: its bits are the same alone, in any batch, in any
 //! order.
 
 pub mod activation;
@@ -54,7 +54,7 @@ pub use error::EmbedError;
 pub use service::{EmbedService, services};
 pub use shared::SharedVectors;
 
-/// Serves until `shutdown` resolves or a device is lost, then finishes what is in flight.
+/// Serves until `shutdown` resolves or a device is lost, then finishes the requests in flight.
 ///
 /// # Errors
 /// If the configuration, a model or the socket cannot be used, or a device was lost.

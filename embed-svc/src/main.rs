@@ -1,4 +1,4 @@
-//! `isomer-embed-svc`: the encoder service as a process of its own.
+//! `isomer-embed-svc`: the encoder service as its own process.
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -7,8 +7,8 @@ use isomer_embed::run;
 use isomer_service_kit::{Process, probe::Question, shutdown};
 use serde_json::json;
 
-/// Vectors and states go between threads, and the system's allocator gives large memory back at
-/// once only to ask for it again.
+/// Vectors and states move between threads. The system's allocator returns large blocks to the
+/// system at once, only to request them again.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

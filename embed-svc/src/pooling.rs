@@ -1,9 +1,10 @@
-//! From one vector per token to one vector per text (sentence-transformers' `Pooling` module,
+//! Computes one vector per text from one vector per token (sentence-transformers' `Pooling` module,
 //! Reimers & Gurevych 2019, §3).
 //!
-//! Pure functions of the tokens of one text. There is no padding, hence no mask: every row counts.
+//! Pure functions of the tokens of one text. Nothing is padded, so no mask is needed: every row
+//! counts.
 
-/// How token vectors become one vector.
+/// The conversion of token vectors into one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolingMode {
     /// The first token.
@@ -31,7 +32,7 @@ impl PoolingMode {
         Self::LastToken,
     ];
 
-    /// Name as used by sentence-transformers.
+    /// Its name in sentence-transformers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cls => "cls",
@@ -63,9 +64,10 @@ pub struct TokenRows<'a> {
     pub values: &'a [f32],
     /// Width of a vector.
     pub width: usize,
-    /// Leading tokens that are left out: the prompt, in models that do not pool it.
+    /// Leading tokens that are excluded: the prompt, in models that do not pool it.
     pub skip: usize,
-    /// If the rows were multiplied by factors, the sum of the factors, which means divide by.
+    /// The sum of the factors by which the rows were multiplied, if they were. Means are divided by
+    /// it.
     pub factors: Option<f32>,
 }
 
@@ -92,11 +94,10 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
     let rows = || kept.chunks_exact(width);
     #[allow(clippy::cast_precision_loss)]
     let number = |n: usize| n as f32;
-    // A lower bound as in sentence-transformers, so that nothing is divided by zero.
+    // A lower bound as in sentence-transformers, which prevents a division by zero.
     let at_least = |divisor: f32| divisor.max(1e-9);
     match mode {
-        // If nothing remains besides the prompt, this is the very first token, as in
-        // sentence-transformers.
+        // If the text has only a prompt, this is the very first token, as in sentence-transformers.
         PoolingMode::Cls => out.copy_from_slice(&(if kept.is_empty() { values } else { kept })[..width]),
         _ if kept.is_empty() => {}
         PoolingMode::LastToken => out.copy_from_slice(&kept[kept.len() - width..]),
@@ -104,7 +105,7 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
             out.fill(f32::NEG_INFINITY);
             for row in rows() {
                 for (out, value) in out.iter_mut().zip(row) {
-                    // NaN must win, so that it is detected.
+                    // NaN must win, so that a later check detects it.
                     *out = if out.is_nan() || *out > *value { *out } else { *value };
                 }
             }
@@ -133,9 +134,9 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
     }
 }
 
-/// The pooling of a text of `tokens` tokens, of which the first `skip` are left out, as weights of
-/// its rows: appends `tokens` weights for each mode. [`PoolingMode::Max`] is not a sum: for it
-/// nothing is appended and the result is `false`.
+/// The pooling of a text as weights of its rows; appends `tokens` weights for each mode. The text
+/// has `tokens` tokens, of which the first `skip` are excluded. [`PoolingMode::Max`] is not a sum:
+/// for it nothing is appended and the result is `false`.
 pub fn weights(tokens: usize, skip: usize, modes: &[PoolingMode], out: &mut Vec<f32>) -> bool {
     if modes.contains(&PoolingMode::Max) {
         return false;
@@ -184,7 +185,7 @@ mod tests {
         for (mode, tokens, skip) in modes.flat_map(|mode| {
             [(0, 0), (1, 0), (3, 0), (5, 2), (3, 3), (2, 4)].map(|(tokens, skip)| (mode, tokens, skip))
         }) {
-            // Columns of the identity.
+            // The columns of the identity matrix.
             let mut identity = vec![0.0; tokens * tokens];
             (0..tokens).for_each(|row| identity[row * tokens + row] = 1.0);
             let mut pooled = vec![0.0; tokens];

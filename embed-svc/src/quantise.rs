@@ -1,8 +1,9 @@
-//! From floats to bytes and bits, as in sentence-transformers' `quantize_embeddings` (version 6.2).
+//! Converts floats to bytes and bits like sentence-transformers' `quantize_embeddings` (version
+//! 6.2).
 
 pub use isomer_service_kit::vectors::bits;
 
-/// How the values of each column are scaled to 256 steps.
+/// The scaling of each column's values to 256 steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranges {
     starts: Vec<f32>,
@@ -10,7 +11,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// From the smallest to the largest value of each column of `rows × width` vectors. `None` if
+    /// Ranges from the minimum to the maximum of each column of `rows × width` vectors. `None` if
     /// there are no vectors.
     pub fn of_vectors(vectors: &[f32], width: usize) -> Option<Self> {
         let mut rows = vectors.chunks_exact(width.max(1));
@@ -37,7 +38,7 @@ impl Ranges {
         self.starts.len()
     }
 
-    /// Appends a row as signed bytes: the number of whole steps above the start, less 128; values
+    /// Appends a row as signed bytes: the number of whole steps above the start, minus 128. Values
     /// outside the range are clamped to it.
     pub fn quantise(&self, row: &[f32], out: &mut Vec<u8>) {
         for ((value, start), step) in row.iter().zip(&self.starts).zip(&self.steps) {

@@ -10,7 +10,7 @@ use crate::{
     weights::Weights,
 };
 
-/// `torch.nn.LayerNorm`'s default; the module does not change it.
+/// The default of `torch.nn.LayerNorm`; the module does not change it.
 const LAYER_NORM_EPS: f32 = 1e-5;
 
 /// A stage with its weights. It works on each row separately.
@@ -39,8 +39,8 @@ pub(crate) enum Residual {
     Projected(PackedMatrix),
 }
 
-/// Loads the weights of stages and follows the width through them. The second value is the width at
-/// the end. `vocabulary` is the number of token ids.
+/// Loads the weights of stages and tracks the width through them. The second value is the final
+/// width. `vocabulary` is the number of token ids.
 pub(crate) fn load(stages: &[Stage], mut width: usize, vocabulary: usize) -> Result<(Vec<Step>, usize), EmbedError> {
     let mut steps = Vec::with_capacity(stages.len());
     for stage in stages {

@@ -1,5 +1,5 @@
-//! A description of a model from the files of its folder, without its weights where it is a
-//! transformer.
+//! A description of a model from the files of its folder. The weights of a transformer are not
+//! read.
 
 use std::path::Path;
 
@@ -15,15 +15,15 @@ use crate::{
     registry::weight_bytes,
 };
 
-/// A model, and what computes it under a configuration.
+/// A model, and its device and arithmetic under a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// `model_type` of a transformer, or the kind of static vectors.
     pub family: String,
-    /// Columns of a text's vector; of a token's, in a model without a pooling. `None` for a
-    /// cross-encoder, and if only the weights say it.
+    /// Columns of a text's vector, or of a token's vector in a model without a pooling. `None` for
+    /// a cross-encoder, and if only the weights give the number.
     pub dimensions: Option<usize>,
-    /// Longest input in tokens. `None` if the files name no limit.
+    /// Maximum length of an input in tokens. `None` if the files set no limit.
     pub max_tokens: Option<usize>,
     /// The pooling's modes; empty for a cross-encoder and for token vectors only.
     pub pooling: Vec<&'static str>,
@@ -39,9 +39,9 @@ pub struct Summary {
     pub backend: &'static str,
     /// The arithmetic of the computation: `f32`, `f16`, `bf16` or `int8`.
     pub precision: &'static str,
-    /// Where it runs; several GPUs are separated by commas.
+    /// The device; several GPUs are separated by commas.
     pub device: String,
-    /// Size of its weights on disk, those of all files together.
+    /// Total size of its weight files on disk.
     #[serde(skip)]
     pub weight_bytes: u64,
     /// Warnings for a person.
@@ -49,12 +49,11 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Describes the model at `path`, which came from `source`, as the configuration has it
-    /// computed.
+    /// Describes the model at `path`, which came from `source`, under the configuration.
     ///
     /// # Errors
-    /// If the folder cannot be used, or the device lacks the family or its arithmetic; the error is
-    /// that of loading the model.
+    /// If the folder cannot be used, or the device does not support the family or its arithmetic.
+    /// The error equals that of loading the model.
     pub fn of(path: &Path, source: &str, config: &EmbedConfig) -> Result<Self, EmbedError> {
         let folder = ModelFolder::of_source(path, source)?;
         let names = |stages: &[Stage]| stages.iter().map(Stage::name).collect::<Vec<_>>();
@@ -97,7 +96,7 @@ impl Summary {
     }
 }
 
-/// Columns of a vector: those of the last Dense, else those that are pooled.
+/// Columns of a vector: the output width of the last Dense module, else the pooled width.
 fn width(folder: &ModelFolder) -> Option<usize> {
     let last = |stages: &[Stage]| {
         stages.iter().rev().find_map(|stage| match stage {

@@ -21,7 +21,7 @@ use crate::{
     prompts::{self, Sent},
 };
 
-/// Texts of one request: generation is slow, and progress is reported per request.
+/// Texts per request: generation is slow, and progress is reported per request.
 const TEXTS: usize = 64;
 
 /// The inputs for encoding with augmentation.
@@ -38,12 +38,12 @@ pub(crate) struct Augmenting<'a> {
 
 impl Augmenting<'_> {
     /// Encodes texts, which should be distinct, with several requests in flight. `done` is called
-    /// with the number of texts and the usage of each answered request. The last part of the result
-    /// says of each text whether it has a variant.
+    /// with the number of texts and the usage of each completed request. The last part of the
+    /// result states for each text whether it has a variant.
     ///
     /// # Errors
-    /// As [`encoding::encode`]; also if a source gave no variant at all: the score would be that of
-    /// plain vectors.
+    /// As [`encoding::encode`]; also if a source returned no variant at all, because the score
+    /// would be that of plain vectors.
     pub(crate) async fn encode(
         &self,
         texts: &[&str],
@@ -85,7 +85,8 @@ impl Augmenting<'_> {
                 ..EncodeResponse::default()
             };
             if let Some(prompt) = self.prompt {
-                // Pooled vectors have another vector space than the one that the encoder described.
+                // Pooled vectors are in another vector space than the one that the encoder
+                // described.
                 prompts::check(None, plain.vector_space.as_ref(), prompt).map_err(EncodingError::Unusable)?;
             }
             encoded.take(texts.len(), &plain, &batch)?;
@@ -113,7 +114,7 @@ impl Augmenting<'_> {
 
     async fn ask(&self, texts: &[&str], batch: &[usize]) -> Result<EncodeAugmentedResponse, EncodingError> {
         let items = batch.iter().map(|&index| TextItem {
-            // No id: a draw depends on the text, not on its position.
+            // The id is empty, so that a draw depends on the text and not on its position.
             id: String::new(),
             text: texts[index].to_owned(),
             language: self.languages.get(index).copied().flatten().map(str::to_owned),
@@ -149,7 +150,7 @@ impl Augmenting<'_> {
     }
 }
 
-/// Adds the report on the augmentation of other texts.
+/// Merges the augmentation report of other texts.
 pub(crate) fn merge(all: &mut AugmentationReport, more: AugmentationReport) {
     all.augmented_texts += more.augmented_texts;
     all.tokens_estimated |= more.tokens_estimated;

@@ -27,10 +27,10 @@ pub enum Change {
     Changed,
 }
 
-/// Share of the words up to which a text is a near copy.
+/// Maximum share of differing words of a near copy.
 const NEAR: f64 = 0.15;
 
-/// Share of the words up to which two originals may well have one rewrite.
+/// Maximum share of differing words for which two originals may share one rewrite.
 const ALIKE: f64 = 0.5;
 
 impl Change {
@@ -54,8 +54,8 @@ impl Change {
     }
 }
 
-/// Whether the edit distance of two texts, in words, is at most this share of the longer one; one
-/// word always is.
+/// Whether the word-level edit distance of two texts is at most this share of the longer one; a
+/// single word is always allowed.
 fn is_within(one: &[String], other: &[String], share: f64) -> bool {
     let most = ((one.len().max(other.len()) as f64 * share) as usize).max(1);
     if one.len().abs_diff(other.len()) > most {
@@ -72,8 +72,8 @@ fn is_within(one: &[String], other: &[String], share: f64) -> bool {
     levenshtein::distance(one.iter().copied(), other.iter().copied()) <= most
 }
 
-/// How many of some texts have the rewrite of a text with other words; `pairs` holds each text
-/// with its rewrite. Texts that share half of their words may well have one rewrite.
+/// Counts the texts that have the rewrite of a text with other words; `pairs` contains each text
+/// with its rewrite. Texts that share half of their words may legitimately have the same rewrite.
 pub(crate) fn same_rewrites<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> u64 {
     let mut by_rewrite: HashMap<String, Vec<&str>> = HashMap::new();
     for (original, rewrite) in pairs {
@@ -82,7 +82,8 @@ pub(crate) fn same_rewrites<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a st
     let several = by_rewrite.into_values().filter(|own| own.len() > 1);
     let count = |own: Vec<&str>| -> u64 {
         let own: Vec<Vec<String>> = own.into_iter().map(words).collect();
-        // Two kinds of texts have one rewrite: whichever comes first, some text differs from it.
+        // If two different groups of texts share a rewrite, some text differs from the first one,
+        // whichever comes first.
         let unlike = own.iter().any(|other| !is_within(&own[0], other, ALIKE));
         if unlike { own.len() as u64 } else { 0 }
     };

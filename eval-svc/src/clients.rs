@@ -12,7 +12,7 @@ pub struct EvalClients {
 }
 
 impl EvalClients {
-    /// The same services, called for a tenant.
+    /// The same services, called on behalf of a tenant.
     #[must_use]
     pub fn for_tenant(&self, tenant: &Tenant) -> Self {
         Self {

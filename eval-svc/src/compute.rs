@@ -1,10 +1,10 @@
-//! Heavy computations. Those of calls begin at once; those of runs wait while calls compute, and
-//! have threads of their own.
+//! Heavy computations. Those of calls start immediately. Those of runs wait while calls compute,
+//! and have separate threads.
 //!
-//! Data-parallel work of calls is on rayon's global threads. If runs were there too, a call would
-//! wait in the queues of these threads until a score of a run ends, which may take minutes. On
-//! threads of their own a score of a run that has begun shares the processor with calls, evenly at
-//! worst; the next one does not begin before them.
+//! Data-parallel work of calls uses rayon's global threads. If runs used them too, a call would
+//! wait in the queues of these threads until a score of a run is complete, which may take minutes.
+//! With separate threads, a run's score that has started shares the processor with calls, at worst
+//! evenly; the run's next score does not start before the waiting calls.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use tokio::{
     task::{JoinError, spawn_blocking},
 };
 
-/// Runs computations on blocking threads. Cheap to clone; clones share the order.
+/// Runs computations on blocking threads. Cheap to clone; clones share the queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Compute {
     inner: Arc<Inner>,
@@ -28,22 +28,22 @@ pub(crate) struct Compute {
 #[derive(Debug, Default)]
 struct Inner {
     order: Mutex<Order>,
-    /// Threads of runs, made for the first of them; `None` if none could be started.
+    /// Threads of runs, created on first use; `None` if no thread could be started.
     threads: OnceLock<Option<ThreadPool>>,
 }
 
 #[derive(Debug, Default)]
 struct Order {
-    /// Computations of calls that have begun.
+    /// Number of started computations of calls.
     interactive: usize,
-    /// Computations of runs that wait.
+    /// Waiting computations of runs.
     waiting: VecDeque<oneshot::Sender<()>>,
-    /// Computations of calls that have begun since one of a run waits.
+    /// Computations of calls that were started while a computation of a run was waiting.
     passed: usize,
 }
 
 impl Order {
-    /// Lets the first of a run begin that is still wanted.
+    /// Starts the first computation of a run that still has a receiver.
     fn begin_one(&mut self) {
         while let Some(next) = self.waiting.pop_front() {
             if next.send(()).is_ok() {
@@ -54,7 +54,7 @@ impl Order {
 }
 
 impl Compute {
-    /// A computation of a call: it begins at once.
+    /// Starts a computation of a call immediately.
     ///
     /// # Errors
     /// If it panics.
@@ -70,8 +70,8 @@ impl Compute {
         .await
     }
 
-    /// A computation of a run: it begins when no call computes. Of those that wait, one begins with
-    /// every [`BATCH_TURN`]th call, so that calls without a pause do not hold runs up for ever.
+    /// Starts a computation of a run when no call is computing. Every [`BATCH_TURN`]th call also
+    /// starts one that waits, so that an unbroken series of calls does not block runs forever.
     ///
     /// # Errors
     /// If it panics.
@@ -88,7 +88,7 @@ impl Compute {
             })
         };
         if let Some(turn) = turn {
-            // The sender is dropped with the order only, which this future holds.
+            // Only the queue, which this future holds, drops the sender.
             let _ = turn.await;
         }
         let inner = Arc::clone(&self.inner);
@@ -109,7 +109,7 @@ fn threads() -> Option<ThreadPool> {
         .ok()
 }
 
-/// A computation of a call, from before it begins until it ends.
+/// A computation of a call, from before its start until its end.
 struct Interactive {
     inner: Arc<Inner>,
 }
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A computation of a call that goes on until it is told to end.
+    /// A computation of a call that continues until the test ends it.
     fn held(compute: &Compute) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
         let (end, ends) = mpsc::channel();
         let compute = compute.clone();
@@ -170,7 +170,7 @@ mod tests {
         compute.inner.order.lock().waiting.len()
     }
 
-    /// Waits, however long the machine takes.
+    /// Waits without a time limit, because the machine may be slow.
     async fn until(holds: impl Fn() -> bool) {
         while !holds() {
             tokio::task::yield_now().await;
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn a_score_of_a_run_begins_after_the_calls_and_at_once_without_them() {
         let compute = Compute::default();
-        // Nobody computes: it begins at once.
+        // No call is computing, so it starts immediately.
         assert_eq!(compute.batch(|| 1).await.unwrap(), 1);
         let log = Arc::new(Mutex::new(Vec::new()));
         let (end, call) = held(&compute);
@@ -255,7 +255,7 @@ mod tests {
                     rayon::broadcast(|_| {
                         let name = std::thread::current().name().unwrap_or_default().to_owned();
                         begun.send((name, rayon::current_num_threads())).unwrap();
-                        // Until the test ends, when the channel is closed.
+                        // Blocks until the test ends and the channel is closed.
                         let _ = ends.lock().recv();
                     });
                 };

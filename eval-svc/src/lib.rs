@@ -1,9 +1,9 @@
-//! Vectors and labels in; scores, statistics, robustness profiles and reports out.
+//! Computes scores, statistics, robustness profiles and reports from vectors and labels.
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`],
-//! [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes
-//! robustness checks with an encoder and a transform service, over channels that it is given; the
-//! gRPC handlers only convert protos.
+//! [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge, [`mod@run`] plans and executes
+//! robustness checks with an encoder and a transform service over the given channels; the gRPC
+//! handlers only convert protos.
 
 mod augmented;
 pub mod change;
@@ -50,7 +50,7 @@ pub use error::EvalError;
 pub use isomer_datasets as dataset;
 /// Locating named data sets: a module of `isomer-datasets`.
 pub use isomer_datasets::locate;
-/// Reports, the profiles behind them, and counts of texts that an encoder cut: the crate
+/// Reports, the profiles they are based on, and counts of truncated texts: the crate
 /// `isomer-report`.
 pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
@@ -71,18 +71,18 @@ use work::encoding;
 use work::fleet::engine::FleetEngine;
 use work::{Batching, LocalEngine, WorkEngine};
 
-/// What a process shares with other machines.
+/// The resources that a process shares with other machines.
 #[derive(Debug, Clone, Default)]
 pub struct Shared {
-    /// The store, if there is one, with the notes of what runs rely on.
+    /// The store, if there is one, with the references of runs to its entries.
     pub store: Option<Holds>,
     /// Workers that execute units of runs, if there are any.
     #[cfg(feature = "fleet")]
     pub workers: Option<Dispatcher>,
     /// The class of arithmetic of this process.
     pub class: String,
-    /// The ledger of runs that replicas share. With one a tokio runtime is needed: this process
-    /// takes over runs of replicas that have stopped.
+    /// The ledger of runs that replicas share. With a ledger a tokio runtime is needed, because
+    /// this process takes over runs of replicas that have stopped.
     pub ledger: Option<Ledger>,
 }
 
@@ -96,8 +96,7 @@ pub struct EvalService {
 }
 
 impl EvalService {
-    /// Opens the state folders. Runs start when they are asked for, so a tokio runtime is needed
-    /// only then.
+    /// Opens the state folders. Runs start on request, so a tokio runtime is needed only then.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -105,7 +104,7 @@ impl EvalService {
         Self::with_hub(config, clients, None)
     }
 
-    /// As [`EvalService::new`], with access to data sets on the hub and their cache.
+    /// Like [`EvalService::new`], with access to data sets on the hub and their cache.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -113,7 +112,8 @@ impl EvalService {
         Self::with_shared(config, clients, hub, Shared::default())
     }
 
-    /// As [`EvalService::with_hub`], with what this process shares with other machines.
+    /// Like [`EvalService::with_hub`], with the resources that this process shares with other
+    /// machines.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -171,7 +171,7 @@ impl EvalService {
         })
     }
 
-    /// Where data sets are looked for, for a process that fetches them before they are asked for.
+    /// The locator of data sets, for a process that fetches them in advance.
     pub fn locator(&self) -> &DatasetLocator {
         &self.locator
     }
@@ -203,7 +203,7 @@ pub fn services(service: EvalService) -> Services {
         )
 }
 
-/// Serves until `shutdown` completes, then drains. Runs that are still active are handed back to
+/// Serves until `shutdown` completes, then drains. Runs that are still active are handed over to
 /// the other replicas of the ledger; without a ledger they end as interrupted and can be started
 /// again.
 ///

@@ -1,20 +1,20 @@
-//! What a run may take.
+//! Resource limits of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of a run. Where the request sets none, the suite's limit holds; where neither does, there
-/// is no limit.
+/// Limits of a run. If the request sets none, the suite's limit applies; if neither does, there is
+/// no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Calls to generators for texts; the judge's are not among them.
+    /// Maximum calls to generators for texts, without the judge's calls.
     pub generator_calls: Option<u64>,
-    /// Money for the generator's tokens, in the unit of its prices; above 0.
+    /// Maximum cost of the generator's tokens, in the unit of its prices; above 0.
     pub cost: Option<f64>,
 }
 
 impl Limits {
-    /// These limits with another's laid over them.
+    /// These limits, overridden by another's.
     #[must_use]
     pub fn overlaid(self, over: &Self) -> Self {
         Self {
@@ -23,16 +23,16 @@ impl Limits {
         }
     }
 
-    /// Whether anything is limited.
+    /// Whether any limit is set.
     pub(crate) fn any(self) -> bool {
         self.generator_calls.is_some() || self.cost.is_some()
     }
 }
 
-/// Whether an amount of money can be meant as a limit.
+/// Checks that an amount of money is a valid limit.
 ///
 /// # Errors
-/// What would be right.
+/// The accepted values.
 pub(crate) fn check_cost(cost: f64) -> Result<(), String> {
     if cost.is_finite() && cost > 0.0 {
         Ok(())

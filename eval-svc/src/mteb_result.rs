@@ -22,8 +22,8 @@ const UNDETERMINED: &str = "und";
 
 /// The document of one dataset scored with one encoder. `dataset_revision` is the hub's commit, or
 /// the digest of the dataset's content if it is not from the hub; `evaluation_time` is in seconds.
-/// A sample is noted beside the scores, in `isomer_sample`, and an approximate search with its
-/// recall in `isomer_search`.
+/// In addition to the scores, `isomer_sample` describes a sample, and `isomer_search` the recall of
+/// an approximate search.
 pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
     entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));

@@ -18,7 +18,7 @@ use crate::{billing, routing::Router, tenant};
 pub(crate) const STREAM_DEPTH: usize = 8;
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
-/// The list that page tokens belong to.
+/// The name of the list in page tokens.
 const LIST: &str = "ListEncoders";
 
 /// The handler of the router's `EncoderService`.
@@ -38,7 +38,7 @@ pub(crate) fn deadline(extensions: &Extensions) -> Option<Instant> {
     extensions.get::<CallDeadline>().map(|deadline| deadline.0)
 }
 
-/// The caller, where the auth layer has identified one.
+/// The caller, if the auth layer has identified one.
 fn caller(extensions: &Extensions) -> Option<Caller> {
     extensions.get::<Caller>().cloned()
 }
@@ -52,7 +52,7 @@ impl EncoderHandler {
     ) -> Result<EncodeResponse, Status> {
         let mut answer = billing::encode(&self.router, whose, request, deadline).await?;
         let usage = answer.response.usage.get_or_insert_default();
-        // The cost is for callers that work for another caller: a run, an augmentation.
+        // The cost is for callers that act for another caller: a run, an augmentation.
         usage.cost_nano_usd = answer.cost_nano_usd;
         Ok(answer.response)
     }
@@ -163,10 +163,10 @@ impl EncoderService for EncoderHandler {
     }
 }
 
-/// Whether a caller may send another message of a stream.
+/// Checks whether a caller may send another message of a stream.
 ///
 /// # Errors
-/// The caller's key or limits do not permit it.
+/// If the caller's key or limits do not permit it.
 pub(crate) async fn welcome(caller: Option<&Caller>, number: usize) -> Result<(), Fault> {
     match caller {
         // The stream itself was admitted as one request.

@@ -1,5 +1,5 @@
-//! What a gateway serves: the router over every encoder, its registry, a proxy to each other
-//! service, HTTP in OpenAI's shapes, and the auth layer in front of them.
+//! Everything that a gateway serves: the router over every encoder, its registry, a proxy to each
+//! other service, HTTP in OpenAI's format, and the auth layer in front of them.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
@@ -48,7 +48,7 @@ const TRANSFORM: &[&str] = &[
 const SCORES: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService"];
 const RUNS: &str = "isomer.eval.v1.RunService";
 
-/// Whether calls of a service are passed on to another server.
+/// Whether calls of a service are forwarded to another server.
 #[cfg(test)]
 pub(crate) fn is_passed_on(service: &str) -> bool {
     TRANSFORM.contains(&service) || SCORES.contains(&service) || service == RUNS
@@ -61,13 +61,13 @@ pub struct UpstreamServers {
     pub transform: Option<Servers>,
     /// Servers of eval-svc.
     pub eval: Option<Servers>,
-    /// Whether they share a ledger of runs.
+    /// Whether the servers share a ledger of runs.
     pub shared_runs: bool,
 }
 
 impl UpstreamServers {
-    /// The servers that answer for every run: all of them if they share a ledger. Otherwise a run
-    /// is known only to the server that made it, so the first makes all of them.
+    /// The servers that handle runs. If they share a ledger, all of them do. Otherwise a run is
+    /// known only to the server that created it, so the first server creates all of them.
     pub(crate) fn runs(&self) -> Option<Servers> {
         let eval = self.eval.as_ref()?;
         Some(if self.shared_runs { eval.clone() } else { eval.first() })
@@ -77,15 +77,15 @@ impl UpstreamServers {
 /// Configuration of what the gateway serves.
 #[derive(Debug)]
 pub struct Settings {
-    /// Encoders of other servers.
+    /// Encoders on other servers.
     pub providers: ProvidersConfig,
-    /// Which private addresses may be called as providers.
+    /// The private addresses that may be called as providers.
     pub addresses: GuardConfig,
     /// How requests are routed to encoders.
     pub routing: RoutingConfig,
     /// Pages that may call from a browser.
     pub web: WebConfig,
-    /// How variants that an answer lacked are made after it.
+    /// Rules for making variants after an answer that lacked them.
     pub missing_variants: MissingVariantsConfig,
     /// Names that stand for an encoder with augmentation.
     pub augmented_models: BTreeMap<String, AugmentedModelConfig>,
@@ -153,7 +153,7 @@ pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderS
 
 /// Everything that a gateway serves, and the follower of the runs that are created through it.
 /// Without `access`, requests are not authenticated, changes are not audited, keys are not served
-/// and runs have no follower: that is for a process's own clients.
+/// and runs have no follower. That mode is for a process's own clients.
 pub fn services(
     settings: &Settings,
     routes: &EncoderRoutes,
@@ -268,7 +268,7 @@ fn upstreams<'a>(
     })
 }
 
-/// Access as the server's authenticator.
+/// Adapts `Access` to the server's authenticator.
 #[derive(Debug)]
 struct AccessAuthenticator(Access);
 

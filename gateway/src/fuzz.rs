@@ -33,7 +33,7 @@ pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) 
     openai::routes(backends.clone()).merge(dialects::routes(&backends))
 }
 
-/// Reads the query of the page's trial and returns what is wrong with it.
+/// Reads the query of the page's trial and returns its error, if any.
 pub fn trial(query: &str) -> Option<String> {
     page::read_trial(query)
 }

@@ -1,5 +1,5 @@
 //! JSON answers. Large ones are serialised off the threads that serve requests, because an answer
-//! with many vectors takes long.
+//! with many vectors takes a long time.
 
 use std::io;
 
@@ -13,11 +13,11 @@ use http::{HeaderValue, header};
 use isomer_service_kit::off_runtime;
 use serde::Serialize;
 
-/// Most bytes that are serialised on the serving thread: that costs less than handing over the
-/// work.
+/// Maximum size that is serialised on the serving thread. Below it, serialising costs less than
+/// handing over the work.
 const SMALL: usize = 32 << 10;
 
-/// Up to [`SMALL`] bytes.
+/// A writer of up to [`SMALL`] bytes.
 #[derive(Debug, Default)]
 struct Small(Vec<u8>);
 
@@ -44,7 +44,7 @@ impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
         let mut small = Small::default();
         let body = match serde_json::to_writer(&mut small, &self.0) {
             Ok(()) => Body::from(small.0),
-            // If the error is not the size, it occurs again there and is reported.
+            // If the error is not the size, it recurs there and is reported.
             Err(_) => Body::from_stream(stream::once(self.written())),
         };
         let mut response = Response::new(body);
@@ -75,7 +75,7 @@ mod tests {
             let expected = serde_json::to_vec(&numbers).unwrap();
             let response = Json(numbers).into_response();
             assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
-            // Only a body that is already serialised knows its length.
+            // The length is known only for a body that is already serialised.
             assert_eq!(response.body().size_hint().exact().is_some(), expected.len() <= SMALL);
             let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
             assert_eq!(&body[..], expected);

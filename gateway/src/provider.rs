@@ -11,7 +11,7 @@ use isomer_registry::ProviderHandler;
 use isomer_service_kit::Fault;
 use tonic::{Extensions, Request, Response, Status};
 
-/// The registry's handler. Every change is written to the audit log with the name of its author.
+/// The registry's handler. It writes every change to the audit log with the name of its author.
 #[derive(Debug, Clone)]
 pub(crate) struct Audited {
     inner: ProviderHandler,

@@ -1,8 +1,9 @@
-//! Headers of HTTP answers that say what the caller's limits still allow, as OpenAI names them.
+//! Headers of HTTP answers that state the remaining allowance of the caller's limits, under
+//! OpenAI's names.
 //!
-//! `requests` is the rate limiter of this process: what passes at once, what of it is left, and
-//! when all of it is there again. `tokens` is the budget with the fewest tokens left, before this
-//! call's own are counted. A limit that the caller does not have has no headers.
+//! `requests` describes the rate limiter of this process: its capacity, the remaining part, and the
+//! time until it is full again. `tokens` describes the budget with the fewest tokens left, before
+//! this call's own are counted. A limit that the caller does not have has no headers.
 
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ fn write(headers: &mut HeaderMap, told: &Remaining) {
     }
 }
 
-/// `120ms`, `1.5s`, `6m0s`, `23h59m0s`: as OpenAI writes a duration. Rounded up.
+/// A duration in OpenAI's notation, rounded up: `120ms`, `1.5s`, `6m0s`, `23h59m0s`.
 fn span(duration: Duration) -> String {
     let millis = duration.as_nanos().div_ceil(1_000_000);
     if millis < 1000 {

@@ -1,4 +1,4 @@
-//! The tables of all that a gateway keeps.
+//! The database tables of a gateway.
 
 use isomer_access::Keys;
 use isomer_database::Database;
@@ -6,12 +6,12 @@ use isomer_service_kit::Fault;
 
 use crate::{proxy::claims, routing};
 
-/// Brings every table up to date: keys and the audit log, providers, what providers gave first,
-/// which gateway makes which variants. A gateway does the same when it starts; done before, no
-/// gateway has to wait for it.
+/// Brings every table up to date: keys and the audit log, providers, the providers' first
+/// fingerprints, and claims on variants. A gateway does the same when it starts. If this was done
+/// before, the gateway starts without waiting for it.
 ///
 /// # Errors
-/// When the database cannot be read or written.
+/// If the database cannot be read or written.
 pub async fn migrate(database: &Database) -> Result<(), Fault> {
     Keys::open(database.clone()).await?;
     isomer_registry::prepare(database).await?;

@@ -1,4 +1,4 @@
-//! What the registry asks of the router.
+//! The registry's questions to the router.
 
 use isomer_proto::gateway::v1::{CheckProviderResponse, Provider, ProviderState};
 use isomer_registry::{ProviderStatus, Screening};
@@ -6,7 +6,7 @@ use isomer_service_kit::Fault;
 
 use crate::routing::{HEALTHY, Router};
 
-/// The router, as the registry's [`Screening`].
+/// Implements the registry's [`Screening`] with the router.
 #[derive(Debug)]
 pub(crate) struct Screen(pub(crate) Router);
 

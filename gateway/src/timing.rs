@@ -1,5 +1,5 @@
-//! How long an answer waited for others: encoders, generators, the services behind the gateway.
-//! What else it took is the gateway's own; the server tells both (`server-timing`).
+//! Measures how long an answer waited for others: encoders, generators, the services behind the
+//! gateway. The rest of the time is the gateway's own. The server reports both (`server-timing`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ tokio::task_local! {
     static WAITING: Arc<Waiting>;
 }
 
-/// Makes answers tell how long they waited.
+/// Adds the waiting time to answers.
 pub(crate) fn timed() -> Wrap {
     wrap(measure)
 }
@@ -24,8 +24,8 @@ async fn measure(request: Request, next: Next) -> Response {
     response
 }
 
-/// The time of one request with at least one call to others in flight: of calls at the same time
-/// each moment counts once.
+/// The time in which one request had at least one call to others in flight. Overlapping calls are
+/// counted once.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<State>);
 
@@ -43,11 +43,11 @@ impl Waiting {
     }
 }
 
-/// A call that is in flight until this is dropped.
+/// A call in flight, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Wait(Option<Arc<Waiting>>);
 
-/// Begins to wait for another, on behalf of the request of this task, if it is one of [`timed`].
+/// Begins a wait of the current task's request, if that request is one of [`timed`].
 pub(crate) fn wait() -> Wait {
     let waiting = WAITING.try_with(Arc::clone).ok();
     if let Some(waiting) = &waiting {
@@ -93,7 +93,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_at_the_same_time_count_once_and_own_work_not_at_all() {
         async fn answer() {
-            // From 0 to 30 and from 20 to 50; a pause; from 100 to 110.
+            // From 0 to 30 and from 20 to 50; a pause; then from 100 to 110.
             tokio::join!(call(0, 30), call(20, 30));
             sleep(ms(50)).await;
             call(0, 10).await;
@@ -103,7 +103,7 @@ mod tests {
         let request = || Request::get("/").body(Body::empty()).unwrap();
         let response = routes.clone().oneshot(request()).await.unwrap();
         assert_eq!(response.extensions().get(), Some(&UpstreamTime(ms(60))));
-        // A request of its own begins at nothing; a call outside of requests has nobody to tell.
+        // A nested request starts at zero; a call outside of requests has no receiver for its time.
         call(0, 5).await;
         let response = routes.oneshot(request()).await.unwrap();
         assert_eq!(response.extensions().get(), Some(&UpstreamTime(ms(60))));

@@ -23,8 +23,8 @@ use crate::{
 /// reconnected when it comes back.
 ///
 /// # Errors
-/// If the configuration cannot work, the address can be reached from elsewhere while callers are
-/// not authenticated, the records cannot be opened, or the listener breaks.
+/// If the configuration cannot work, the address is reachable from elsewhere while callers are not
+/// authenticated, the records cannot be opened, or the listener fails.
 pub async fn run(
     config: GatewayConfig,
     listener: TcpListener,

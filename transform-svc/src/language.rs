@@ -1,8 +1,8 @@
-//! Languages: reading tags, naming them for a prompt, detecting them, drawing a target.
+//! Languages: reading tags, names for prompts, detection, drawing a target.
 //!
 //! cld2 detects languages. It distinguished all of 47 test languages, the African ones included, in
-//! microseconds a sentence. On short texts it guesses; [`detect`] then returns `None` (too short to
-//! tell).
+//! microseconds per sentence. On short texts it guesses; [`detect`] then returns `None` (too short
+//! for detection).
 
 use cld2::{Format, Reliability};
 use isomer_config::spelling::nearest;
@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::seed;
 
-/// ISO 639-1 (or -3 where there is none), ISO 639-3, English name.
+/// ISO 639-1 (or -3 if there is none), ISO 639-3, English name.
 const NAMES: &[(&str, &str, &str)] = &include!("language_names.in");
 
 /// Target languages of `translation` and `cross_translation` (HTEB).
@@ -36,8 +36,8 @@ const SAME: &[&[&str]] = &[
     &["hi", "mr", "ne", "bh"],
 ];
 
-/// Languages that the detector does not know. It takes texts in some of them for another language,
-/// named beside them; for the others it returns nothing useful.
+/// Languages that the detector does not know. It classifies texts in some of them as another
+/// language, given here; for the others its result is useless.
 const UNDETECTED: &[(&str, Option<&str>)] = &[
     ("acm", Some("ar")),
     ("aeb", Some("ar")),
@@ -86,7 +86,7 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// A known language. Compare with [`Language::matches`], which treats languages that a detector
-/// cannot tell apart as equal.
+/// cannot distinguish as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Language {
     code: &'static str,
@@ -94,8 +94,8 @@ pub struct Language {
 }
 
 impl Language {
-    /// Reads a BCP-47 tag: the primary subtag counts (`pt-BR` is Portuguese, `eng-Latn` English).
-    /// `None` when unknown.
+    /// Reads a BCP-47 tag: only the primary subtag is used (`pt-BR` is Portuguese, `eng-Latn`
+    /// English). `None` if unknown.
     pub fn parse(tag: &str) -> Option<Self> {
         let primary = tag.split(['-', '_']).next()?.to_ascii_lowercase();
         let alias = ALIASES.iter().find(|(code, _)| *code == primary);
@@ -106,17 +106,18 @@ impl Language {
             .map(|&(code, _, name)| Self { code, name })
     }
 
-    /// The shortest code, e.g. `en`.
+    /// The shortest code, for example `en`.
     pub fn code(self) -> &'static str {
         self.code
     }
 
-    /// English name, e.g. `German`.
+    /// English name, for example `German`.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// The tag and name nearest to an unknown tag: `englsh` and `English` mean `en`, `deu-` `de`.
+    /// The tag and name nearest to an unknown tag: `englsh` and `English` give `en`, `deu-` gives
+    /// `de`.
     pub fn nearest(tag: &str) -> Option<(&'static str, &'static str)> {
         let named = |wanted: &str| {
             NAMES
@@ -124,8 +125,8 @@ impl Language {
                 .find(|(two, three, name)| [*two, *three, *name].contains(&wanted))
                 .map(|(code, _, name)| (*code, *name))
         };
-        // Every two-letter tag is close to many others, so only a name, spelt out or almost, tells
-        // what was meant.
+        // Every two-letter tag is close to many others, so a suggestion requires a full or nearly
+        // full name.
         let names = NAMES
             .iter()
             .map(|(_, _, name)| *name)
@@ -133,20 +134,20 @@ impl Language {
         nearest(tag, names).and_then(named)
     }
 
-    /// Whether two codes are one language as far as a detector can tell.
+    /// Whether two codes are one language as far as a detector can distinguish.
     pub fn matches(self, other: Self) -> bool {
         let (own, other) = (self.taken_for(), other.taken_for());
         own == other || SAME.iter().any(|set| set.contains(&own) && set.contains(&other))
     }
 
     /// The code that the detector returns for texts in this language: its own, or that of the
-    /// language it takes them for.
+    /// language it confuses them with.
     fn taken_for(self) -> &'static str {
         let undetected = UNDETECTED.iter().find(|(code, _)| *code == self.code);
         undetected.and_then(|(_, other)| *other).unwrap_or(self.code)
     }
 
-    /// Whether the detector knows the language or takes its texts for one particular other.
+    /// Whether the detector knows the language or maps it to one particular other language.
     fn can_be_told(self) -> bool {
         !UNDETECTED
             .iter()
@@ -154,11 +155,11 @@ impl Language {
     }
 }
 
-/// Words, and letters, below which a text in an alphabet is too short to tell.
+/// Number of words, and of letters, below which a text in an alphabet is too short for detection.
 const MIN_WORDS: usize = 4;
 const MIN_LETTERS: usize = 16;
 
-/// The language of a text; `None` when it is too short to tell or the detector is not sure.
+/// The language of a text; `None` if it is too short or the detector is not sure.
 pub fn detect(text: &str) -> Option<Language> {
     detect_with(text, None)
 }
@@ -168,8 +169,8 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
     let (words, letters) = text.unicode_words().fold((0, 0), |(words, letters), word| {
         (words + 1, letters + word.chars().filter(|c| c.is_alphabetic()).count())
     });
-    // A script of its own (Arabic is shared, Hangul is not) needs fewer words; cld2 reports itself
-    // when it is not sure.
+    // A script with a single language (Arabic is shared, Hangul is not) needs fewer words; cld2
+    // itself reports when it is not sure.
     if words < MIN_WORDS || (letters < MIN_LETTERS && text.is_ascii()) {
         return None;
     }
@@ -183,8 +184,8 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
         }),
         ..cld2::Hints::default()
     };
-    // After a letter in another script, cld2 looks at the next character, even past the end of the
-    // text. It reads whatever memory lies there, and bytes that are not UTF-8 lead it out of its
+    // After a letter in another script, cld2 reads the next character, even past the end of the
+    // text. It then reads arbitrary memory, and invalid UTF-8 there makes it index outside its
     // tables. A space is therefore appended to every text.
     let found = cld2::detect_language_ext(&format!("{text} "), Format::Text, &hints);
     if found.reliability != Reliability::Reliable || found.scores[0].percent < 60 {
@@ -196,23 +197,23 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
 /// The detector's verdict on a text that should be in a given language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LanguageCheck {
-    /// It is in that language, or in one that the detector cannot tell from it.
+    /// The text is in that language, or in one that the detector cannot distinguish from it.
     Right,
-    /// Too short or too mixed to tell, or in a language that the detector does not know: the check
-    /// neither passes nor fails.
+    /// The text is too short or too mixed, or in a language that the detector does not know: the
+    /// check neither passes nor fails.
     TooShort,
-    /// It is in another.
+    /// The text is in another language.
     Wrong,
 }
 
-/// Compares a text's language with the one it should be in.
+/// Compares a text's language with the expected one.
 ///
 /// Sentences full of foreign names mislead the detector ("Sean Brown gioca nella National Hockey
-/// League." is English to it), so a text judged wrong or too short is detected a second time with a
-/// hint. A text that is then taken for the right language changes from wrong to untold, or from
-/// untold to right. On Italian RTE3 this lowers the share wrongly called wrong from 11.5 to 8.8 %
-/// and raises the share called right from 66 to 80 %; texts in another language are found as often
-/// as before.
+/// League." is classified as English), so a text judged wrong or too short is detected a second
+/// time with a hint. If the second result is the right language, the verdict changes from wrong to
+/// untold, or from untold to right. On Italian RTE3 this lowers the share wrongly called wrong from
+/// 11.5 to 8.8 % and raises the share called right from 66 to 80 %; texts in another language are
+/// found as often as before.
 pub fn check(text: &str, expected: Language) -> LanguageCheck {
     if !expected.can_be_told() {
         return LanguageCheck::TooShort;
@@ -226,18 +227,18 @@ pub fn check(text: &str, expected: Language) -> LanguageCheck {
     }
 }
 
-/// The target language of a run under one seed: the first of a permutation of [`TARGETS`], fixed by
-/// the seed and the run's name alone, that is not the source. All texts therefore get one language,
-/// except those already written in it. Two seeds may draw the same language; [`target_of_rank`]
-/// does not.
+/// The target language of a run under one seed: the first language that is not the source, in a
+/// permutation of [`TARGETS`] that depends only on the seed and the run's name. All texts therefore
+/// get one language, except those already written in it. Two seeds may draw the same language;
+/// [`target_of_rank`] does not.
 pub fn draw_target(seed: u64, run: &str, source: Option<Language>) -> Option<Language> {
     draw(&known(&TARGETS), seed, &["translation-target", run], source)
 }
 
-/// The target language of a run's seed that stands at `rank` (from 0) among its seeds, drawn
-/// without replacement. The run's name alone fixes an order of the targets without the source. The
-/// ranks go through that order and start again at its end. So no language comes twice before each
-/// came once, whatever the seeds and the order of requests.
+/// The target language of the seed at `rank` (from 0) among a run's seeds, drawn without
+/// replacement. The run's name alone determines an order of the targets without the source. The
+/// ranks traverse that order and restart at its end. So no language occurs twice before each
+/// occurred once, whatever the seeds and the order of requests.
 pub fn target_of_rank(rank: u32, run: &str, source: Option<Language>) -> Option<Language> {
     let targets = known(&TARGETS);
     let permitted: Vec<Language> = seed::permutation(0, &["translation-targets", run], targets.len())
@@ -248,9 +249,9 @@ pub fn target_of_rank(rank: u32, run: &str, source: Option<Language>) -> Option<
     permitted.get((rank as usize).checked_rem(permitted.len())?).copied()
 }
 
-/// A language for one text: the first of a permutation of the candidates, fixed by seed, run and
-/// the text's id, that is not the source. The order in which candidates are given does not matter.
-/// `what` makes draws for different purposes independent. `None` where the source is the only
+/// A language for one text: the first language that is not the source, in a permutation of the
+/// candidates that depends on seed, run and the text's id. The order of the candidates does not
+/// matter. `what` makes draws for different purposes independent. `None` if the source is the only
 /// candidate.
 pub fn draw_for_text(
     candidates: &[Language],
@@ -403,8 +404,8 @@ mod tests {
                 LanguageCheck::Wrong
             );
             assert!(dialect.matches(lang("ar")) && !dialect.matches(lang("fa")));
-            // What a text in a dialect is translated into is never the language that a copy would
-            // be taken for.
+            // A text in a dialect is never translated into the language that the detector confuses
+            // the dialect with.
             assert!((0..10).all(|rank| target_of_rank(rank, "r", Some(dialect)).unwrap().code() != "ar"));
         }
         let pidgin = "Di woman say she no go gree make dem carry her pikin comot from di house.";
@@ -425,7 +426,7 @@ mod tests {
         }
     }
 
-    /// The catalogue of data sets is another service's, which asks for texts in these languages.
+    /// Another service owns the catalogue of data sets and requests texts in these languages.
     #[test]
     fn every_language_of_the_catalogue_of_data_sets_is_known() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/datasets/catalogue/datasets.toml");
@@ -444,7 +445,7 @@ mod tests {
         assert!(codes.len() > 60, "{}", codes.len());
         let unknown: Vec<&&str> = codes.iter().filter(|code| Language::parse(code).is_none()).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
-        // Each is checked as itself or as what the detector takes it for.
+        // The detector recognises each as itself or as the language it confuses it with.
         assert!(codes.iter().all(|code| lang(code).can_be_told()));
         for (code, known) in [
             ("arq-Arab", "arq"),
@@ -515,7 +516,7 @@ mod tests {
         assert_eq!(Language::nearest("zzzzzzzz"), None);
     }
 
-    /// Without the space after it the process ends here by a segmentation fault.
+    /// Without the appended space, the process ends here with a segmentation fault.
     #[test]
     fn what_lies_behind_a_text_is_not_read() {
         const TEXT: &str = "An ordinary sentence of English words that ends with one letter of Greekλ";

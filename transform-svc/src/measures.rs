@@ -1,6 +1,6 @@
-//! How far a transformed text is from its original. Pure functions of the two texts.
+//! Distance of a transformed text from its original. Pure functions of the two texts.
 //!
-//! Words are those of [`crate::words`], lower-cased, so that a change of case alone adds no
+//! Words are those of [`crate::words`] in lower case, so that a change of case alone adds no
 //! distance.
 
 use std::collections::{HashMap, HashSet};
@@ -12,12 +12,12 @@ use crate::words;
 /// The three measures of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measures {
-    /// Word-level Levenshtein distance over the longer word count, 0 (same words in the same order)
-    /// to 1 (PTEB).
+    /// Word-level Levenshtein distance divided by the larger word count, 0 (same words in the same
+    /// order) to 1 (PTEB).
     pub edit_distance: f64,
     /// Word-level Jaccard similarity of the two sets of words, 0 to 1.
     pub jaccard: f64,
-    /// Words of the transformed text over words of the original; 0 where the original has none.
+    /// Words of the transformed text divided by words of the original; 0 if the original has none.
     pub length_ratio: f64,
 }
 

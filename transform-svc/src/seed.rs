@@ -1,9 +1,9 @@
-//! Random draws as pure functions of what they depend on: never of request order, thread or clock.
+//! Random draws as pure functions of their inputs: never of request order, thread or clock.
 
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-/// Seeds sent to generators are below this, so that servers with 31-bit seeds accept them.
+/// Upper bound of seeds sent to generators, so that servers with 31-bit seeds accept them.
 const SEED_BITS: u64 = (1 << 31) - 1;
 
 /// A random number generator determined by a seed and a path of names. Parts are length-prefixed:
@@ -25,8 +25,8 @@ pub fn permutation(seed: u64, path: &[&str], n: usize) -> Vec<usize> {
     order
 }
 
-/// The seed of an attempt on a text: the run's own for the first, one derived from (seed, text,
-/// attempt) for a retry.
+/// The seed of an attempt on a text: for the first attempt the run's own, for a retry one derived
+/// from (seed, text, attempt).
 pub fn of_attempt(seed: u64, text_key: &str, attempt: u32) -> u64 {
     match attempt {
         0 => seed,

@@ -1,14 +1,14 @@
-//! What counts as a word.
+//! The definition of a word.
 //!
 //! Words are those of UAX #29 (`unicode-segmentation`): punctuation is not a word, and each Han
-//! character is one. Scripts that are written without spaces and that UAX #29 does not split by
-//! dictionary (Thai, Lao, Khmer, Myanmar) would count one word a letter; a run of them counts one
-//! word for every [`LETTERS_PER_WORD`] characters instead, so that a translation out of Thai is not
-//! taken for a truncated one.
+//! character is one. UAX #29 does not split scripts without spaces that need a dictionary (Thai,
+//! Lao, Khmer, Myanmar), so each letter would count as a word. A run of them therefore counts one
+//! word for every [`LETTERS_PER_WORD`] characters, so that a translation from Thai is not
+//! classified as truncated.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Mean length of a word, in characters, assumed for scripts that need a dictionary.
+/// Assumed mean length of a word, in characters, for scripts that need a dictionary.
 pub const LETTERS_PER_WORD: usize = 4;
 
 /// The words of a text, in order, as they are written.
@@ -16,17 +16,17 @@ pub fn words(text: &str) -> Vec<&str> {
     text.unicode_words().collect()
 }
 
-/// How many words a text has.
+/// The number of words of a text.
 pub fn count(text: &str) -> usize {
     ends(text).last().map_or(0, |(words, _)| words)
 }
 
-/// Where so many words of a text end.
+/// The position where the first `words` words of a text end.
 pub(crate) fn end_of(text: &str, words: usize) -> Option<usize> {
     ends(text).find(|(count, _)| *count >= words).map(|(_, end)| end)
 }
 
-/// The ends of words, and how many words a text has up to each.
+/// The ends of words, and the number of words up to each.
 fn ends(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let (mut words, mut run, mut run_end) = (0, 0, 0);
     text.unicode_word_indices().map(move |(start, word)| {
@@ -74,9 +74,9 @@ pub fn join(words: &[&str]) -> String {
     text
 }
 
-/// Tokens a language model will need for a text, estimated from its characters: about 0.3 an ASCII
-/// character, 0.6 in other alphabets, 1.3 for a Han character or a kana. Deliberately on the high
-/// side.
+/// Tokens that a language model needs for a text, estimated from its characters: about 0.3 per
+/// ASCII character, 0.6 in other alphabets, 1.3 for a Han character or a kana. The estimate is
+/// deliberately high.
 pub fn estimated_tokens(text: &str) -> usize {
     let tenths: usize = text
         .chars()

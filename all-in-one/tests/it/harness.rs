@@ -72,7 +72,7 @@ impl Harness {
             .map(|name| (name.to_owned(), generator(name)))
             .into();
         config.transform.default_generator = "writer".to_owned();
-        // So that a task takes more than one request.
+        // A task then takes more than one request.
         config.eval.encode_batch_items = 2;
         configure(&mut config);
         let (listen, limits) = (config.server.clone(), server::bind(&config.server).unwrap());
@@ -99,7 +99,7 @@ impl Harness {
         self.key_for(1 << 40).await
     }
 
-    /// A key with all scopes that may use so many tokens.
+    /// A key with all scopes that may use `tokens` tokens.
     pub async fn key_for(&self, tokens: u64) -> Key {
         let new = NewKey {
             name: "team".to_owned(),
@@ -118,7 +118,7 @@ impl Harness {
         Key { id: record.id, text }
     }
 
-    /// What the key has been charged, once nothing more is charged.
+    /// The key's charges, after they have stopped changing.
     pub async fn settled(&self, key: &Key) -> Counted {
         let keys = self.keys().await;
         let mut before = None;

@@ -1,4 +1,4 @@
-//! Requests for the encoder of the process itself.
+//! Tests requests for the encoder of the process itself.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! All services in one process: what the protocol promises, what calls cost, what is exported and
-//! forgotten, and the generated reference pages. They need nextest: telemetry belongs to a whole
+//! All services in one process: the promises of the protocol, the cost of calls, exports and
+//! forgetting, and the generated reference pages. They need nextest: telemetry belongs to a whole
 //! process, and some tests install their own.
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! The models: an encoder that costs a dollar a token, and a language model. Both count what they
-//! are used for.
+//! The models: an encoder that costs a dollar per token, and a language model. Both count their
+//! usage.
 
 use std::{
     future::ready,
@@ -31,14 +31,14 @@ pub const ENCODER: &str = "paid";
 /// Tokens that the language model reads and writes in a call.
 const READ: u64 = 1000;
 pub const WRITTEN: u64 = 200;
-/// Tokens that a call which was cut off may be charged: what it reads, and `max_tokens` of the
-/// cases.
+/// Maximum number of tokens charged for a call that was cut off: the tokens it reads, and
+/// `max_tokens` of the cases.
 pub const MOST_OF_A_CALL: u64 = 2500;
 /// A text with this word is never answered.
 pub const SLOW: &str = "slowly";
 /// A text with this word is refused, after others have been answered.
 pub const REFUSED: &str = "refused";
-/// Delay, within which the other texts are answered.
+/// Delay during which the other texts are answered.
 const LATER: Duration = Duration::from_millis(300);
 
 /// Usage of the models.
@@ -63,7 +63,7 @@ impl Counted {
 pub struct Models {
     encoded: Arc<AtomicU64>,
     generated: Arc<AtomicU64>,
-    /// Whether the encoder answers nothing more.
+    /// Whether the encoder has stopped responding.
     pub silent: Arc<AtomicBool>,
     /// The address of the encoder.
     pub encoder: String,
@@ -105,7 +105,8 @@ impl Models {
 async fn serve(encoder: StubEncoder) -> String {
     let services = Services::new().add(encoder.service().max_decoding_message_size(64 << 20));
     let (send, receive) = tokio::sync::oneshot::channel();
-    // On a thread of its own, as if on another machine: its work must not count as the gateway's.
+    // It runs on a separate thread, as if on another machine, because its work must not count as
+    // the gateway's.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -121,7 +122,7 @@ async fn serve(encoder: StubEncoder) -> String {
     format!("grpc://{}", receive.await.unwrap())
 }
 
-/// The language model: it counts the tokens of what it answers.
+/// The language model, which counts the tokens of its responses.
 async fn generator(generated: Arc<AtomicU64>) -> Stub {
     Stub::start(move |call| {
         let asked = call.body["messages"].to_string();
@@ -144,7 +145,7 @@ async fn generator(generated: Arc<AtomicU64>) -> Stub {
     .await
 }
 
-/// The encoder: it charges for texts on arrival, as providers do, and then answers or not.
+/// The encoder, which charges for texts on arrival, as providers do, and then responds or not.
 fn encoder(encoded: &Arc<AtomicU64>, silent: &Arc<AtomicBool>) -> StubEncoder {
     let (encoding, ranking, silent) = (Arc::clone(encoded), Arc::clone(encoded), Arc::clone(silent));
     StubEncoder::of([described()])

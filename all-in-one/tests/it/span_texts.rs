@@ -1,6 +1,6 @@
-//! Texts are in no span, whatever becomes of the call: neither in a name, nor in an attribute, a
-//! status or an event. The calls are those of the test of charges: each rpc and each route that
-//! uses models.
+//! Texts appear in no span, however the call ends: neither in a name, nor in an attribute, a status
+//! or an event. The calls are those of the test of charges: each rpc and each route that uses
+//! models.
 
 use crate::{
     charges::cases::{self, End},
@@ -8,10 +8,10 @@ use crate::{
     span_harness::Spans,
 };
 
-/// In every text of the cases, and in nothing else.
+/// A phrase that occurs in every text of the cases, and nowhere else.
 const MARK: &str = "old wooden bench near the station";
 
-// One test: the subscriber belongs to the whole process.
+// There is only one test, because the subscriber belongs to the whole process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn texts_are_in_no_span() {
     isomer_service_kit::tls::install_crypto();
@@ -34,10 +34,10 @@ async fn texts_are_in_no_span() {
                 .await;
             let (row, refusal) = (case.row, ended.unwrap());
             if end != End::Answer && refusal.is_none() {
-                // The page, which tells who asked.
+                // The page shows the texts to its own caller.
                 continue;
             }
-            // A run goes on in the background; its spans end after the call.
+            // A run continues in the background; its spans end after the call.
             assert!(found.contains("SERVER"), "{row} exports its span:\n{found}");
             assert!(!found.contains(MARK), "{row}:\n{found}");
             failed += usize::from(refusal.is_some());

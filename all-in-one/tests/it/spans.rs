@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::span_harness::{ADDRESS, Spans, http_span, lines, web_span};
 
-/// In every text and every key; a span must not contain it.
+/// A word that occurs in every text and every key; no span may contain it.
 const SECRET: &str = "confidential";
 /// The path at which a provider's health is checked.
 const HEALTH: &str = "/v1/models";
@@ -77,7 +77,7 @@ async fn start(home: &TempDir, provider: &str) -> SocketAddr {
     let (listen, listener) = (config.server.clone(), server::bind(&config.server).unwrap());
     let address = listener.local_addr().unwrap();
     let composed = compose(config, Caller::Anyone).await.unwrap();
-    // On loopback it needs no key.
+    // On loopback no key is needed.
     composed.check_listen(address).await.unwrap();
     tokio::spawn(async move {
         let served = server::serve(composed.front(), &listen, listener, std::future::pending());
@@ -99,7 +99,7 @@ async fn post_json(address: SocketAddr, path: &str, body: Value) -> (u16, String
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
-// One test: the subscriber belongs to the whole process.
+// There is only one test, because the subscriber belongs to the whole process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_exports_one_server_span_and_an_idle_server_none() {
     isomer_service_kit::tls::install_crypto();
@@ -169,13 +169,13 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
             generated(" ERROR", "error.type = \"401\"") + &connect(TRANSFORM, "FAILED_PRECONDITION"),
         ),
     ];
-    // The first call of a provider also asks for its facts, so its spans are not compared.
+    // The first call of a provider also requests its facts, so its spans are not compared.
     for (_, path, body, _, _) in &cases {
         post_json(address, path, body.clone()).await;
     }
     let mut wrong = Vec::new();
     for (name, path, body, status, expected) in cases {
-        // Another text: answers of providers are kept.
+        // The text differs, because providers' responses are cached.
         let body: Value = serde_json::from_str(&body.to_string().replace(SECRET, &format!("{SECRET} again"))).unwrap();
         let ((answered, answer), found) = spans.of(post_json(address, path, body)).await;
         assert_eq!(answered, status, "{name}: {answer}");
@@ -238,8 +238,8 @@ fn embedded_here(tokens: u32) -> String {
     )
 }
 
-/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` holds the
-/// attributes of the call's end.
+/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` contains
+/// the attributes of the call's end.
 fn embedded_far(status: u16, end: &str) -> String {
     let (state, error) = match status {
         200 => ("", String::new()),
@@ -261,7 +261,7 @@ fn embedded_far(status: u16, end: &str) -> String {
     )
 }
 
-/// The span of a text from the generator. `end` holds the attributes of its end.
+/// The span of a text from the generator. `end` contains the attributes of its end.
 fn generated(state: &str, end: &str) -> String {
     format!(
         "CLIENT chat their-writer in INTERNAL {TRANSFORM}{state}

@@ -16,7 +16,7 @@ use crate::{
     exit::Failure,
 };
 
-/// Time between two tries.
+/// Time between two attempts.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(session: &Session, command: DatabaseCommand) -> Result<ExitCode, Failure> {

@@ -80,8 +80,8 @@ fn table(datasets: &[DatasetInfo]) -> Table {
     table.set_header(["name", "task", "main score", "languages", "in", "where"]);
     for dataset in datasets {
         let families: Vec<&str> = dataset.families.iter().map(|family| family.name.as_str()).collect();
-        // Subsets are what --language accepts; for a data set without subsets, its language codes
-        // are shown.
+        // --language accepts the subsets; for a data set without subsets, its language codes are
+        // shown.
         let languages = if dataset.subsets.is_empty() {
             &dataset.languages
         } else {

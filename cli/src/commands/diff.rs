@@ -1,4 +1,4 @@
-//! `isomer diff`: two encoders on the same items.
+//! `isomer diff`: compares two encoders on the same items.
 
 use std::{io::Write, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! `isomer embed --augment`: texts in, vectors pooled with those of their variants out.
+//! `isomer embed --augment`: converts texts to vectors, pooled with those of their variants.
 
 use std::{io::Write, path::Path, process::ExitCode};
 
@@ -23,9 +23,10 @@ use crate::{
     reasons::Reasons,
 };
 
-/// Most texts of a request: generation is slow, and answers are shown as they come.
+/// Maximum number of texts of a request: generation is slow, and results are shown as they arrive.
 const MOST_TEXTS: usize = 64;
-/// Requests in flight at once, so that the generator does not wait for the encoder's last batch.
+/// Maximum number of requests in flight, so that the generator does not wait for the encoder's last
+/// batch.
 const IN_FLIGHT: usize = 2;
 
 pub(super) async fn run(
@@ -103,7 +104,7 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses the options of plain encoding that augmented encoding does not have.
+/// Refuses the options of plain encoding that augmented encoding does not support.
 fn check(args: &EmbedArgs) -> Result<(), Failure> {
     if args.dtype != Dtype::F32 {
         return Err(Failure::usage(

@@ -1,4 +1,4 @@
-//! `isomer fleet`: workers, lanes, and what runs wait for.
+//! `isomer fleet`: workers, lanes, and the pending work of runs.
 
 use std::{io::Write, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! `isomer forget`: a text and what was made of it, out of every store.
+//! `isomer forget`: removes a text and the texts derived from it from every store.
 
 use std::{io::Write, process::ExitCode};
 
@@ -56,7 +56,7 @@ pub(super) async fn run(session: &Session, args: ForgetArgs) -> Result<ExitCode,
     )))
 }
 
-/// Fails if a second look found the texts. Vectors name no text, so they do not count.
+/// Fails if a second search found the texts. Vectors name no text, so they do not count.
 fn nothing_left(left: &Forgotten) -> Result<ExitCode, Failure> {
     let store = left
         .store

@@ -1,4 +1,4 @@
-//! `isomer history`: the releases of an encoder over the checks that are kept.
+//! `isomer history`: the releases of an encoder over the stored checks.
 
 use std::{io::Write, process::ExitCode};
 
@@ -15,7 +15,7 @@ use crate::{
     exit::Failure,
 };
 
-/// Every form: name and content.
+/// All formats, with name and content.
 type Files = Vec<(&'static str, Vec<u8>)>;
 
 pub(super) async fn run(session: &Session, args: HistoryArgs) -> Result<ExitCode, Failure> {
@@ -73,7 +73,7 @@ async fn named(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<Files, Failure
     history::files(&found).map_err(Failure::dependency)
 }
 
-/// The history over every run that is kept, where they are kept.
+/// The history over every stored run, wherever runs are stored.
 async fn kept(args: &HistoryArgs, runs: &mut Runs<'_>) -> Result<Files, Failure> {
     let request = GetHistoryRequest {
         encoder_id: args.encoder.clone(),

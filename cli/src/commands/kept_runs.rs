@@ -1,4 +1,4 @@
-//! Reports with their items, from files or from where runs are kept.
+//! Reports with their items, from files or from the store of runs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
     exit::Failure,
 };
 
-/// The encoder to look at: the one that was named, else the only one.
+/// The selected encoder: the named one, else the only one.
 pub(super) fn encoder<'a>(
     (side, flag): (&str, &str),
     named: Option<&'a str>,
@@ -44,7 +44,7 @@ pub(super) fn written(out: &Path, files: &[(&'static str, Vec<u8>)]) -> Result<(
     Ok(())
 }
 
-/// Runs that are kept on this machine or by the server; connected to when one is first asked for.
+/// Runs stored on this machine or by the server; connects on first use.
 pub(super) struct Runs<'a> {
     session: &'a Session,
     open: Option<(Connection, RunServiceClient<Channel>)>,
@@ -55,7 +55,7 @@ impl<'a> Runs<'a> {
         Self { session, open: None }
     }
 
-    /// The service that keeps them.
+    /// The service that stores them.
     pub(super) async fn client(&mut self) -> Result<&mut RunServiceClient<Channel>, Failure> {
         let (_, client) = match self.open.take() {
             Some(open) => self.open.insert(open),
@@ -142,7 +142,7 @@ pub(super) async fn load_report(side: &str, name: &str, runs: &mut Runs<'_>) -> 
     report::read(&json).map_err(|error| Failure::usage(format!("{side}: {} {error}", file.display())))
 }
 
-/// The items that are kept with the run of a report.
+/// The items stored with the run of a report.
 async fn kept(side: &str, report: &Report, runs: &mut Runs<'_>) -> Result<RunItems, Failure> {
     let id = &report.run.id;
     let place = match &runs.session.global.server {

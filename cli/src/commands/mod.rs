@@ -110,8 +110,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints on stdout where a server listens. A server whose stdout cannot be written, e.g. on a full
-/// disk, serves all the same.
+/// Prints on stdout the address on which a server listens. A server continues even if its stdout
+/// cannot be written, for example on a full disk.
 pub(crate) fn announce(line: &str) {
     use std::io::Write;
 
@@ -126,7 +126,7 @@ pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
     write_failure("to stdout", error)
 }
 
-/// The failure of a command that cannot write its output. A pipe whose reader is gone (`| head`)
+/// The failure of a command that cannot write its output. A pipe whose reader has closed (`| head`)
 /// ends the work and is not an error.
 pub(crate) fn write_failure(name: &str, error: &std::io::Error) -> Failure {
     match error.kind() {

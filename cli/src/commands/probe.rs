@@ -1,4 +1,4 @@
-//! `isomer probe`: whether a server lives, or takes requests.
+//! `isomer probe`: whether a server is live or ready.
 
 use std::{process::ExitCode, time::Duration};
 

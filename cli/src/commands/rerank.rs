@@ -26,7 +26,7 @@ pub(super) async fn run(session: &Session, args: RerankArgs) -> Result<ExitCode,
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
 
-    // A pair's score depends on that pair only, so parts of the documents can be scored separately.
+    // A pair's score depends on that pair only, so documents can be scored in parts.
     let (mut scored, mut labels): (Vec<Scored>, Vec<String>) = (Vec::new(), Vec::new());
     for (part, first) in documents
         .chunks(args.batch as usize)

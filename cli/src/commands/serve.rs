@@ -20,7 +20,7 @@ pub(super) async fn run(session: &Session, args: ServeArgs) -> Result<ExitCode, 
         config.server.listen = listen;
     }
     // Bind first, so that a port in use is reported before a model is loaded. A shared port is
-    // bound last: until then, the process that is already there serves new connections.
+    // bound last: until then, the process that already uses it serves new connections.
     let bound = if config.server.reuse_port {
         None
     } else {
@@ -45,7 +45,7 @@ pub(super) async fn run(session: &Session, args: ServeArgs) -> Result<ExitCode, 
     let address = listener
         .local_addr()
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
-    // On stdout, since stderr holds nothing but the log.
+    // On stdout, because stderr contains only the log.
     if !session.global.quiet {
         super::announce(&format!(
             "isomer serves {} on {address}",

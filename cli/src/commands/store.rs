@@ -1,4 +1,4 @@
-//! `isomer store`: what the store that machines share holds, and the removal of what no run relies
+//! `isomer store`: lists the contents of the shared store, and removes entries that no run relies
 //! on.
 
 use std::{io::Write, process::ExitCode, time::Duration};

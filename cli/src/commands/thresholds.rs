@@ -1,4 +1,4 @@
-//! `isomer thresholds`: a threshold of an encoder's scores, and what it does where words change.
+//! `isomer thresholds`: a threshold of an encoder's scores, and its rates under transformation.
 
 use std::{io::Write, process::ExitCode};
 

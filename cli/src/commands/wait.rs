@@ -1,4 +1,4 @@
-//! `isomer wait`: for servers, ports and the gateway's database.
+//! `isomer wait`: waits for servers, ports and the gateway's database.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -20,11 +20,11 @@ use crate::{
     exit::Failure,
 };
 
-/// Time between two tries, and longest wait for the answer to one.
+/// Time between two attempts, and maximum wait for a response.
 const BETWEEN: Duration = Duration::from_millis(500);
 const ONE_TRY: Duration = Duration::from_secs(5);
 
-/// What is waited for.
+/// The target of a wait.
 enum Target {
     Server(ClientConfig),
     Port(String),
@@ -58,7 +58,7 @@ fn read(session: &Session, text: &str) -> Result<Target, Failure> {
             None => Err(Failure::usage(format!("`{text}` has no port; write tcp://HOST:PORT"))),
         };
     }
-    // The flags of a server's TLS are for those of the targets that have it.
+    // The flags for a server's TLS apply only to targets with TLS.
     let config = if text.starts_with("http://") {
         ClientConfig::plain(text)
     } else {
@@ -70,7 +70,7 @@ fn read(session: &Session, text: &str) -> Result<Target, Failure> {
     Ok(Target::Server(config))
 }
 
-/// Tries until it can be used or the time is over; then the last reason is told.
+/// Retries until the target is usable or the time is over; then the last reason is reported.
 async fn usable(name: &str, target: &Target, until: Instant) -> Result<(), Failure> {
     loop {
         let tried = timeout(ONE_TRY, look(target)).await;
@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_port_that_opens_later_is_waited_for_and_one_that_stays_closed_is_named() {
-        // Held, so that no other process takes the port; connections are refused.
+        // Bound, so that no other process takes the port; connections are refused.
         let closed = tokio::net::TcpSocket::new_v4().unwrap();
         closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = closed.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! `isomer worker`: pieces of other machines' checks.
+//! `isomer worker`: executes units of other machines' checks.
 
 use std::{collections::BTreeMap, net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -29,7 +29,7 @@ pub(super) async fn run(session: &Session, args: WorkerArgs) -> Result<ExitCode,
             .map(|(kind, at_once)| format!("{kind}={at_once}"))
             .collect();
         tracing::info!(engine, lanes = lanes.join(","), class, "taking units of work");
-        // The receiver is dropped only with the process.
+        // The receiver is dropped only when the process ends.
         let _ = begin.send(());
     };
     let grace = Duration::from_secs(args.grace);
@@ -62,8 +62,8 @@ pub(super) async fn run(session: &Session, args: WorkerArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// The result of work that the first signal asks to end, or `None` if a second signal comes first.
-/// Before the work has begun, a signal ends the process as it does by default.
+/// The result of work that the first signal interrupts gracefully, or `None` if a second signal
+/// comes first. Before the work has started, a signal ends the process as it does by default.
 async fn until_second<T, S: Future<Output = ()>>(
     work: impl Future<Output = T>,
     begun: oneshot::Receiver<()>,
@@ -72,12 +72,12 @@ async fn until_second<T, S: Future<Output = ()>>(
 ) -> Option<T> {
     let second = async {
         if begun.await.is_err() {
-            // The work ends without having begun.
+            // The work ends without having started.
             std::future::pending::<()>().await;
         }
         signal().await;
         tracing::info!("draining: units in progress may finish; a second signal ends this worker at once");
-        // Work that has ended by itself hears nothing.
+        // Work that has already ended receives no signal.
         let _ = stop.send(());
         signal().await;
     };
@@ -88,7 +88,7 @@ async fn until_second<T, S: Future<Output = ()>>(
     }
 }
 
-/// Serves health and metrics, and nothing else.
+/// Serves only health and metrics.
 async fn serve_metrics(address: SocketAddr, config: &ServerConfig) -> Result<JoinHandle<()>, Failure> {
     let told = |error: std::io::Error| Failure::usage(format!("--metrics-listen: cannot listen on {address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(told)?;
@@ -103,7 +103,7 @@ async fn serve_metrics(address: SocketAddr, config: &ServerConfig) -> Result<Joi
     }))
 }
 
-/// Kinds of work with how many units at once.
+/// Kinds of work with the maximum number of concurrent units.
 fn lanes(given: &[String]) -> Result<BTreeMap<Kind, usize>, Failure> {
     let mut kinds = BTreeMap::new();
     for lane in given {
@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_signal_asks_work_to_end_and_the_second_ends_it() {
-        // Work that ends when it is asked to, and work that hangs.
+        // Work that ends on request, and work that hangs.
         for (signals, hangs, expected) in [(1, false, Some("drained")), (2, true, None)] {
             let left = Cell::new(signals);
             let signal = || {

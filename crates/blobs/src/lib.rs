@@ -1,9 +1,9 @@
 //! Named blobs of bytes in a folder, S3, GCS or Azure. This crate does not interpret their content.
 //!
-//! **A name is written once.** [`BlobStore::put_new`] creates and never overwrites. Of two writers
-//! the first wins, and the second reads what the first wrote, so every reader of a name gets the
-//! same bytes. **Bytes are verified when they are read.** Each blob begins with a mark and the
-//! BLAKE3 digest of the rest. A blob that does not match is logged and removed, and counts as
+//! **A name is written once.** [`BlobStore::put_new`] creates and never overwrites. If two writers
+//! compete, the first wins and the second reads the first one's bytes. So every reader of a name
+//! gets the same bytes. **Bytes are verified when they are read.** Each blob begins with a mark and
+//! the BLAKE3 digest of the rest. A blob that does not match is logged and removed, and counts as
 //! absent.
 
 #[cfg(feature = "object-stores")]
@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const HEAD: usize = MARK.len() + blake3::OUT_LEN;
 
-/// A store refused, or failed for longer than requests are retried.
+/// A store refused a request, or failed for longer than requests are retried.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// The configuration.
@@ -64,11 +64,11 @@ impl From<BlobError> for Fault {
 pub enum Put {
     /// It was written.
     Created,
-    /// The name had a blob already, which is unchanged.
+    /// The name already had a blob, which is unchanged.
     Exists,
 }
 
-/// What [`BlobStore::read`] found.
+/// The result of [`BlobStore::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
     /// The name has no blob.
@@ -95,7 +95,7 @@ pub struct BlobMeta {
 pub struct BlobStore {
     inner: Arc<dyn ObjectStore>,
     url: Arc<str>,
-    /// For how long a request that fails is retried; zero for a folder.
+    /// How long a failing request is retried; zero for a folder.
     retry: Duration,
     folder: bool,
 }
@@ -139,7 +139,7 @@ impl BlobStore {
         }))
     }
 
-    /// A store over a client that is open already; its requests are not repeated here.
+    /// A store over an existing client. Its requests are not retried here.
     pub fn over(client: Arc<dyn ObjectStore>, url: &str) -> Self {
         Self {
             inner: client,
@@ -149,20 +149,20 @@ impl BlobStore {
         }
     }
 
-    /// Its address, as it was configured.
+    /// Its configured address.
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// Whether it is a folder. Several machines may share a folder through a network file system,
-    /// which may show a new file to another machine only after some time; an object store shows it
+    /// which may show a new file to another machine only after some time. An object store shows it
     /// at once.
     pub fn is_folder(&self) -> bool {
         self.folder
     }
 
-    /// Sends a request until it succeeds, fails permanently, or the time for retries is over. The
-    /// store's own client does not retry a request that timed out.
+    /// Sends a request until it succeeds, fails permanently, or the retry time is over. The store's
+    /// own client does not retry a request that timed out.
     async fn retried<T, F>(&self, request: impl Fn() -> F) -> Result<T, object_store::Error>
     where
         F: Future<Output = Result<T, object_store::Error>>,
@@ -203,7 +203,7 @@ impl BlobStore {
         }
     }
 
-    /// The bytes of a name. A damaged blob stays where it is.
+    /// The bytes of a name. A damaged blob is not removed.
     ///
     /// # Errors
     /// If the store fails.
@@ -238,8 +238,8 @@ impl BlobStore {
         }
     }
 
-    /// Writes the bytes of a name that has none. They are durable when this returns. If the answer
-    /// to a first attempt is lost, the result is [`Put::Exists`] although these bytes were written.
+    /// Writes the bytes of a new name. They are durable when this returns. If the answer to a first
+    /// attempt is lost, the result is [`Put::Exists`] although these bytes were written.
     ///
     /// # Errors
     /// If the store fails.
@@ -327,7 +327,7 @@ impl From<object_store::ObjectMeta> for BlobMeta {
     }
 }
 
-/// The bytes after the head, if they match its digest.
+/// The bytes after the header, if they match its digest.
 fn checked(found: &Bytes) -> Option<Bytes> {
     let (head, body) = found.split_at_checked(HEAD)?;
     let digest = head.strip_prefix(MARK)?;
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(std::fs::read(&file).unwrap(), good);
             blobs.remove("x").await.unwrap();
         }
-        // One bit of the body.
+        // Flips one bit of the body.
         blobs.put_new("x", b"body").await.unwrap();
         let file = place.path().join("x");
         let mut bytes = std::fs::read(&file).unwrap();

@@ -1,4 +1,4 @@
-//! A store behind a cache: whoever uses it can do without.
+//! A store behind a cache. Its users can work without it.
 
 use std::{
     fmt::Display,
@@ -10,23 +10,24 @@ use parking_lot::Mutex;
 
 use crate::BlobStore;
 
-/// How long a store that failed is left alone.
+/// How long a store is not used after a failure.
 const REST: Duration = Duration::from_secs(60);
 
-/// A store that a cache can do without. A failure is a warning and a count in a metric; then the
-/// store is left alone for a minute, so that nobody waits for it again and again. Cheap to clone.
+/// An optional store of a cache. A failure is logged as a warning and counted in a metric. After it
+/// the store is not used for a minute, so that callers do not wait for it again and again. Cheap to
+/// clone.
 #[derive(Debug, Clone)]
 pub struct SpareStore {
     blobs: BlobStore,
-    /// Longest wait for one request.
+    /// Maximum wait for one request.
     limit: Duration,
-    /// Counter of failures.
+    /// Name of the failure counter.
     metric: &'static str,
     rested: Arc<Mutex<Option<Instant>>>,
 }
 
 impl SpareStore {
-    /// Requests take at most `limit`; failures are counted in `metric`.
+    /// A store whose requests take at most `limit`; failures are counted in `metric`.
     pub fn new(blobs: BlobStore, limit: Duration, metric: &'static str) -> Self {
         Self {
             blobs,
@@ -41,7 +42,7 @@ impl SpareStore {
         &self.blobs
     }
 
-    /// What a request comes to; `None` if it fails, takes too long, or the store is left alone.
+    /// The result of a request; `None` if it fails, takes too long, or the store is paused.
     pub async fn attempt<T, E: Display>(&self, request: impl Future<Output = Result<T, E>>) -> Option<T> {
         if self.rested.lock().is_some_and(|until| Instant::now() < until) {
             return None;
@@ -80,7 +81,7 @@ mod tests {
             spare.attempt(std::future::pending::<Result<(), BlobError>>()).await,
             None
         );
-        // It is not asked again.
+        // The store is not used again.
         let asked = async || -> Result<(), BlobError> { panic!("it was asked") };
         assert_eq!(spare.attempt(asked()).await, None);
         let other = SpareStore::new(blobs.clone(), Duration::from_millis(50), "failures");

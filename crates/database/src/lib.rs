@@ -1,8 +1,9 @@
-//! Records of services: a SQLite file by default, PostgreSQL by URL, with the same SQL for both.
+//! Database records of services: a SQLite file by default, PostgreSQL by URL, with the same SQL for
+//! both.
 //!
-//! SQL is written for both: `$1` for parameters, `BIGINT` for whole numbers (times are microseconds
-//! since 1970), `TEXT` for all other columns, `INSERT … ON CONFLICT`, no types or functions that
-//! only one of the two has.
+//! SQL must be valid for both: `$1` for parameters, `BIGINT` for whole numbers (times are
+//! microseconds since 1970), `TEXT` for all other columns, `INSERT … ON CONFLICT`, no types or
+//! functions that only one of the two has.
 
 mod private;
 mod proof;
@@ -18,11 +19,11 @@ use sqlx::{
     any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers},
 };
 
-/// Longest wait for a connection, and for another process's write to a SQLite file.
+/// Maximum wait for a connection, and for another process's write to a SQLite file.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A PostgreSQL server ends the transaction of a process that was stopped or cut off in the middle
-/// of it. Otherwise the rows that the process has locked stay locked until TCP gives the connection
-/// up, which takes hours.
+/// A PostgreSQL server ends the transaction of a process that was stopped or disconnected in the
+/// middle of it. Otherwise the rows that the process has locked stay locked until TCP gives up the
+/// connection, which takes hours.
 const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '5s'";
 
 /// A database with the tables of one or more services. Cheap to clone.
@@ -38,7 +39,7 @@ impl Database {
     /// Opens `sqlite:PATH` (created if missing), `sqlite::memory:`, `postgres://…` or a plain path.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` with the reason `DATABASE` if the address is of another kind, or no
+    /// `FAILED_PRECONDITION` with the reason `DATABASE` if the address has another form, or no
     /// database can be reached there.
     pub async fn open(address: &str) -> Result<Self, Fault> {
         install_default_drivers();
@@ -58,15 +59,15 @@ impl Database {
         let proof = Arc::new(WriteProof::new(file));
         let (connected, acquired, released) = (Arc::clone(&proof), Arc::clone(&proof), proof);
         let pool = AnyPoolOptions::new()
-            // Each connection to a database in memory has a separate database. A file allows one
-            // writer at a time anyway.
+            // Each connection to an in-memory database has a separate database. A file permits only
+            // one writer at a time anyway.
             .max_connections(if memory { 1 } else { 4 })
             .min_connections(u32::from(memory))
             .idle_timeout((!memory).then_some(Duration::from_secs(600)))
             .max_lifetime((!memory).then_some(Duration::from_secs(3600)))
             .acquire_timeout(PATIENCE)
-            // SQLite ends a transaction by itself when a write fails, and sqlx does not notice: the
-            // connection would take what it commits next for a part of that transaction.
+            // SQLite itself ends a transaction when a write fails, and sqlx does not notice: the
+            // connection would treat its next commit as part of that transaction.
             .before_acquire(move |connection, meta| {
                 let proof = Arc::clone(&acquired);
                 Box::pin(async move { Ok(!file || !connection.is_in_transaction() && proof.holds_for(meta.age)) })
@@ -77,8 +78,7 @@ impl Database {
                     if !file {
                         return Ok(true);
                     }
-                    // A transaction that was dropped is rolled back by the connection's next
-                    // command.
+                    // A dropped transaction is rolled back by the connection's next command.
                     connection.ping().await?;
                     Ok(!connection.is_in_transaction() && proof.holds_for(meta.age))
                 })
@@ -87,8 +87,8 @@ impl Database {
                 let connected = Arc::clone(&connected);
                 Box::pin(async move {
                     if sqlite {
-                        // FULL: a revocation, a new key or an audit event that was acknowledged
-                        // survives a power cut.
+                        // FULL: an acknowledged revocation, key or audit event survives a power
+                        // cut.
                         let settings = format!(
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = {};",
                             PATIENCE.as_millis()
@@ -122,8 +122,8 @@ impl Database {
     }
 
     /// Brings the tables of `area` up to date: step k of `steps` runs once in the life of a
-    /// database, in order. Of several processes, the first one runs it. `sqlx::migrate!` is not
-    /// used: it counts the steps of a whole database, and here each area has its own count.
+    /// database, in order. If several processes start, the first one runs it. `sqlx::migrate!` is
+    /// not used: it counts the steps of a whole database, and here each area has its own count.
     ///
     /// # Errors
     /// If a step fails; earlier steps remain applied.
@@ -151,11 +151,11 @@ impl Database {
     }
 }
 
-/// The fault for a query that failed: the database is unavailable or full; the request is not to
+/// The fault for a failed query: the database is unavailable or full, and the request is not to
 /// blame.
 pub fn failed(error: sqlx::Error) -> Fault {
-    // The error may hold the address with its password, so it goes only to the log, where sqlx
-    // leaves the password out.
+    // The error may contain the address with its password. So it goes only to the log, from which
+    // sqlx omits the password.
     tracing::error!(%error, "database");
     proof::count_failed_write(&error);
     Fault::unavailable("DATABASE", "the database cannot be read or written")
@@ -306,7 +306,7 @@ mod tests {
         let mut transaction = stopped.pool().begin().await.unwrap();
         let lock = "UPDATE locked_rows SET by = 1 WHERE id = 1";
         sqlx::query(lock).execute(&mut *transaction).await.unwrap();
-        // Waits for the lock.
+        // The second writer waits for the lock.
         let taken = sqlx::query("UPDATE locked_rows SET by = 2 WHERE id = 1")
             .execute(other.pool())
             .await

@@ -21,9 +21,9 @@ pub fn private_file() -> std::fs::OpenOptions {
     options
 }
 
-/// Creates a file with the mode 0600 if it is missing. An existing file that others may read is
-/// closed to them, but not opened: this process may have it open as a database, and would lose
-/// SQLite's locks on it when it closes it.
+/// Creates a file with the mode 0600 if it is missing. The permissions of an existing file are
+/// restricted without opening it: this process may have it open as a database, and would lose
+/// SQLite's locks on closing it.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
     if !path.exists() {
         private_file().append(true).open(path)?;
@@ -77,7 +77,7 @@ mod tests {
                 }
             }
             database.pool().close().await;
-            // As an earlier version left the file.
+            // The state in which an earlier version left the file.
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
     }

@@ -1,8 +1,8 @@
-//! Writes to a SQLite file after one that the disk failed.
+//! Controls writes to a SQLite file after the disk failed a write.
 //!
-//! After such a failure nothing says what a connection's next commit is worth. All connections are
-//! closed, and a new one may write once a value that it wrote was read back. Until then it only
-//! reads, and is closed when it is given back.
+//! After such a failure, a connection's next commit cannot be trusted. All connections are closed.
+//! A new one may write only after a value that it wrote was read back. Before that, it only reads
+//! and is closed when it is returned.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -12,18 +12,19 @@ use std::{
 use parking_lot::Mutex;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-/// The last write of this process that the disk failed: how many there were, and when.
+/// The last write of this process that the disk failed: the number of failures, and the time.
 static LAST: Mutex<Option<(u64, Instant)>> = Mutex::new(None);
 
-/// Primary result codes after which a transaction may have been ended by SQLite: NOMEM, IOERR,
-/// CORRUPT, FULL (<https://www.sqlite.org/rescode.html>).
+/// Primary result codes after which SQLite may have ended a transaction: NOMEM, IOERR, CORRUPT,
+/// FULL (<https://www.sqlite.org/rescode.html>).
 const ENDED: [u32; 4] = [7, 10, 11, 13];
 
 /// Counts an error after which connections cannot be trusted.
 pub(crate) fn count_failed_write(error: &sqlx::Error) {
     let code = error.as_database_error().and_then(|error| error.code());
     let code = code.and_then(|code| code.parse::<u32>().ok());
-    // An extended code has the primary one in its low byte. Codes of PostgreSQL have five digits.
+    // An extended code contains the primary one in its low byte. Codes of PostgreSQL have five
+    // digits.
     if code.is_some_and(|code| code < 10_000 && ENDED.contains(&(code & 0xff))) {
         let mut last = LAST.lock();
         let count = last.map_or(0, |(count, _)| count);
@@ -31,12 +32,12 @@ pub(crate) fn count_failed_write(error: &sqlx::Error) {
     }
 }
 
-/// Whether a database was written to since the last failure.
+/// Whether a write to a database has succeeded since the last failure.
 #[derive(Debug)]
 pub(crate) struct WriteProof {
-    /// Whether it is a file: its disk can fail, and a new connection finds what an older one wrote.
+    /// Whether it is a file: its disk can fail, and a new connection sees an older one's writes.
     is_file: bool,
-    /// The failures before the last value that was read back.
+    /// The number of failures before the last value that was read back.
     proven: AtomicU64,
 }
 
@@ -48,14 +49,15 @@ impl WriteProof {
         }
     }
 
-    /// Whether a connection of this age is newer than the last failure, and writes are proven.
+    /// Whether a connection of this age is newer than the last failure, and writes have been
+    /// verified since.
     pub(crate) fn holds_for(&self, age: Duration) -> bool {
         let last = LAST.lock().filter(|_| self.is_file);
         last.is_none_or(|(count, at)| self.proven.load(Ordering::Acquire) == count && age < at.elapsed())
     }
 
-    /// Writes a value through a new connection and reads it back, if a write failed before. The
-    /// connection is for reading only where that fails.
+    /// If a write failed before, writes a value through a new connection and reads it back. If that
+    /// fails, the connection is read-only.
     pub(crate) async fn renew(&self, connection: &mut AnyConnection) -> sqlx::Result<()> {
         let Some((count, _)) = LAST.lock().filter(|_| self.is_file) else {
             return Ok(());
@@ -75,7 +77,7 @@ impl WriteProof {
     }
 }
 
-/// Writes a number into the head of the file. No service uses that place.
+/// Writes a number into the header of the file. No service uses that location.
 async fn written(connection: &mut AnyConnection, count: u64) -> sqlx::Result<bool> {
     let number = i32::try_from(count % 1_000_000_007).unwrap_or_default();
     let write = AssertSqlSafe(format!("PRAGMA user_version = {number}"));
@@ -92,7 +94,8 @@ mod tests {
     use super::*;
     use crate::Database;
 
-    /// A failed write elsewhere must not cost what only a connection holds.
+    /// A failed write elsewhere must not cost the data of an in-memory database, which only its
+    /// connection holds.
     #[tokio::test]
     async fn a_database_in_memory_keeps_its_connection() {
         let database = Database::open("sqlite::memory:").await.unwrap();

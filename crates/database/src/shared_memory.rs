@@ -1,10 +1,10 @@
 //! The shared memory of a SQLite file in WAL mode: the file `-shm` beside it.
 //!
-//! SQLite maps this file, and extends it by one byte a page. In a file system with smaller blocks
-//! than pages that leaves holes. A write into a hole of a mapped file takes a block, and kills the
-//! process (SIGBUS) if the disk is full. So the whole file gets its blocks when the database is
-//! opened. The first connection of all processes truncates the file; so one connection of this
-//! process stays open.
+//! SQLite maps this file, and extends it by one byte per page. In a file system whose blocks are
+//! smaller than pages, that leaves holes. A write into a hole of a mapped file allocates a block,
+//! and kills the process (SIGBUS) if the disk is full. So all blocks of the file are allocated when
+//! the database is opened. The first connection of all processes truncates the file, so one
+//! connection of this process stays open.
 
 use std::{io, path::Path};
 
@@ -13,12 +13,12 @@ use sqlx::{
     any::{AnyConnectOptions, AnyPoolOptions},
 };
 
-/// Bytes that get blocks: enough for a WAL of 16,384 pages.
+/// Number of allocated bytes: enough for a WAL of 16,384 pages.
 const BYTES: u64 = 128 << 10;
-/// Free bytes that a database needs to be opened: the shared memory, and a few pages.
+/// Free bytes that are required to open a database: the shared memory, and a few pages.
 const LEAST_FREE: u64 = 2 * BYTES;
 
-/// Keeps the shared memory of a database in place, and gives it blocks.
+/// Keeps the shared memory of a database in place, and allocates its blocks.
 ///
 /// # Errors
 /// If the disk is nearly full, or the database cannot be opened.
@@ -53,9 +53,9 @@ fn check_free(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The files that were given blocks, by device and inode. They stay open: a process that closes a
-/// file loses all of its locks on it, also those of SQLite. Another process would then truncate the
-/// file.
+/// The files whose blocks were allocated, by device and inode. They stay open: a process that
+/// closes a file loses all of its locks on it, including SQLite's. Another process would then
+/// truncate the file.
 #[cfg(target_os = "linux")]
 static OPENED: parking_lot::Mutex<std::collections::BTreeMap<(u64, u64), std::fs::File>> =
     parking_lot::Mutex::new(std::collections::BTreeMap::new());
@@ -73,7 +73,7 @@ fn allocate(path: &Path) -> io::Result<()> {
         Entry::Vacant(free) => free.insert(fs::OpenOptions::new().read(true).write(true).open(path)?),
     };
     match rustix::fs::fallocate(&*file, FallocateFlags::empty(), 0, metadata.len().max(BYTES)) {
-        // Some network file systems have no such call.
+        // Some network file systems do not support this call.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         other => other.map_err(io::Error::from),
     }
@@ -104,8 +104,8 @@ mod tests {
         let database = Database::open(path.to_str().unwrap()).await.unwrap();
         let memory = || std::fs::metadata(folder.path().join("records.sqlite-shm")).unwrap();
         assert!(memory().len() >= BYTES && memory().blocks() * 512 >= memory().len());
-        // SQLite's locks against truncation of the memory, and against another process that
-        // removes the log, are on these bytes.
+        // These bytes contain SQLite's locks against truncation of the memory, and against removal
+        // of the log by another process.
         let locked = || {
             let locks = std::fs::read_to_string("/proc/locks").unwrap();
             let holds = |file: u64, from: u64| locks.contains(&format!(":{file} {from} "));
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_disk_is_named_when_a_database_is_opened() {
-        // This file system has no free block, as a full disk.
+        // This file system has no free block, like a full disk.
         let disk = rustix::fs::statvfs("/proc").unwrap();
         assert_eq!(disk.f_bavail, 0);
         let error = check_free(Path::new("/proc")).unwrap_err();

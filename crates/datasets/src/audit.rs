@@ -1,5 +1,4 @@
-//! Checks of a data set's rows against each other: what would make a score say something else than
-//! it seems to.
+//! Checks of a data set's rows against each other, for defects that make a score misleading.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,21 +6,22 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::{DatasetText, Labels, retrieval};
 
-/// A document of more bytes than this times the longest query in its folded form is not compared.
+/// A document is not compared if its size in bytes exceeds this multiple of the longest folded
+/// query.
 const FOLDING: usize = 4;
 
-/// Counts of rows that are not what they seem. Texts are equal after NFKC, case folding and
-/// without white space.
+/// Counts of misleading rows. Texts count as equal if they are equal after NFKC, case folding and
+/// removal of white space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowAudit {
     /// Rows that are scored: test rows or queries; 0 for tasks in which no row can leak.
     pub rows: u64,
-    /// Test rows whose text is that of a train row, or queries whose text is a document of the
-    /// corpus that the search may find.
+    /// Test rows whose text also occurs in a train row, or queries whose text is a document that
+    /// the search may find.
     pub leaked: u64,
     /// Distinct texts of test rows that have two labels.
     pub two_labels: u64,
-    /// Texts without any character but white space.
+    /// Texts that contain only white space.
     pub empty: u64,
 }
 
@@ -45,7 +45,7 @@ impl RowAudit {
         (self.rows > 0).then(|| self.leaked as f64 / self.rows as f64)
     }
 
-    /// Notes for users, none if nothing was found.
+    /// Notes for users; empty if nothing was found.
     pub(super) fn notes(&self, labels: &Labels) -> Vec<String> {
         let Self {
             rows,

@@ -1,18 +1,19 @@
 //! Bounds on the memory that a file of rows may take: the length of a line, and the unpacked size
-//! of a packed file.
+//! of a compressed file.
 
 use std::io::{self, BufRead, Read};
 
-/// Longest line in bytes; a row with a long document has a few megabytes.
+/// Maximum length of a line in bytes; a row with a long document has a few megabytes.
 const LONGEST_LINE: usize = 16 << 20;
-/// Largest unpacked size of a packed file sent with a request.
+/// Maximum unpacked size of a compressed file sent with a request.
 const INLINE: u64 = 64 << 20;
-/// Unpacked size that is always allowed for a packed file on disk, however small the file is.
+/// Unpacked size that is always permitted for a compressed file on disk, however small the file is.
 const ON_DISK: u64 = 1 << 30;
-/// Beyond that, the largest ratio of unpacked to packed bytes.
+/// Above that size, the maximum ratio of unpacked to packed bytes.
 const RATIO: u64 = 200;
 
-/// Most bytes that a packed file of this size may unpack to; `on_disk` is `None` for one in memory.
+/// Maximum unpacked size of a compressed file of this size; `on_disk` is `None` for a file in
+/// memory.
 pub(super) fn unpacked(on_disk: Option<u64>) -> u64 {
     match on_disk {
         Some(packed) => packed.saturating_mul(RATIO).max(ON_DISK),

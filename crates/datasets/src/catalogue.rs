@@ -32,10 +32,10 @@ pub struct Entry {
     /// Language subsets, as mteb names and orders them; empty if there is only one, without a name.
     #[serde(default)]
     pub subsets: Vec<String>,
-    /// Retrieval: a document with the query's own id does not count as found.
+    /// Retrieval: a document with the query's own id does not count as a result.
     #[serde(default)]
     pub ignore_identical_ids: bool,
-    /// Classification: train rows of each label in each fit, if not 8.
+    /// Classification: train rows per label in each fit; absent: 8.
     pub samples_per_label: Option<usize>,
     /// Clustering: mteb scores it in the older form.
     #[serde(default)]
@@ -46,12 +46,12 @@ pub struct Entry {
     pub joined_sets: bool,
     #[serde(default)]
     fields: BTreeMap<String, String>,
-    /// The papers it is part of.
+    /// The papers' collections that contain it.
     #[serde(default, rename = "family")]
     pub families: Vec<Membership>,
 }
 
-/// A paper's collection that a data set is part of.
+/// A paper's collection that contains a data set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Membership {
@@ -113,7 +113,7 @@ pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         match toml::from_str::<File>(include_str!("../catalogue/datasets.toml")) {
             Ok(file) => file.dataset,
-            // A test reads the file, so an error here cannot be released.
+            // A test reads the file, so a release cannot contain an error here.
             Err(error) => {
                 tracing::error!(%error, "the catalogue of data sets is broken; none can be named");
                 Vec::new()
@@ -128,7 +128,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.name.eq_ignore_ascii_case(name))
 }
 
-/// The name that a typo most likely meant.
+/// The name that a typo most likely stands for.
 pub fn nearest_name(name: &str) -> Option<&'static str> {
     nearest(name, entries().iter().map(|entry| entry.name.as_str()))
 }

@@ -61,8 +61,8 @@ pub(super) fn read(
     Ok((sources, labels))
 }
 
-/// Where two texts differ, if they have as many words (split at white space) and differ in exactly
-/// one: the bytes of the word in each.
+/// The position of the difference between two texts with equally many words (split at white space)
+/// that differ in exactly one: the bytes of the word in each.
 fn one_word_apart(left: &str, right: &str) -> Option<[Range<usize>; 2]> {
     let place = |text: &str, word: &str| {
         let start = word.as_ptr() as usize - text.as_ptr() as usize;
@@ -81,9 +81,9 @@ fn one_word_apart(left: &str, right: &str) -> Option<[Range<usize>; 2]> {
 }
 
 impl Dataset {
-    /// The same rows of a discrimination data set with other texts, e.g. translations, one for each
-    /// of [`Dataset::texts`]. The new texts decide which distractors equal their target or differ
-    /// in one word. Parts of speech from the data belonged to the old words and are dropped.
+    /// The rows of a discrimination data set with other texts, e.g. translations, one for each of
+    /// [`Dataset::texts`]. The new texts decide which distractors equal their target or differ in
+    /// one word. Parts of speech from the data belonged to the old words and are dropped.
     ///
     /// # Errors
     /// If the number of texts does not match, or the data set is of another task.
@@ -126,8 +126,8 @@ impl Dataset {
         }
     }
 
-    /// Tags, in its target, each differing word that has no part of speech yet. The tagger must
-    /// know the language of the targets. Returns the number of words tagged.
+    /// Tags each differing word without a part of speech, in its target. The tagger must support
+    /// the language of the targets. Returns the number of tagged words.
     pub fn tag_one_word_pairs(&mut self, tagger: &Tagger) -> usize {
         let Labels::Clsd(labels) = &mut self.labels else {
             return 0;
@@ -146,8 +146,8 @@ impl Dataset {
 }
 
 /// Part of speech of a differing word, in the first text. If the word is several tokens
-/// (`Berlin's`, `"Berlin,`), it is that of the first token that the other text's word does not have
-/// in the same place, counted from the front.
+/// (`Berlin's`, `"Berlin,`), it is that of the first token that differs from the other word's token
+/// at the same position, counted from the front.
 fn part_of_speech(tagger: &Tagger, texts: [&str; 2], [place, other]: [Range<usize>; 2]) -> Option<String> {
     let within = |place: &Range<usize>, span: &Range<usize>| place.start <= span.start && span.end <= place.end;
     let others: Vec<&str> = isomer_tagger::tokenise(texts[1])

@@ -4,7 +4,7 @@ use super::{DatasetText, Labels, Role};
 use isomer_scoring::task::{EXPERIMENTS, TaskType};
 
 /// BLAKE3 (hex) of the task, every text and every label. Each part is preceded by its length, so
-/// that no two different datasets hash the same bytes.
+/// that two different datasets never hash the same bytes.
 pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: &[u8]| {

@@ -1,10 +1,10 @@
-//! Errors of a dataset. Every message names the place and how to fix it.
+//! Errors of a dataset. Every message names the location and the remedy.
 
 use std::io;
 
 use isomer_scoring::task::TaskType;
 
-/// The unit that rows are counted in.
+/// The unit in which rows are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Lines of a text file.
@@ -25,7 +25,7 @@ impl std::fmt::Display for Unit {
 /// A dataset that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// Datasets of this kind cannot be read yet.
+    /// Datasets of this kind are not supported.
     #[error("datasets of the task {task} are not served yet")]
     NotServed {
         /// The kind.
@@ -56,7 +56,7 @@ pub enum DatasetError {
     InlinePath {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: &'static str,
     },
     /// A file that cannot be read.
@@ -64,7 +64,7 @@ pub enum DatasetError {
     Unreadable {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A file whose content does not match its name.
@@ -72,7 +72,7 @@ pub enum DatasetError {
     Broken {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// A data set on the hub that cannot be fetched.
@@ -80,7 +80,7 @@ pub enum DatasetError {
     Hub {
         /// Its id.
         dataset: String,
-        /// Why, and how to fix it.
+        /// The reason and the remedy.
         message: String,
     },
     /// A data set on the hub that this service may not fetch.
@@ -88,7 +88,7 @@ pub enum DatasetError {
     HubClosed {
         /// Its id.
         dataset: String,
-        /// Why, and how to fix it.
+        /// The reason and the remedy.
         message: &'static str,
     },
     /// A name that is neither a path nor in the catalogue.
@@ -96,26 +96,26 @@ pub enum DatasetError {
     UnknownName {
         /// The name.
         name: String,
-        /// The name that was probably meant.
+        /// The most similar known name.
         nearest: Option<String>,
     },
-    /// The request names no kind of task, and the source does not tell it.
+    /// The request names no kind of task, and the source does not imply one.
     #[error("no task is named; only a data set of the catalogue brings its own")]
     NoTask,
-    /// Replacement texts that do not fit: an internal error.
+    /// Replacement texts that do not match the data set: an internal error.
     #[error("other texts do not fit: {problem}")]
     OtherTexts {
-        /// Why.
+        /// The reason.
         problem: String,
     },
-    /// A data set of the catalogue that is for another task.
+    /// A data set of the catalogue for another task.
     #[error("`{name}` is a data set for {task}, not for {asked}; ask for {task}")]
     OtherTask {
         /// The name.
         name: String,
         /// Its task.
         task: TaskType,
-        /// The task asked for.
+        /// The requested task.
         asked: TaskType,
     },
     /// A data set of the catalogue that is neither on this machine nor on the hub.
@@ -123,9 +123,9 @@ pub enum DatasetError {
     Unreachable {
         /// The name.
         name: String,
-        /// The places searched, and what was found.
+        /// The places searched, and the results.
         tried: Vec<String>,
-        /// How to get it.
+        /// The remedy.
         hint: String,
     },
     /// A file that the layout requires.
@@ -135,7 +135,7 @@ pub enum DatasetError {
         place: String,
         /// The file.
         missing: String,
-        /// How to fix it.
+        /// The remedy.
         hint: String,
     },
     /// There are several languages and none was chosen, or the chosen one does not exist.
@@ -145,7 +145,7 @@ pub enum DatasetError {
         place: String,
         /// The split.
         split: String,
-        /// What is wrong.
+        /// The problem with the choice.
         problem: String,
         /// The available languages.
         languages: Vec<String>,
@@ -157,11 +157,11 @@ pub enum DatasetError {
         if *.most == 2 { ", or those of the first and of the second side" } else { "" }
     )]
     Languages {
-        /// What was given.
+        /// The given languages.
         given: Vec<String>,
         /// The task.
         task: TaskType,
-        /// The most languages that it takes.
+        /// The maximum number of languages.
         most: usize,
     },
     /// A row that cannot be used.
@@ -175,7 +175,7 @@ pub enum DatasetError {
         line: u64,
         /// The field, if one is the cause.
         field: Option<String>,
-        /// What is wrong and what is expected.
+        /// The problem and the expected content.
         problem: String,
     },
     /// Bytes that are not UTF-8.
@@ -199,7 +199,7 @@ pub enum DatasetError {
     Undefined {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         problem: String,
     },
     /// A limit of zero rows.

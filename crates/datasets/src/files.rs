@@ -1,5 +1,5 @@
-//! The files of a dataset, as tables. Each table has the name by which the layout looks for it
-//! (`test.jsonl`, `qrels/test.tsv`), whatever the form of its file or files.
+//! The files of a dataset, as tables. Each table has the name that the layout looks for
+//! (`test.jsonl`, `qrels/test.tsv`), whatever the format of its file or files.
 
 use std::{
     borrow::Cow,
@@ -22,8 +22,8 @@ use super::{
 
 /// Bytes read from a file at a time.
 const BUFFER: usize = 1 << 16;
-/// Subfolders of a dataset's folder that hold tables, and the extension by which the layout knows
-/// theirs.
+/// Subfolders of a dataset's folder that contain tables, each with the extension that the layout
+/// expects there.
 const INNER: [(&str, &str); 2] = [("qrels", "tsv"), ("top_ranked", "jsonl")];
 
 /// Files that can be listed and opened by their tables' names.
@@ -52,13 +52,13 @@ pub(super) struct Table<'a> {
 pub(super) struct Part<'a> {
     /// Its name in messages.
     pub(super) label: String,
-    /// How it holds its rows.
+    /// The format of its rows.
     pub(super) form: Form,
     shard: Option<format::Shard>,
     content: Content<'a>,
-    /// It is not opened outside of this folder.
+    /// The file is not opened outside this folder.
     root: Option<Arc<Path>>,
-    /// The meaning of quotes in separated cells, once it is known: the file is read for it.
+    /// The meaning of quotes in separated cells, once the file has been read to determine it.
     pub(super) quotes: OnceLock<Quotes>,
 }
 
@@ -69,7 +69,7 @@ enum Content<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// One file, whatever its name.
+    /// Files that consist of one file, whatever its name.
     pub(super) fn one(path: &Path, fields: Arc<FieldMap>) -> Self {
         let file = path.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
         let name = match format::stem(&file) {
@@ -94,7 +94,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The tables of a folder and of its subfolders that the layout knows.
+    /// The tables of a folder and of the subfolders that the layout knows.
     pub(super) fn in_folder(folder: &Path, root: Option<&Path>, fields: Arc<FieldMap>) -> Result<Self, DatasetError> {
         let mut found: Vec<(String, Part<'a>)> = Vec::new();
         for inner in [None, Some(INNER[0].0), Some(INNER[1].0)] {
@@ -120,7 +120,7 @@ impl<'a> Files<'a> {
         Ok(Self::of_tables(folder.display().to_string(), tables(found), fields))
     }
 
-    /// The same files, none of which is opened outside a folder.
+    /// The same files, restricted to a folder.
     pub(super) fn below(mut self, root: Option<&Path>) -> Self {
         let parts = self.tables.iter_mut().flat_map(|table| &mut table.parts);
         let root = root.map(Arc::<Path>::from);
@@ -177,7 +177,7 @@ impl<'a> Files<'a> {
         names
     }
 
-    /// Names of the files in a folder, as they are on disk.
+    /// Names of the files in a folder, as on disk.
     pub(super) fn shown(&self, folder: &str) -> Vec<String> {
         let of = |table: &Table<'_>| {
             let file = table.parts.first()?.label.rsplit(['/', '\\']).next()?.to_owned();
@@ -207,7 +207,7 @@ impl<'a> Files<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// A table in these files. A file with an unknown extension is taken for JSON lines.
+    /// A table in these files. A file with an unknown extension is parsed as JSON lines.
     pub(super) fn of_files(name: String, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let part = |path: PathBuf| {
             let form = path.file_name().and_then(|name| Form::of(&name.to_string_lossy()));
@@ -338,7 +338,7 @@ fn tables(mut found: Vec<(String, Part<'_>)>) -> Vec<Table<'_>> {
     tables
 }
 
-/// Why these files do not form one table: there are two forms of it, or shards are missing.
+/// Why these files do not form one table: it exists in two formats, or shards are missing.
 fn problem(parts: &[Part<'_>]) -> Option<String> {
     let [first, rest @ ..] = parts else { return None };
     let Some(shard) = first.shard else {

@@ -1,15 +1,15 @@
-//! How a file holds its rows, determined by its name.
+//! The format of a file's rows, determined by the file's name.
 
-/// Form of a file.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
-    /// How rows are written.
+    /// The encoding of rows.
     pub(super) format: Format,
     /// Whether it is compressed with gzip.
     pub(super) gzip: bool,
 }
 
-/// How rows are written.
+/// The encoding of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// One JSON object per line.
@@ -27,7 +27,7 @@ pub(super) const LINES: Form = Form {
 };
 
 impl Form {
-    /// The form by the name's extension; `None` if that is unknown.
+    /// The format by the name's extension; `None` if that is unknown.
     pub(super) fn of(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         let (stem, gzip) = match lower.strip_suffix(".gz") {
@@ -45,8 +45,8 @@ impl Form {
     }
 }
 
-/// Whether a file's name says that it holds rows: JSON lines, CSV or TSV (these also with gzip), or
-/// Parquet.
+/// Whether a file's name shows that it contains rows: JSON lines, CSV or TSV (these also with
+/// gzip), or Parquet.
 pub fn is_readable(name: &str) -> bool {
     Form::of(name).is_some()
 }
@@ -56,7 +56,7 @@ pub fn is_readable(name: &str) -> bool {
 pub(super) struct Shard {
     /// Its number, from 0.
     pub(super) number: usize,
-    /// How many there are.
+    /// The number of shards.
     pub(super) of: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Gold scores, for callers that compare something other than vectors with them.
+//! Gold scores, for callers that compare them with results other than vectors.
 
 use super::{Dataset, Labels};
 

@@ -6,8 +6,8 @@ impl Dataset {
     /// Indices in [`Dataset::texts`] of the texts that belong to one item only, item by item: both
     /// texts of a pair, a query, a test text, a document that is clustered, the summaries of a
     /// text, a source with its target and distractors, an anchor with its candidates. Documents and
-    /// candidates of retrieval and reranking belong to no item, since every query may find them,
-    /// nor do the texts that a classifier is trained on.
+    /// candidates of retrieval and reranking belong to no item, because every query may find them.
+    /// Train texts of a classifier belong to no item either.
     pub fn item_texts(&self) -> Vec<Vec<u32>> {
         let alone =
             |first: usize, items: usize| -> Vec<Vec<u32>> { (0..items).map(|i| vec![position(first + i)]).collect() };
@@ -40,7 +40,7 @@ fn position(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Consecutive indices from `first` on, a given number for each item.
+/// Consecutive indices starting at `first`, a given number for each item.
 fn runs(first: usize, counts: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
     let mut next = first;
     counts
@@ -72,7 +72,7 @@ mod tests {
         crate::load(task, &source, &LoadOptions::default()).unwrap()
     }
 
-    /// Each item's texts, by their words.
+    /// Each item's texts, as strings.
     fn texts(dataset: &Dataset) -> Vec<Vec<&str>> {
         let items = dataset.item_texts();
         assert_eq!(items.len(), dataset.items());

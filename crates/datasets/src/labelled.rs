@@ -153,7 +153,7 @@ fn as_document(row: &mut Row) {
     row.also_called("label", "labels");
 }
 
-/// What a sample of labelled texts keeps in proportion: labels, or nothing if rows are sets.
+/// The stratum of a labelled text in a sample: its label, or none if rows are sets.
 pub(super) fn stratum(row: &mut Row) -> Result<Stratum, DatasetError> {
     if row.is_list("sentences") {
         return Ok(Stratum::None);

@@ -1,4 +1,4 @@
-//! Whether a data set is in English.
+//! Decides whether a data set is in English.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub enum LanguageGroup {
 
 impl LanguageGroup {
     /// The group by the languages of a data set's texts if they are known, else by the subset that
-    /// chose its files.
+    /// selected its files.
     pub fn of<'a>(mut languages: impl Iterator<Item = &'a str>, subset: Option<&str>) -> Self {
         let known = languages.next().map(|first| (first, languages.all(is_english)));
         match (known, subset) {
@@ -30,7 +30,7 @@ impl LanguageGroup {
         }
     }
 
-    /// The group of several data sets together: English only if each of them is.
+    /// The group of several data sets together: English only if each of them is English.
     pub fn of_all(mut groups: impl Iterator<Item = Self>) -> Self {
         let Some(first) = groups.next() else {
             return Self::Unknown;
@@ -70,7 +70,8 @@ mod tests {
         assert_eq!(of(&["eng-Latn", "en"], Some("en-en")), LanguageGroup::English);
         assert_eq!(of(&["en", "ar"], None), LanguageGroup::Other);
         assert_eq!(of(&["dan-Latn"], None), LanguageGroup::Other);
-        // The subset's name counts if nothing else is known: a pair whose sides are not assigned.
+        // If nothing else is known, the subset's name decides: it is a pair whose sides are not
+        // assigned.
         assert_eq!(of(&[], Some("en-ar")), LanguageGroup::Other);
         assert_eq!(of(&[], Some("en")), LanguageGroup::English);
         // The languages of the texts take precedence over the name of the subset.

@@ -1,10 +1,10 @@
-//! The files that hold a split and a language.
+//! Finds the files of a split and a language.
 //!
-//! A folder holds `<split>.jsonl` or, per language, `<split>.<language>.jsonl`. Retrieval has
-//! `corpus.jsonl`, `queries.jsonl` and `qrels/<split>.tsv`, each of which may carry a language
-//! before its ending. The judgements decide which languages there are; a corpus or queries without
-//! a language are used for all of them. These are names of tables: the file of `test.jsonl` may as
-//! well be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
+//! A folder contains `<split>.jsonl` or, per language, `<split>.<language>.jsonl`. Retrieval has
+//! `corpus.jsonl`, `queries.jsonl` and `qrels/<split>.tsv`, each of which may have a language
+//! before its ending. The judgements determine the available languages; a corpus or queries without
+//! a language are used for all of them. These are names of tables: the file of `test.jsonl` may
+//! also be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
 
 use super::{DatasetError, LoadOptions, files::Files};
 use isomer_scoring::task::TaskType;
@@ -22,7 +22,7 @@ enum Kind {
     Retrieval(RetrievalFiles),
     /// Classification: the train file and the split's.
     TrainAndTest(String, String),
-    /// Reranking laid out like retrieval, and the candidates of each query.
+    /// Reranking with the layout of retrieval, and the candidates of each query.
     Ranked(RetrievalFiles, String),
 }
 
@@ -53,7 +53,7 @@ impl Chosen {
         }
     }
 
-    /// The files of a reranking task laid out like retrieval, and its candidates.
+    /// The files of a reranking task with the layout of retrieval, and its candidates.
     pub(super) fn ranked(&self) -> Option<(&RetrievalFiles, &str)> {
         match &self.kind {
             Kind::Ranked(files, candidates) => Some((files, candidates)),
@@ -86,7 +86,7 @@ pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -
 
 fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     if let Some(name) = files.single() {
-        // A single file is accepted whatever its name, but the name may still tell the language.
+        // A single file is accepted whatever its name, but the name may still give the language.
         let named = language_of(&name, &options.split, "jsonl").flatten();
         if let (Some(wanted), Some(named)) = (&options.language, &named)
             && wanted != named
@@ -131,8 +131,8 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
     })
 }
 
-/// Like [`rows`], but a folder without any file of the split may hold `<source>-<target>.jsonl`,
-/// the form in which CLSD is published.
+/// Like [`rows`], but a folder without any file of the split may contain `<source>-<target>.jsonl`,
+/// the format in which CLSD is published.
 fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     let bare = |name: &str| {
         let stem = name.strip_suffix(".jsonl")?;

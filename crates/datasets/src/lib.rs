@@ -1,23 +1,24 @@
-//! Datasets: read, checked row by row, and turned into texts to encode and labels to score against.
+//! Datasets: read, validated row by row, and converted to texts to encode and labels to score
+//! against.
 //!
-//! * [`Source`]: where a dataset is: shipped, at a path, or sent with a request.
+//! * [`Source`]: the location of a dataset: shipped, at a path, or sent with a request.
 //! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
-//! * `layout`: which tables hold the split and language asked for.
+//! * `layout`: the tables of the requested split and language.
 //! * `quotes`: the meaning of quotes in a table.
 //! * `rows`, `row`: one row at a time; each error names file, line and field. [`read_rows`]: the
-//!   same for callers that are no task.
-//! * `sample`: a sample of the rows, in proportion.
+//!   same for callers without a task.
+//! * `sample`: a proportional sample of the rows.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `sides`: the language of each side.
 //! * `scoring`: divides the vectors of a dataset's texts by role and scores them.
-//! * `audit`: rows that are not what they seem: leaks, texts with two labels, empty texts.
-//! * `digest`: the identity of a dataset, whatever file it came from.
+//! * `audit`: misleading rows: leaks, texts with two labels, empty texts.
+//! * `digest`: the identity of a dataset, independent of its file.
 //! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
 //! * `locate` (feature `locate`): finds a named data set in a folder of this machine, else on the
 //!   hub.
 //!
-//! Everything but `locate` is pure: no async, no network, no clock. Nothing here knows encoders,
-//! suites or runs.
+//! Everything except `locate` is pure: no async, no network, no clock. This crate does not know
+//! encoders, suites or runs.
 
 mod audit;
 mod bounds;
@@ -88,34 +89,34 @@ pub struct LoadOptions {
     /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's,
     /// else those of the subset's name.
     pub languages: Vec<String>,
-    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
-    /// gold scores where rows have them. A retrieval corpus and a train split are always whole.
+    /// Maximum size of the sample in rows (pairs, queries, texts, groups). The sample is
+    /// proportional to labels or gold scores if rows have them. A retrieval corpus and a train
+    /// split are always whole.
     pub limit: Option<usize>,
-    /// Classification: a sample of at most so many train rows.
+    /// Classification: maximum number of train rows in the sample.
     pub train_limit: Option<usize>,
     /// Seed of the samples.
     pub sample_seed: u64,
-    /// How rows are drawn; a train split is always drawn in proportion to labels.
+    /// How rows are drawn. A train split is always drawn in proportion to labels.
     pub draw: Draw,
     /// Columns whose names differ from ours.
     pub fields: FieldMap,
-    /// Name shown in reports. `None`: from the source.
+    /// Name shown in reports. `None`: derived from the source.
     pub name: Option<String>,
-    /// Retrieval: a document with the query's own id does not count as found (mteb sets it for
+    /// Retrieval: a document with the query's own id does not count as a result (mteb sets it for
     /// ArguAna, FEVER, FiQA, Quora, MSMARCO and others).
     pub ignore_identical_ids: bool,
-    /// Classification: train rows of each label in each of mteb's ten fits. `None`: 8.
+    /// Classification: train rows per label in each of mteb's ten fits. `None`: 8.
     pub samples_per_label: Option<usize>,
-    /// Classification: how many such fits. `None`: 10.
+    /// Classification: number of these fits. `None`: 10.
     pub experiments: Option<usize>,
-    /// Nothing outside of this folder is read, whatever links lead there; `None`: everything may
-    /// be.
+    /// Nothing outside this folder is read, whatever the target of a link; `None`: no restriction.
     pub root: Option<std::path::PathBuf>,
-    /// Clustering: the older form under mteb-v2 too, for data of single documents.
+    /// Clustering: use the older form under mteb-v2 too, for data of single documents.
     pub legacy_clustering: bool,
-    /// The catalogue's entry, if the data set was found by its name there.
+    /// The catalogue's entry, if the data set was found there by name.
     pub entry: Option<&'static catalogue::Entry>,
-    /// Clustering, current form: share of the documents that is clustered. `None`: mteb's 0.04.
+    /// Clustering, current form: fraction of the documents that are clustered. `None`: mteb's 0.04.
     pub max_fraction: Option<f64>,
 }
 
@@ -153,7 +154,7 @@ pub enum Role {
     Query,
     /// A document of the corpus.
     Document,
-    /// A candidate to rank: of a query, of an anchor, or a distractor.
+    /// A candidate to rank: for a query, for an anchor, or a distractor.
     Candidate,
     /// A text with a label.
     Labelled,
@@ -166,7 +167,7 @@ pub enum Role {
 /// A text to encode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetText {
-    /// Names it within the dataset: `12:sentence1` (row from 0), `query:<id>`, `document:<id>`.
+    /// Its id within the dataset: `12:sentence1` (row from 0), `query:<id>`, `document:<id>`.
     pub id: Text,
     /// The text as the encoder sees it.
     pub text: Text,
@@ -206,7 +207,7 @@ enum Labels {
     /// A label per pair, true for a positive.
     PairClassification(Vec<bool>),
     Retrieval(retrieval::Labels),
-    /// Pairs that translate each other.
+    /// Number of pairs that are translations of each other.
     Bitext(usize),
     Classification {
         /// Labels of the train rows, then of the test rows.
@@ -243,12 +244,12 @@ impl Dataset {
     }
 
     /// BLAKE3 (hex) of the task and of every text and label, in order. Equal content has an equal
-    /// digest, whatever file it came from; fields that no task reads do not count.
+    /// digest, whatever its file; fields that no task reads are ignored.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Rows scored: pairs, queries, texts or groups.
+    /// Number of scored rows: pairs, queries, texts or groups.
     pub fn items(&self) -> usize {
         match &self.labels {
             Labels::Classification { labels: [_, test], .. } => test.len(),
@@ -284,12 +285,12 @@ impl Dataset {
         &self.texts
     }
 
-    /// Notes for users on how it was read, e.g. that queries were left out.
+    /// Notes for users about reading the data, e.g. that queries were left out.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Counts of rows that are not what they seem; its notes name them too.
+    /// Counts of misleading rows. The notes mention them too.
     pub fn audit(&self) -> &RowAudit {
         &self.audit
     }
@@ -299,7 +300,7 @@ impl Dataset {
         self.notes.push(note);
     }
 
-    /// Adds an entry to mteb's document beside the scores, under a name of ours (`isomer_…`).
+    /// Adds an entry to mteb's document beside the scores, under one of our names (`isomer_…`).
     pub fn remark(&mut self, key: &'static str, value: Value) {
         self.remarks.insert(key, value);
     }
@@ -309,7 +310,7 @@ impl Dataset {
         &self.remarks
     }
 
-    /// How its rows were drawn, if a limit left some out.
+    /// How its rows were drawn, if a limit excluded some.
     pub fn sample(&self) -> Option<&Sample> {
         self.sample.as_ref()
     }
@@ -324,14 +325,14 @@ impl Dataset {
         self.entry?.languages_of(self.language())
     }
 
-    /// mteb's name of its task, for prompts: the catalogue's, else its own.
+    /// mteb's name of its task, for prompts: the catalogue's, or else its own.
     pub fn prompt_name(&self) -> &str {
         self.entry.map_or(&self.name, |entry| &entry.name)
     }
 
-    /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their
-    /// best candidates (graded-ranking). They cover the texts as loaded, not as a run transforms
-    /// them.
+    /// Measures of the data itself, independent of the encoder: `lexical_overlap` of anchors with
+    /// their best candidates (graded-ranking). They are computed from the texts as loaded, before a
+    /// run transforms them.
     pub fn measures(&self) -> &BTreeMap<String, f64> {
         &self.measures
     }

@@ -62,7 +62,7 @@ pub(super) struct RerankingLabels {
 
 /// Reads `query positive[] negative[]`, where the query may be a list of texts with the same
 /// meaning. Rows without a positive or a negative are left out, as in every reference
-/// implementation, and a note says how many.
+/// implementation, and a note gives their number.
 pub(super) fn read_reranking(
     files: &Files<'_>,
     name: &str,
@@ -99,7 +99,7 @@ pub(super) fn read_reranking(
     Ok((queries, items, notes.into_iter().collect()))
 }
 
-/// Whether a query has anything to rank: a positive and a negative.
+/// Whether a query has something to rank: a positive and a negative.
 pub(super) fn can_be_ranked(row: &mut Row) -> Result<bool, DatasetError> {
     Ok(!row.texts("positive", 0)?.is_empty() && !row.texts("negative", 0)?.is_empty())
 }

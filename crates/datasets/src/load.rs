@@ -1,4 +1,4 @@
-//! From a source to a dataset.
+//! Loads a dataset from a source.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ struct Read {
     drawn: Drawn,
 }
 
-/// Loads a dataset and checks every row. A source on the hub or in the catalogue must have been
+/// Loads a dataset and validates every row. A source on the hub or in the catalogue must have been
 /// located before.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
     Ok(dataset)
 }
 
-/// Whether the source holds the requested split and language; reads no rows.
+/// Whether the source contains the requested split and language; reads no rows.
 #[cfg(feature = "locate")]
 pub(crate) fn holds(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
     layout::choose(task, &source.files(options)?, options).map(|_| ())
@@ -180,8 +180,8 @@ fn read_task(
     })
 }
 
-/// The rows that a limit leaves. The table is read twice, first for the stratum of each row and
-/// then for the contents, so that only the sample is ever kept.
+/// The rows within a limit. The table is read twice, first for the stratum of each row and then for
+/// the contents, so that only the sample is ever in memory.
 fn pick(
     task: TaskType,
     files: &Files<'_>,

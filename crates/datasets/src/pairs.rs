@@ -1,4 +1,4 @@
-//! Rows of the pair tasks.
+//! Rows of the tasks on pairs.
 
 use super::{
     DatasetError, DatasetText, Role,
@@ -56,7 +56,7 @@ pub(super) fn read_pair_classification(
 }
 
 /// Reads `sentence1 sentence2`, translations of each other. Only the first side is transformed,
-/// since it acts as the query.
+/// because it acts as the query.
 pub(super) fn read_bitext(
     files: &Files<'_>,
     name: &str,
@@ -69,13 +69,13 @@ pub(super) fn read_bitext(
     Ok((texts, rows.len()))
 }
 
-/// `label`, or `labels` as mteb names the column.
+/// `label`, or `labels`, which is mteb's name of the column.
 fn binary(row: &mut Row) -> Result<bool, DatasetError> {
     row.also_called("label", "labels");
     row.binary("label")
 }
 
-/// What a sample keeps in proportion: gold scores, labels, or nothing.
+/// The stratum of a row in a sample: its gold score, its label, or none.
 pub(super) fn stratum(task: TaskType, row: &mut Row) -> Result<Stratum, DatasetError> {
     match task {
         TaskType::Sts => Ok(Stratum::Gold(row.number("score")?)),
@@ -119,7 +119,7 @@ fn read<L>(
     Ok((texts, labels))
 }
 
-/// Vectors of the first and of the second texts, from vectors in the order of the texts.
+/// Vectors of the first texts and of the second texts, from vectors in the order of the texts.
 pub(super) fn split(vectors: ArrayView2<'_, f32>) -> (ArrayView2<'_, f32>, ArrayView2<'_, f32>) {
     let second = vectors.nrows().min(1);
     (vectors.slice_move(s![..;2, ..]), vectors.slice_move(s![second..;2, ..]))

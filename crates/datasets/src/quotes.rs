@@ -1,22 +1,22 @@
-//! Quotes in tables of separated cells: whether they enclose cells or are characters of them.
+//! Quotes in tables of separated cells. They may enclose cells or be ordinary characters.
 
 use std::io::BufRead;
 
 /// The meaning of quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// They may enclose a cell, which may hold separators and line ends (RFC 4180).
+    /// Quotes may enclose a cell, which may then contain separators and line ends (RFC 4180).
     Enclose,
-    /// As [`Self::Enclose`], in TSV: a line within a cell that is a whole record by itself is
-    /// refused, since the quote before it may be a character of the text.
+    /// Like [`Self::Enclose`], in TSV. A line within a cell that is a whole record by itself is
+    /// refused, because the quote before it may be a character of the text.
     EncloseInTsv,
-    /// They enclose a cell on its line, or are characters of it.
+    /// Quotes enclose a cell on its line, or are ordinary characters.
     OnOneLine,
 }
 
 impl Quotes {
-    /// Programs that write TSV quote cells, or never do. If each line has the header's number of
-    /// cells, no quoted cell reaches over a line.
+    /// Determines the meaning for a TSV file. Programs that write TSV either quote cells or never
+    /// do. If each line has the header's number of cells, no quoted cell spans several lines.
     pub(super) fn of_tsv(text: impl BufRead) -> Self {
         let mut reader = Self::OnOneLine.reader(text, b'\t');
         let columns = reader.headers().map_or(0, csv::StringRecord::len);
@@ -24,7 +24,7 @@ impl Quotes {
         if is_whole { Self::OnOneLine } else { Self::EncloseInTsv }
     }
 
-    /// Reads a table whose quotes have this meaning.
+    /// A reader for a table whose quotes have this meaning.
     pub(super) fn reader<R: BufRead>(self, text: R, separator: u8) -> csv::Reader<R> {
         let mut builder = csv::ReaderBuilder::new();
         let builder = builder.delimiter(separator).quoting(self != Self::OnOneLine);
@@ -40,7 +40,7 @@ impl Quotes {
         }
     }
 
-    /// The reason if a cell may be several records that a quote has joined.
+    /// The reason why a cell may be several records joined by a quote, if it may.
     pub(super) fn doubt(self, cell: &str, columns: usize) -> Option<&'static str> {
         let mut lines = cell.lines().skip(1);
         let is_record = |line: &str| line.matches('\t').count() + 1 == columns;

@@ -20,11 +20,11 @@ use isomer_scoring::task::Candidates;
 pub(super) struct Labels {
     pub(super) query_ids: Vec<String>,
     pub(super) document_ids: Vec<String>,
-    /// Documents that are judged and not in the corpus.
+    /// Judged documents that are not in the corpus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) outside_ids: Vec<String>,
-    /// Judgements of each query: document row and grade, in order of the document rows. A document
-    /// that is not in the corpus has a row after its last one.
+    /// Judgements of each query: document row and grade, in order of the document rows. Documents
+    /// outside the corpus are numbered after its last row.
     pub(super) judgements: Vec<Vec<(usize, i32)>>,
     pub(super) ignore_identical_ids: bool,
 }
@@ -38,13 +38,13 @@ impl Labels {
     }
 }
 
-/// The result of reading: texts, labels, notes, and how the queries were sampled.
+/// The result of reading: texts, labels, notes, and the sampling of the queries.
 type Read<L> = (Vec<DatasetText>, L, Vec<String>, Drawn);
 /// Document row and grade.
 type Judgements = Vec<(usize, i32)>;
 
 /// Reads the three files. Texts are the queries, then the documents. Queries without a judgement
-/// are left out, as in mteb, and a note says how many.
+/// are left out, as in mteb, and a note gives their number.
 pub(super) fn read(
     files: &Files<'_>,
     names: &RetrievalFiles,
@@ -179,7 +179,7 @@ pub(super) fn read_ranked(
     Ok((texts, labels, notes, drawn))
 }
 
-/// The error for a file of texts that cannot be kept beside the corpus that it is read from.
+/// The error if the temporary file for a corpus's texts cannot be written.
 fn unwritten(files: &Files<'_>, corpus: &str, source: std::io::Error) -> DatasetError {
     DatasetError::Unreadable {
         file: format!(
@@ -228,8 +228,8 @@ fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &Loa
     (taken, drawn)
 }
 
-/// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text
-/// if there is no title.
+/// Title and text joined as in mteb: `(title + " " + text).strip()`, or the stripped text if the
+/// title is missing.
 fn document_text(row: &mut Row) -> Result<String, DatasetError> {
     let title = row.optional_text("title")?.unwrap_or_default();
     let text = row.text("text")?;
@@ -285,8 +285,8 @@ fn read_texts(
     Ok(Texts { texts, rows })
 }
 
-/// Judgements by query row: `query-id corpus-id score`, and a note if some are of documents that
-/// the corpus lacks. A TSV may lack that header.
+/// Judgements by query row: `query-id corpus-id score`, and a note if some are about documents
+/// outside the corpus. The header may be missing in a TSV file.
 fn read_judgements(
     files: &Files<'_>,
     name: &str,
@@ -352,7 +352,7 @@ struct Judging<'a> {
     outside: HashMap<String, usize>,
     judgements_outside: usize,
     judged: HashMap<usize, Judgements>,
-    /// Where a pair was judged.
+    /// Line at which each pair was judged.
     seen: HashMap<(usize, usize), u64>,
 }
 

@@ -13,15 +13,15 @@ use super::DatasetError;
 /// A path that a request may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermittedPath {
-    /// Absolute and without links, where there is a root.
+    /// Absolute and without links, if there is a root.
     pub path: PathBuf,
-    /// The folder that nothing may be read outside of; `None`: the caller may read everything.
+    /// The folder to which reads are restricted; `None`: the caller may read everything.
     pub root: Option<PathBuf>,
 }
 
-/// The path, resolved, if it lies below one of the roots; links are followed before the comparison.
-/// A relative path is searched for below each root in turn. Files that are opened below the path
-/// later are compared again ([`crate::LoadOptions::root`]).
+/// The resolved path, if it lies below one of the roots; links are followed before the comparison.
+/// A relative path is searched below each root in turn. Files opened below the path later are
+/// checked again ([`crate::LoadOptions::root`]).
 ///
 /// # Errors
 /// If a path is outside every root (the same error whether it exists or not, so that a client
@@ -53,8 +53,8 @@ pub fn below_roots(path: &Path, roots: &[PathBuf]) -> Result<PermittedPath, Data
     })
 }
 
-/// Opens a file without waiting for a writer. With a root, no link and no folder that is exchanged
-/// meanwhile leads outside of it.
+/// Opens a file without waiting for a writer. With a root, neither a link nor a folder that is
+/// replaced meanwhile leads outside it.
 ///
 /// # Errors
 /// If it cannot be opened, lies outside the root, or is a pipe, a socket or a device.
@@ -93,7 +93,7 @@ fn outside() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, message)
 }
 
-/// Opens what lies below a root. The system resolves the path below the open root where it can.
+/// Opens a path below a root. If possible, the system resolves the path below the open root.
 #[cfg(target_os = "linux")]
 fn below(path: &Path, root: &Path) -> io::Result<File> {
     use rustix::{
@@ -111,8 +111,8 @@ fn below(path: &Path, root: &Path) -> io::Result<File> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match openat2(&folder, inside, flags, Mode::empty(), resolve) {
         Ok(opened) => Ok(opened.into()),
-        // Not known to this kernel, or to the sandbox around this process. EXDEV also stands for an
-        // absolute link, which may lead back into the root.
+        // The system call is unknown to this kernel, or to the sandbox around this process. EXDEV
+        // also occurs for an absolute link, which may lead back into the root.
         Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::XDEV) => compared(path, root),
         Err(error) => Err(error.into()),
     }
@@ -123,14 +123,14 @@ fn below(path: &Path, root: &Path) -> io::Result<File> {
     compared(path, root)
 }
 
-/// Opens a file and compares what was opened with what lies below the root.
+/// Opens a file and checks that it is the file below the root.
 fn compared(path: &Path, root: &Path) -> io::Result<File> {
     let real = path.canonicalize()?;
     if !real.starts_with(root) {
         return Err(outside());
     }
     let file = regular::without_waiting(&real)?;
-    // A part of the path may have become a link between the two.
+    // A part of the path may have become a link between the two steps.
     let again = real.canonicalize()?;
     let same = again == real && is_same(&file, &again)?;
     same.then_some(file).ok_or_else(outside)
@@ -174,7 +174,7 @@ mod tests {
         assert!(matches!(kind("/none"), DatasetError::OutsideRoots { .. }));
     }
 
-    /// A root with a file, links of every kind to it and out of it, and a folder outside.
+    /// A root with a file, links of every kind inside it and out of it, and a folder outside.
     #[cfg(unix)]
     fn linked() -> (tempfile::TempDir, PathBuf) {
         use std::os::unix::fs::symlink;

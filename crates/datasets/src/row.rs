@@ -1,4 +1,4 @@
-//! A row: named fields, their location, and what each may hold.
+//! A row: named fields, their location, and the values that each may have.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{DatasetError, error::Unit};
 
-/// Columns under our names: `(ours, theirs)`. Columns that are not named keep their own.
+/// Maps our column names to the table's: `(ours, theirs)`. Other columns keep their names.
 pub type FieldMap = Vec<(String, String)>;
 
 fn class(value: &Value) -> Option<String> {
@@ -34,7 +34,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 pub(super) struct Place {
     /// Its file.
     pub(super) file: Arc<str>,
-    /// The unit that is counted.
+    /// The unit of the number.
     pub(super) unit: Unit,
     /// Its number, from 1.
     pub(super) number: u64,
@@ -61,14 +61,14 @@ pub(super) struct Row {
     /// False if every value is a string that must be parsed by its field's reader (CSV).
     pub(super) typed: bool,
     pub(super) map: Arc<FieldMap>,
-    /// The index of the pair, in a row that holds lists of pairs.
+    /// The index of the pair, in a row that contains lists of pairs.
     pub(super) item: Option<usize>,
 }
 
 impl Row {
-    /// A row whose columns are renamed to ours. A column that already has one of our names is
-    /// dropped for it; if the mapped column is missing, ours stays (e.g. the queries beside a
-    /// corpus whose columns are mapped).
+    /// A row whose columns are renamed to ours. An existing column with one of our names is dropped
+    /// in favour of the mapped one. If the mapped column is missing, the existing column stays
+    /// (e.g. the queries beside a corpus whose columns are mapped).
     pub(super) fn new(place: Place, mut fields: Map<String, Value>, typed: bool, map: &Arc<FieldMap>) -> Self {
         let taken: Vec<_> = map
             .iter()
@@ -164,7 +164,7 @@ impl Row {
         }
     }
 
-    /// A list of strings, possibly empty ones, at least `least` of them.
+    /// A list of strings, some possibly empty, with at least `least` elements.
     pub(super) fn texts(&mut self, field: &str, least: usize) -> Result<Vec<String>, DatasetError> {
         self.unfold(field);
         let Some(Value::Array(items)) = self.fields.get_mut(field) else {
@@ -188,7 +188,7 @@ impl Row {
         Ok(texts)
     }
 
-    /// A string or a list of strings that is not empty.
+    /// A string, or a list of strings that is not empty.
     pub(super) fn one_or_more_texts(&mut self, field: &str) -> Result<Vec<String>, DatasetError> {
         self.unfold(field);
         match self.fields.get(field) {
@@ -198,7 +198,7 @@ impl Row {
         }
     }
 
-    /// A list of as many finite numbers as `count` says of another field.
+    /// A list of finite numbers whose length equals that of another field (`count`).
     pub(super) fn numbers(&mut self, field: &str, count: usize, other: &str) -> Result<Vec<f64>, DatasetError> {
         self.unfold(field);
         let Some(Value::Array(items)) = self.fields.get(field) else {
@@ -217,8 +217,8 @@ impl Row {
         items.iter().enumerate().map(number).collect()
     }
 
-    /// A list of as many strings or nulls as `count` says of another field, or `None` if the field
-    /// is missing.
+    /// A list of strings or nulls whose length equals that of another field (`count`), or `None` if
+    /// the field is missing.
     pub(super) fn optional_tags(
         &mut self,
         field: &str,
@@ -256,7 +256,8 @@ impl Row {
         }
     }
 
-    /// An id: a string that is not empty, or an integer, which is written out (as mteb casts them).
+    /// An id: a string that is not empty, or an integer, which is converted to text (like mteb's
+    /// casts).
     pub(super) fn id(&mut self, field: &str) -> Result<String, DatasetError> {
         match self.fields.get_mut(field) {
             Some(Value::String(text)) if !text.is_empty() => Ok(std::mem::take(text)),
@@ -266,7 +267,7 @@ impl Row {
         }
     }
 
-    /// A list of ids, as [`Row::id`] reads them.
+    /// A list of ids, parsed by [`Row::id`].
     pub(super) fn ids(&mut self, field: &str) -> Result<Vec<String>, DatasetError> {
         self.unfold(field);
         let Some(Value::Array(items)) = self.fields.get(field) else {
@@ -306,7 +307,7 @@ impl Row {
         matches!(self.fields.get(field), Some(Value::Array(_)))
     }
 
-    /// A class: a string that is not empty, an integer or a boolean, written out.
+    /// A class: a string that is not empty, an integer or a boolean, converted to text.
     pub(super) fn label(&self, field: &str) -> Result<String, DatasetError> {
         let value = self.fields.get(field);
         value
@@ -314,7 +315,7 @@ impl Row {
             .ok_or_else(|| self.wrong(field, "a string, an integer or a boolean"))
     }
 
-    /// A list of classes, as many as `count` says of another field.
+    /// A list of classes whose length equals that of another field (`count`).
     pub(super) fn labels(&mut self, field: &str, count: usize, other: &str) -> Result<Vec<String>, DatasetError> {
         self.unfold(field);
         let Some(Value::Array(items)) = self.fields.get(field) else {

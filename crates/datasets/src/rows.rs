@@ -1,5 +1,5 @@
-//! Rows of a table, whatever form its files have. One row is held at a time, and each error names
-//! file, line (or row) and field.
+//! Rows of a table, whatever the format of its files. Only one row is in memory at a time, and each
+//! error names file, line (or row) and field.
 
 use std::{
     io::BufRead,
@@ -195,7 +195,7 @@ fn broken(error: &serde_json::Error) -> String {
     )
 }
 
-/// A bare `NaN` or `Infinity`, as written by Python's json, with the field before it.
+/// Finds a bare `NaN` or `Infinity`, as written by Python's json, with the preceding field.
 fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
     let (mut in_string, mut escaped, mut start) = (false, false, 0);
     let mut last_string = None;
@@ -356,8 +356,9 @@ fn object(row: &ParquetRow) -> Map<String, Value> {
         .collect()
 }
 
-/// A value. Many writers leave out the mark that a column of bytes holds UTF-8, so bytes that are
-/// UTF-8 are a text. Other bytes become an object that says so: no reader takes it for a text.
+/// Converts a value. Many writers omit the mark that a column of bytes contains UTF-8, so bytes
+/// that are valid UTF-8 become a text. Other bytes become an object that says so, which no reader
+/// takes for a text.
 fn value(field: &Field) -> Value {
     match field {
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
@@ -370,8 +371,8 @@ fn value(field: &Field) -> Value {
     }
 }
 
-/// What the library makes of a file; none where it panics, as it does at schemas and pages that do
-/// not make sense. What it was doing is not used again.
+/// The library's result for a file; `None` if it panics, as it does for invalid schemas and pages.
+/// Its state is not used again.
 fn sound<T>(read: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(read)).ok()
 }

@@ -1,5 +1,5 @@
-//! Samples of rows for a quick look, drawn by a seed, and in proportion to labels or gold scores if
-//! rows have them.
+//! Samples of rows for a quick look, drawn with a seed, and in proportion to labels or gold scores
+//! if rows have them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,18 +38,18 @@ impl std::fmt::Display for Sample {
 /// The stratum of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stratum {
-    /// One like all others.
+    /// No strata: the row is like all others.
     None,
-    /// One of its label.
+    /// The stratum of the row's label.
     Label(String),
-    /// One of its gold score's bin.
+    /// The stratum of the bin of the row's gold score.
     Gold(f64),
 }
 
 /// The stratum of each row of a table, in a few bytes per row.
 #[derive(Debug, Default)]
 pub(super) struct Strata {
-    /// Group of each row; [`NO_GROUP`] for a row that does not count.
+    /// Group of each row; [`NO_GROUP`] for an excluded row.
     groups: Vec<u32>,
     /// Names of the groups by label, in the order of their first rows.
     names: Vec<String>,
@@ -63,7 +63,7 @@ pub(super) struct Strata {
 const NO_GROUP: u32 = u32::MAX;
 
 impl Strata {
-    /// Adds the next row; `None` if it does not count.
+    /// Adds the next row; `None` excludes it.
     pub(super) fn push(&mut self, stratum: Option<Stratum>) {
         let name = match stratum {
             None => {
@@ -92,7 +92,8 @@ impl Strata {
         self.groups.push(number);
     }
 
-    /// Rows by stratum, in order of the strata's names, and the name of what distinguishes them.
+    /// Rows by stratum, in order of the strata's names, and the name of the distinguishing
+    /// property.
     fn groups(&self) -> (Vec<(String, Vec<usize>)>, Option<&'static str>) {
         let mut groups = BTreeMap::<String, Vec<usize>>::new();
         let counted = self.groups.iter().enumerate().filter(|(_, group)| **group != NO_GROUP);
@@ -104,7 +105,7 @@ impl Strata {
                     (low.min(*gold), high.max(*gold))
                 });
             for ((row, _), gold) in counted.zip(&self.gold) {
-                // If all scores are equal there is one bin, since NaN becomes 0.
+                // If all scores are equal there is one bin, because NaN becomes 0.
                 let bin = (gold - low) / (high - low) * BINS as f64;
                 let bin = bin.min(BINS as f64 - 1.0).max(0.0) as usize;
                 groups.entry(bin.to_string()).or_default().push(row);
@@ -128,8 +129,8 @@ pub enum Draw {
     /// In proportion to labels or gold scores where rows have them.
     #[default]
     Proportional,
-    /// At random, one after the other. A smaller limit draws the first rows of a larger one, and
-    /// the order of the draw is kept: a sequential test needs an order of rows that is independent
+    /// At random, one after another. A smaller limit draws the first rows of a larger one, and the
+    /// order of the draw is recorded: a sequential test needs an order of rows that is independent
     /// of their contents.
     OneByOne,
 }
@@ -146,7 +147,7 @@ pub(super) struct Drawn {
 /// Rows to take, in the order of the table.
 #[derive(Debug, Clone)]
 pub(super) struct Picked {
-    /// Ascending; absent: all.
+    /// Ascending; `None`: all rows.
     rows: Option<Vec<usize>>,
     next: usize,
     seen: usize,
@@ -170,8 +171,8 @@ impl Picked {
         }
     }
 
-    /// Whether the current row is taken; `None` if neither it nor any later row is. Call it once
-    /// per row.
+    /// Whether the current row is taken; `None` if neither it nor any later row is taken. Call it
+    /// once per row.
     pub(super) fn takes(&mut self) -> Option<bool> {
         let Some(rows) = &self.rows else { return Some(true) };
         let wanted = *rows.get(self.next)?;
@@ -182,8 +183,7 @@ impl Picked {
     }
 }
 
-/// Draws at most `limit` of the rows that count, or all of them if there are no more than the
-/// limit.
+/// Draws at most `limit` of the included rows, or all of them if the limit is not exceeded.
 pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Picked, Drawn) {
     let of = strata.groups.iter().filter(|group| **group != NO_GROUP).count();
     if draw == Draw::OneByOne {
@@ -217,7 +217,7 @@ pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Pic
     (Picked::only(rows), drawn)
 }
 
-/// The first `limit` rows of a random order of all `of` rows that count.
+/// The first `limit` rows in a random order of all `of` included rows.
 fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, Drawn) {
     let counted = strata
         .groups
@@ -249,7 +249,8 @@ fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, D
 fn shares(sizes: &[usize], limit: usize) -> Vec<usize> {
     let all: usize = sizes.iter().sum();
     let least = usize::from(limit >= sizes.len());
-    // What each group has beyond its least is shared out exactly; products of rows fit in 128 bits.
+    // The rows beyond each group's minimum are divided exactly; products of row counts fit in 128
+    // bits.
     let rest = limit - least * sizes.len();
     let over = (all - least * sizes.len()).max(1);
     let parts: Vec<(usize, usize)> = sizes

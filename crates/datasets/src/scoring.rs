@@ -24,11 +24,11 @@ impl Dataset {
         self.score_with(vectors, profile, Similarity::Cosine)
     }
 
-    /// As [`Dataset::score`], with the similarity that the encoder's vectors are meant for. It
-    /// decides retrieval and the scores that mteb computes with the model's own similarity.
+    /// Like [`Dataset::score`], with the similarity for which the encoder's vectors are meant. It
+    /// affects retrieval and the scores that mteb computes with the model's own similarity.
     ///
     /// # Errors
-    /// As [`Dataset::score`].
+    /// Those of [`Dataset::score`].
     pub fn score_with(
         &self,
         vectors: ArrayView2<'_, f32>,
@@ -38,11 +38,11 @@ impl Dataset {
         self.score_searching(vectors, profile, own, SearchMode::Exact)
     }
 
-    /// As [`Dataset::score_with`], with a search method for the documents of retrieval; other tasks
-    /// ignore it.
+    /// Like [`Dataset::score_with`], with a search method for the documents of retrieval; other
+    /// tasks ignore it.
     ///
     /// # Errors
-    /// As [`Dataset::score`]; also if an index cannot be built.
+    /// Those of [`Dataset::score`]; also if an index cannot be built.
     pub fn score_searching(
         &self,
         vectors: ArrayView2<'_, f32>,
@@ -64,15 +64,15 @@ impl Dataset {
         }
     }
 
-    /// The main score, if it differs from that of the kind of task: mteb defines one for a few data
-    /// sets, the other profiles for none.
+    /// The main score, if it differs from the default for the kind of task. mteb defines such a
+    /// score for a few data sets, the other profiles for none.
     pub fn own_main_score(&self, profile: Profile) -> Option<&'static str> {
         let entry = self.entry.filter(|_| profile == Profile::MtebV2)?;
         (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())
     }
 
-    /// What its retrieval is scored against; `None` for other tasks. Its texts are the queries,
-    /// then the documents.
+    /// The labels of its retrieval; `None` for other tasks. Its texts are the queries, then the
+    /// documents.
     pub fn retrieval(&self) -> Option<RetrievalLabels<'_>> {
         let Labels::Retrieval(labels) = &self.labels else {
             return None;
@@ -85,11 +85,11 @@ impl Dataset {
         })
     }
 
-    /// As [`Dataset::score_with`] for retrieval, from the documents that an exact search found for
-    /// each query under [`RetrievalLabels::terms`].
+    /// Like [`Dataset::score_with`] for retrieval, from the documents that an exact search found
+    /// for each query under [`RetrievalLabels::terms`].
     ///
     /// # Errors
-    /// For another task; as [`score_found`].
+    /// If the task is another one; otherwise those of [`score_found`].
     pub fn score_found(&self, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
         let labels = self.retrieval().ok_or(ScoreError::NotServed {
             task: self.task,
@@ -102,7 +102,7 @@ impl Dataset {
         }
     }
 
-    /// What its vectors are scored against.
+    /// The labels against which its vectors are scored.
     pub fn scoring(&self) -> Scoring {
         Scoring {
             texts: self.texts.len(),
@@ -110,14 +110,14 @@ impl Dataset {
         }
     }
 
-    /// About how many multiplications and additions a score takes on vectors of so many dimensions,
-    /// beside a few for each value of the vectors.
+    /// Approximate number of multiplications and additions to score vectors with this many
+    /// dimensions, in addition to a few for each value of the vectors.
     pub fn operations(&self, dimensions: usize) -> u64 {
         let product = |factors: &[usize]| factors.iter().fold(1_u64, |all, one| all.saturating_mul(*one as u64));
         match &self.labels {
             Labels::Retrieval(labels) => product(&[labels.query_ids.len(), labels.document_ids.len(), dimensions]),
             Labels::Bitext(rows) => product(&[*rows, *rows, dimensions]),
-            // Each fit goes through its train rows some fifty times, then labels the test rows.
+            // Each fit reads its train rows some fifty times, then labels the test rows.
             Labels::Classification {
                 labels: [train, test],
                 samples_per_label,
@@ -142,9 +142,8 @@ impl Dataset {
     }
 }
 
-/// What vectors of a data set are scored against, without its texts and its name: what another
-/// process needs to score them. The main score is that of the kind of task; see
-/// [`Dataset::own_main_score`].
+/// The labels of a data set without its texts and name, which another process needs to score
+/// vectors. The main score is that of the kind of task; see [`Dataset::own_main_score`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scoring {
     texts: usize,
@@ -155,7 +154,7 @@ impl Scoring {
     /// Scores vectors, one row per text of the data set.
     ///
     /// # Errors
-    /// As [`Dataset::score`].
+    /// Those of [`Dataset::score`].
     pub fn score(&self, vectors: ArrayView2<'_, f32>, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
         if vectors.nrows() != self.texts {
             return Err(ScoreError::Rows {
@@ -268,7 +267,7 @@ impl Labels {
     }
 }
 
-/// The first `rows` vectors, as far as there are so many, and the others.
+/// Splits the vectors into the first `rows`, or as many as there are, and the rest.
 fn split(vectors: ArrayView2<'_, f32>, rows: usize) -> (ArrayView2<'_, f32>, ArrayView2<'_, f32>) {
     vectors.split_at(Axis(0), rows.min(vectors.nrows()))
 }

@@ -2,10 +2,10 @@
 //!
 //! The first of these sources that gives a language decides:
 //!
-//! 1. `languages` of the suite or the request: one tag for all texts, or the first side's and the
-//!    second side's.
+//! 1. `languages` of the suite or the request: one tag for all texts, or the tags of the first and
+//!    second side.
 //! 2. The catalogue's languages of the subset (`en-ar` of STS17 is `eng-Latn` and `ara-Arab`).
-//! 3. The name of the subset. It names two languages if it is two codes of two or three lower-case
+//! 3. The name of the subset. It gives two languages if it is two codes of two or three lower-case
 //!    letters with a hyphen between them (`en-ar`, and `eng_Latn-fra_Latn` with scripts) and the
 //!    task compares two sides. Every other name is one language: regions are upper case (`pt-BR`)
 //!    and scripts are capitalised (`zh-Hant`), as BCP-47 recommends.
@@ -19,18 +19,19 @@ use isomer_scoring::task::TaskType;
 /// The languages of a data set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Sides {
-    /// Not known.
+    /// The language is unknown.
     #[default]
     Unknown,
-    /// One for every text.
+    /// One language for every text.
     One(String),
-    /// That of first texts, sources and queries; that of second texts, targets and documents.
+    /// The language of first texts, sources and queries; then that of second texts, targets and
+    /// documents.
     Two(String, String),
-    /// The name of the subset gives two languages, and nothing says which one is the queries'.
+    /// The name of the subset gives two languages, but not which one is the queries'.
     Unassigned,
 }
 
-/// Decides the languages; `subset` is the subset that chose the files.
+/// Decides the languages; `subset` is the subset that selected the files.
 pub(super) fn decide(task: TaskType, options: &LoadOptions, subset: Option<&str>) -> Result<Sides, DatasetError> {
     match options.languages.as_slice() {
         [] => {}
@@ -70,8 +71,7 @@ fn has_sides(task: TaskType) -> bool {
     )
 }
 
-/// Whether a task has queries and documents. Names of subsets do not agree on which of the two
-/// comes first.
+/// Whether a task has queries and documents. Subset names differ in which of the two comes first.
 fn has_queries(task: TaskType) -> bool {
     matches!(task, TaskType::Retrieval | TaskType::Reranking)
 }
@@ -103,7 +103,7 @@ impl Dataset {
         }
     }
 
-    /// Language of the texts that play a part in the task.
+    /// Language of the texts with a role in the task.
     pub fn language_of(&self, role: Role) -> Option<&str> {
         let (first, second) = self.sides()?;
         Some(match role {

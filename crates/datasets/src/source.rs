@@ -1,4 +1,4 @@
-//! Where a dataset comes from.
+//! The source of a dataset.
 
 use std::{
     fs, io,
@@ -13,16 +13,16 @@ use super::{
     row::FieldMap,
 };
 
-/// Where a dataset is.
+/// The location of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Shipped with Isomer, e.g. `quick/sts`.
     Builtin(String),
     /// A folder, or one file for the single-file tasks.
     Path(PathBuf),
-    /// Files sent along, laid out as on disk.
+    /// Files sent with the request, in the layout of a folder.
     Inline(Vec<InlineFile>),
-    /// A name of the catalogue; `locate::DatasetLocator::locate` finds where it lies.
+    /// A name in the catalogue; `locate::DatasetLocator::locate` finds its location.
     Catalogue(String),
     /// On the Hugging Face hub; `locate::DatasetLocator::locate` fetches it.
     Hub(HubRef),
@@ -30,7 +30,7 @@ pub enum Source {
     Fetched(Fetched),
 }
 
-/// A file sent along.
+/// A file sent with the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InlineFile {
     /// Relative path, e.g. `qrels/test.tsv`.
@@ -54,8 +54,8 @@ pub struct Fetched {
 }
 
 impl Source {
-    /// A source as a user would write it: a dataset that ships with Isomer, a Hugging Face id, else
-    /// a name of the catalogue.
+    /// A source in a user's notation: a dataset that ships with Isomer, a Hugging Face id, or else
+    /// a name in the catalogue.
     pub fn named(name: &str) -> Self {
         if super::BUILTIN_NAMES.contains(&name) {
             return Self::Builtin(name.to_owned());
@@ -66,8 +66,8 @@ impl Source {
         }
     }
 
-    /// Name for reports if none is given: that of the built-in, of the folder, or of a file not
-    /// simply called `test.jsonl`.
+    /// Default name for reports: the name of the built-in, of the folder, or of a file not simply
+    /// called `test.jsonl`.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Builtin(name) | Self::Catalogue(name) => name.clone(),
@@ -113,7 +113,7 @@ impl Source {
         }
     }
 
-    /// The files behind the source.
+    /// The files of the source.
     pub(super) fn files(&self, options: &LoadOptions) -> Result<Files<'_>, DatasetError> {
         let fields = Arc::new(options.fields.clone());
         let files = self.unrestricted(options, fields)?;

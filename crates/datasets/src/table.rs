@@ -1,4 +1,4 @@
-//! The rows of any file of rows, for callers that know its columns themselves.
+//! The rows of any file of rows, for callers that interpret its columns themselves.
 
 use std::{fs, path::Path, path::PathBuf, sync::Arc};
 
@@ -14,9 +14,9 @@ use crate::{
 /// A row with its place.
 #[derive(Debug, Clone)]
 pub struct FileRow {
-    /// Its file, as messages name it.
+    /// Its file's name in messages.
     pub file: Arc<str>,
-    /// What is counted.
+    /// The unit of the number.
     pub unit: Unit,
     /// Its number in the file, from 1.
     pub number: u64,
@@ -37,12 +37,12 @@ impl FileRow {
     }
 }
 
-/// Hands over the rows of a file, one after the other, until `take` answers false. A folder stands
-/// for the readable files in it, in the order of their names. JSON lines, CSV, TSV (all three also
-/// with gzip) and Parquet are told apart by the name; a file of another name is read as JSON lines.
+/// Passes on the rows of a file, one after another, until `take` returns false. A folder stands for
+/// its readable files, in the order of their names. The file name distinguishes JSON lines, CSV,
+/// TSV (all three also with gzip) and Parquet; a file with another name is read as JSON lines.
 ///
 /// # Errors
-/// If a file cannot be read or is not what its name says, or if `take` fails.
+/// If a file cannot be read or does not have the format in its name, or if `take` fails.
 pub fn read_rows<E: From<DatasetError>>(
     path: &Path,
     mut take: impl FnMut(FileRow) -> Result<bool, E>,
@@ -102,7 +102,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     }
 }
 
-/// The first shard (`x-00001-of-00003.parquet`) that is not there although others are.
+/// The first missing shard (`x-00001-of-00003.parquet`) of a table with other shards.
 fn missing_shard(files: &[PathBuf]) -> Option<String> {
     let names: Vec<_> = files
         .iter()

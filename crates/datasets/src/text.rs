@@ -1,5 +1,5 @@
-//! Texts of a data set: in memory, or, for a large corpus, in a file that the operating system
-//! reads as they are needed and drops when memory is short.
+//! Texts of a data set. They are in memory or, for a large corpus, in a file that the operating
+//! system reads on demand and evicts when memory is short.
 
 use std::{
     borrow::Borrow,
@@ -14,7 +14,7 @@ use std::{
 
 use memmap2::Mmap;
 
-/// Bytes of texts that are kept in memory; a corpus of more goes to a file.
+/// Bytes of texts that are kept in memory; a larger corpus goes to a file.
 const IN_MEMORY: u64 = 64 << 20;
 
 /// A text. Cheap to clone.
@@ -138,16 +138,16 @@ impl fmt::Display for Text {
     }
 }
 
-/// Takes the texts of a corpus one after the other.
+/// Collects the texts of a corpus one after another.
 ///
-/// The file lies in the folder that `TMPDIR` names, else in `/var/tmp`, which unlike `/tmp` is on a
+/// The file is in the folder that `TMPDIR` names, else in `/var/tmp`, which unlike `/tmp` is on a
 /// disk on every common Linux system. It has no name there, so nothing is left behind however this
 /// process ends.
 pub(super) struct Spool {
     kept: u64,
     most: u64,
     writer: Option<Writer>,
-    /// No file could be created; the rest stays in memory.
+    /// Set if no file could be created; then the rest stays in memory.
     without: bool,
 }
 
@@ -169,7 +169,7 @@ impl Spool {
         Self::with(u64::MAX)
     }
 
-    /// A spool that keeps at most so many bytes in memory.
+    /// A spool with a limit on the bytes in memory.
     pub(super) fn with(most: u64) -> Self {
         Self {
             kept: 0,
@@ -179,7 +179,7 @@ impl Spool {
         }
     }
 
-    /// Keeps a text. One in the file can be read once the spool is [finished](Self::finish).
+    /// Stores a text. A text in the file can be read once the spool is [finished](Self::finish).
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -220,10 +220,10 @@ impl Spool {
             return Ok(());
         };
         let written = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-        // SAFETY: the file has no name and no other handle, so nothing changes or shortens it while
-        // it is mapped.
+        // SAFETY: the file has no name and no other handle, so nothing changes or truncates it
+        // while it is mapped.
         let map = unsafe { Mmap::map(&written)? };
-        // A second spool cannot have set it: the cell is of this one.
+        // No second spool can have set it, because the cell belongs to this one.
         let _ = file.set(map);
         Ok(())
     }
@@ -258,7 +258,7 @@ mod tests {
                 _ => assert!((1..texts.len()).contains(&in_file)),
             }
             assert_eq!(kept, texts);
-            // They outlive each other.
+            // The texts and the spool may outlive each other.
             let last = kept.last().unwrap().clone();
             drop(kept);
             assert_eq!(last, texts[499]);

@@ -23,7 +23,7 @@ impl Row {
         for (name, value) in fields {
             match value {
                 Value::Array(items) if items.len() == count => lists.push((name, items.into_iter())),
-                // A list of another length belongs to no pair; reading it reports the error.
+                // A list of another length belongs to no pair; its reader reports the error.
                 other => drop((name, other)),
             }
         }
@@ -41,7 +41,7 @@ impl Row {
 pub(super) enum Pairs {
     /// The row is one pair.
     One(Option<Box<Row>>),
-    /// The row holds lists of pairs.
+    /// The row contains lists of pairs.
     Many {
         place: Place,
         map: Arc<FieldMap>,

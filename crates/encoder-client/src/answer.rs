@@ -1,4 +1,4 @@
-//! Validates an encoder's answer. Nothing in it is trusted.
+//! Validates an encoder's answer. No part of it is trusted.
 
 use isomer_proto::{
     common::v1::{Dtype, Matrix, VectorSpace},
@@ -9,18 +9,18 @@ use isomer_service_kit::vectors::{floats, widened};
 /// The properties of a request that its answer must match.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Inputs of the request.
+    /// Number of inputs of the request.
     pub inputs: usize,
-    /// Element type asked for.
+    /// Requested element type.
     pub dtype: Dtype,
-    /// Dimensions asked for; `None`: whatever the encoder has.
+    /// Requested dimensions; `None`: any number.
     pub dimensions: Option<u32>,
-    /// Whether a vector for each token was asked for.
+    /// Whether one vector per token was requested.
     pub tokens: bool,
 }
 
 impl Asked {
-    /// What a request asks for. An unset element type means 32-bit floats.
+    /// The properties of a request. An unset element type means 32-bit floats.
     pub fn of(request: &EncodeRequest) -> Self {
         Self {
             inputs: request.inputs.len(),
@@ -33,7 +33,7 @@ impl Asked {
         }
     }
 
-    /// One vector of 32-bit floats for each of `inputs` texts.
+    /// Requests one vector of 32-bit floats for each of `inputs` texts.
     pub fn floats(inputs: usize) -> Self {
         Self {
             inputs,
@@ -48,7 +48,7 @@ impl Asked {
 /// data covers every text.
 ///
 /// # Errors
-/// Says what does not match.
+/// A description of the mismatch.
 pub fn matrix(answer: &EncodeResponse, asked: Asked) -> Result<&Matrix, String> {
     let Some(matrix) = &answer.embeddings else {
         return Err("answered without vectors".to_owned());

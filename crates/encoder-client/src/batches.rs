@@ -1,10 +1,10 @@
 //! Divides texts into requests.
 
-/// Most bytes of text in one request.
+/// Maximum bytes of text in one request.
 pub const MOST_REQUEST_BYTES: usize = 1 << 20;
 
-/// Indices of the texts of each request, at most `most` in one. Long texts come first: batches of
-/// similar lengths waste least, and the last batch is then short.
+/// Indices of the texts of each request, at most `most` per request. Long texts come first: batches
+/// of similar lengths waste least, and the last batch is then short.
 pub fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(texts[index].len()));
@@ -26,24 +26,24 @@ pub fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
     batches
 }
 
-/// What bounds a request.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most items.
+    /// Maximum number of items.
     pub items: usize,
-    /// Most bytes of text.
+    /// Maximum bytes of text.
     pub bytes: usize,
 }
 
 impl Bounds {
-    /// Whether a request of so many items and bytes has room for an item of `more` bytes. One item
-    /// always has room.
+    /// Whether a request of this many items and bytes has room for an item of `more` bytes. One
+    /// item always has room.
     fn admits(self, items: usize, bytes: usize, more: usize) -> bool {
         items == 0 || items < self.items && bytes.saturating_add(more) <= self.bytes
     }
 }
 
-/// Divides items into requests in their order, as they come.
+/// Divides items into requests in the order of arrival.
 #[derive(Debug)]
 pub struct Batcher<T> {
     bounds: Bounds,
@@ -52,7 +52,7 @@ pub struct Batcher<T> {
 }
 
 impl<T> Batcher<T> {
-    /// Nothing yet.
+    /// An empty batcher.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -61,7 +61,7 @@ impl<T> Batcher<T> {
         }
     }
 
-    /// Takes an item of so many bytes. Gives a request when it is full, with this item in it or
+    /// Adds an item of this many bytes. Returns a request when it is full, with this item in it or
     /// before it.
     pub fn push(&mut self, item: T, bytes: usize) -> Option<Vec<T>> {
         let full = if self.bounds.admits(self.held.len(), self.bytes, bytes) {
@@ -71,14 +71,14 @@ impl<T> Batcher<T> {
         };
         self.held.push(item);
         self.bytes += bytes;
-        // At once, so that no request waits for an item that comes late.
+        // A full request is returned at once, so that it does not wait for a late item.
         if full.is_none() && self.held.len() >= self.bounds.items {
             return self.rest();
         }
         full
     }
 
-    /// What is left.
+    /// The remaining items.
     pub fn rest(&mut self) -> Option<Vec<T>> {
         self.bytes = 0;
         let rest = std::mem::take(&mut self.held);
@@ -86,8 +86,7 @@ impl<T> Batcher<T> {
     }
 }
 
-/// How many of `texts`, in order, go into the next request: at most `most`, and at least one if
-/// there is any.
+/// Number of leading `texts` in the next request: at most `most`, and at least one if there is any.
 pub fn next<'a>(texts: impl IntoIterator<Item = &'a str>, most: usize) -> usize {
     let bounds = Bounds {
         items: most,
@@ -104,7 +103,7 @@ pub fn next<'a>(texts: impl IntoIterator<Item = &'a str>, most: usize) -> usize 
     count
 }
 
-/// Most texts of one request: what the encoder permits (0: it does not say), but no more than
+/// Maximum number of texts in one request: the encoder's limit (0: not reported), but no more than
 /// `ours`.
 pub fn most_items(permitted: u32, ours: usize) -> usize {
     match permitted {

@@ -13,10 +13,10 @@ use tonic::{Request, Response, Status};
 
 use crate::retry;
 
-/// Bytes of text assumed per token if nothing was counted.
+/// Bytes of text assumed per token if no tokens were counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// An encoder service. Calls follow the one retry rule of [`retry`], and their usage is added to
+/// An encoder service. Calls follow the single retry rule of [`retry`], and their usage is added to
 /// the count of the current call.
 #[derive(Debug, Clone)]
 pub struct EncoderClient(EncoderServiceClient<Asking<GrpcChannel>>);
@@ -27,7 +27,7 @@ impl EncoderClient {
         Self(EncoderServiceClient::new(Asking(channel)).max_decoding_message_size(INNER_MESSAGE))
     }
 
-    /// Asks for the description of an encoder; `None` if the service returns none.
+    /// Fetches the description of an encoder; `None` if the service returns none.
     ///
     /// # Errors
     /// The status of the last attempt.
@@ -61,7 +61,8 @@ impl EncoderClient {
     }
 }
 
-/// An upper bound on a request's usage, estimated from its texts. Each is read with the prompt.
+/// An upper bound on a request's usage, estimated from its texts. Each text is read together with
+/// the prompt.
 pub fn estimate(request: &EncodeRequest) -> Usage {
     let texts = request.inputs.len() as u64;
     let prompt = match &request.prompt {

@@ -11,8 +11,8 @@ use isomer_usage::sum;
 use prost_types::Duration;
 use tonic::Code;
 
-/// Joins the answers to the pieces of a request as they come, in order. Vectors are copied at once
-/// into the place where they stay, so that no answer is kept.
+/// Joins the answers to the pieces of a request as they arrive, in order. Vectors are copied at
+/// once to their final place, so that no answer is kept.
 #[derive(Debug)]
 pub struct Joiner<'a> {
     who: &'a str,
@@ -23,7 +23,7 @@ pub struct Joiner<'a> {
 }
 
 impl<'a> Joiner<'a> {
-    /// For a request of so many inputs. `who` names the encoder in messages.
+    /// A joiner for a request of this many inputs. `who` names the encoder in messages.
     pub fn new(who: &'a str, inputs: usize) -> Self {
         Self {
             who,
@@ -36,12 +36,12 @@ impl<'a> Joiner<'a> {
     /// Adds the answer to the inputs from `start` on.
     ///
     /// # Errors
-    /// `DATA_LOSS` if it is in another vector space than those before: the encoder changed in
+    /// `DATA_LOSS` if its vector space differs from the earlier ones: the encoder changed in
     /// between.
     pub fn add(&mut self, start: usize, mut next: EncodeResponse) -> Result<(), Fault> {
         let Some(whole) = &mut self.whole else {
             let matrix = next.embeddings.get_or_insert_default();
-            // What came in one answer stays as it came.
+            // The content of a single answer is kept unchanged.
             if matrix.rows as usize != self.inputs && !matrix.data.is_empty() {
                 let rows = matrix.rows.max(1) as usize;
                 let expected = (matrix.data.len() / rows).saturating_mul(self.inputs);

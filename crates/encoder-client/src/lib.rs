@@ -4,7 +4,7 @@
 //! * [`batches`]: divides texts into requests.
 //! * [`answer`]: validates answers.
 //! * [`join`]: joins the answers of a request sent in pieces.
-//! * [`retry`]: when a call is retried.
+//! * [`retry`]: decides when a call is retried.
 
 pub mod answer;
 pub mod batches;

@@ -1,29 +1,30 @@
-//! When a call to our services is made again: one rule, with the bounds of a [`Policy`].
+//! Decides when a call to our services is retried: one rule, with the limits of a [`Policy`].
 
 use std::{future::Future, time::Duration};
 
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-/// How often a request is made again, and after which pauses.
+/// The number of retries of a request, and the pauses between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Most attempts at a server that says when to come back.
+    /// Maximum number of attempts at a server that names a wait.
     pub overloaded: u32,
-    /// Most attempts at a server that cannot be reached.
+    /// Maximum number of attempts at an unreachable server.
     pub unreachable: u32,
     /// Pause before the second attempt; it doubles from attempt to attempt.
     pub first_wait: Duration,
-    /// Longest pause between two attempts.
+    /// Maximum pause between two attempts.
     pub longest_wait: Duration,
-    /// Whether the other side is a server of the same installation, where every overload passes:
-    /// one that names no wait is waited out too, and a longer wait than the longest is cut short.
-    /// Otherwise both are final: a budget that is used up, a limit that ends tomorrow.
+    /// Whether the server belongs to the same installation, in which every overload passes. If so,
+    /// an overload without a wait is retried too, and a wait longer than the maximum is shortened.
+    /// Otherwise both are final, because they may be a used-up budget or a limit that ends
+    /// tomorrow.
     pub same_installation: bool,
 }
 
 impl Policy {
-    /// Between the services of one installation.
+    /// For calls between the services of one installation.
     pub const INNER: Self = Self {
         overloaded: 8,
         unreachable: 3,
@@ -32,7 +33,7 @@ impl Policy {
         same_installation: true,
     };
 
-    /// From programs of others.
+    /// For calls from external programs.
     pub const OUTER: Self = Self {
         unreachable: 6,
         same_installation: false,
@@ -46,9 +47,9 @@ impl Policy {
         ..Self::OUTER
     };
 
-    /// The pause before the next attempt; none where the failure of this one, counted from 1, is
-    /// final. `repeatable` says whether the call may be made twice: without it only a refusal with
-    /// RetryInfo is followed by another attempt, since the server has not begun.
+    /// The pause before the next attempt; `None` if the failure of this attempt (counted from 1) is
+    /// final. `repeatable` states whether the call may be made twice. If not, only a refusal with
+    /// RetryInfo is retried, because the server has not begun.
     pub fn wait(&self, fault: &Fault, attempt: u32, repeatable: bool) -> Option<Duration> {
         let own = self.first_wait.saturating_mul(1 << attempt.saturating_sub(1).min(30));
         let own = own.min(self.longest_wait);
@@ -57,7 +58,7 @@ impl Policy {
             (Code::ResourceExhausted | Code::Unavailable, Some(asked)) => (self.overloaded, Some(asked)),
             (Code::ResourceExhausted, None) if self.same_installation => (self.overloaded, Some(own)),
             (Code::Unavailable, None) if repeatable => (self.unreachable, None),
-            // A server that ends, or a proxy before it, may cut calls off like this.
+            // A server that stops, or a proxy before it, may cut calls off like this.
             (Code::Cancelled, None) if repeatable && !self.same_installation => (self.unreachable, None),
             _ => return None,
         };
@@ -72,7 +73,8 @@ impl Policy {
         Some(match asked {
             Some(asked) => asked.max(own),
             None if self.same_installation => own,
-            // Between half and all of it, so that clients of one server do not come back together.
+            // A random pause between half and all of it, so that clients of one server do not
+            // return together.
             None => own.mul_f64(0.5 + rand::random::<f64>() / 2.0),
         })
     }
@@ -125,7 +127,7 @@ mod tests {
             }
         });
         assert_eq!(answer.await.unwrap(), 7);
-        // Twice the wait that the server asked for; the client's own backoff would have been 200
+        // Twice the wait that the server requested; the client's own backoff would have been 200
         // and 400 ms.
         assert!(started.elapsed() >= Duration::from_secs(1));
     }

@@ -1,9 +1,9 @@
-//! One form of failure for all services, and its one mapping to [`tonic::Status`].
+//! The common form of failures for all services, and its mapping to [`tonic::Status`].
 //!
-//! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a
-//! `Status` that carries `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to
-//! blame, and `RetryInfo` where trying again makes sense (AIP-193). The way back,
-//! [`Fault::from_status`], is what clients use to show an error to a person.
+//! A crate's own error enum (`thiserror`) converts into a [`Fault`]. A [`Fault`] converts into a
+//! `Status` with `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` if a field is to blame, and
+//! `RetryInfo` if a retry makes sense (AIP-193). Clients use the reverse, [`Fault::from_status`],
+//! to show an error to a person.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -15,23 +15,23 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// Domain of every `google.rpc.ErrorInfo` we send.
 pub const DOMAIN: &str = "isomer";
 
-/// A failure as a client is told of it: what went wrong, which field, how to fix it, when to try
-/// again.
+/// A failure in the form that clients receive: the problem, the field, the hint, and the time of a
+/// retry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// gRPC code.
     pub code: Code,
     /// Stable UPPER_SNAKE_CASE reason, e.g. `UNKNOWN_ENCODER`.
     pub reason: String,
-    /// What went wrong, in one sentence.
+    /// The problem, in one sentence.
     pub message: String,
     /// Path of the request field to blame, e.g. `inputs[3].text`.
     pub field: Option<String>,
-    /// What the caller can do about it.
+    /// The hint to the caller.
     pub hint: Option<String>,
-    /// When to try again.
+    /// Time until a retry makes sense.
     pub retry_after: Option<Duration>,
-    /// Further facts, e.g. `encoder_id` → the id asked for.
+    /// Further facts, e.g. `encoder_id` → the requested id.
     pub metadata: HashMap<String, String>,
 }
 
@@ -59,7 +59,7 @@ impl Fault {
         Self::new(Code::NotFound, reason, message)
     }
 
-    /// `FAILED_PRECONDITION`: the request is valid but something it depends on is not.
+    /// `FAILED_PRECONDITION`: the request is valid, but something it depends on is not.
     pub fn precondition(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Code::FailedPrecondition, reason, message)
     }
@@ -69,7 +69,7 @@ impl Fault {
         Self::new(Code::ResourceExhausted, "OVERLOADED", message).retry_after(retry_after)
     }
 
-    /// `UNAVAILABLE`: something we depend on cannot be reached.
+    /// `UNAVAILABLE`: a dependency cannot be reached.
     pub fn unavailable(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, reason, message)
     }
@@ -91,14 +91,14 @@ impl Fault {
         self
     }
 
-    /// Says how to fix it.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says when to try again.
+    /// Sets the time until a retry.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
@@ -112,8 +112,8 @@ impl Fault {
         self
     }
 
-    /// Cuts the texts to the length of an answer: they may repeat what a caller sent, however long
-    /// that is.
+    /// Truncates the texts to the length of an answer, because they may repeat a caller's input of
+    /// any length.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         self.message = within(self.message, STATUS_MESSAGE_BYTES);
@@ -125,8 +125,8 @@ impl Fault {
         self
     }
 
-    /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the
-    /// mapping of `google/rpc/code.proto`.
+    /// The equivalent HTTP status: HTTP's own if it has one for the reason, else the mapping of
+    /// `google/rpc/code.proto`.
     pub fn http_status(&self) -> StatusCode {
         match self.reason.as_str() {
             "REQUEST_TOO_LARGE" => return StatusCode::PAYLOAD_TOO_LARGE,
@@ -151,7 +151,7 @@ impl Fault {
         }
     }
 
-    /// Reads a status back, whichever server made it.
+    /// Converts a status from any server back to a fault.
     pub fn from_status(status: &Status) -> Self {
         let details = status.get_error_details();
         let mut fault = Self::new(status.code(), "", status.message());
@@ -186,20 +186,20 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Most bytes of the message in a status. A status travels in HTTP/2 trailers, with the message in
-/// it three times (with three characters for each byte outside ASCII; in `google.rpc.Status`; in
-/// the field's violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries)
-/// or 16 KiB (hyper): a longer message would reach them as a broken connection.
+/// Maximum bytes of the message in a status. A status travels in HTTP/2 trailers, which contain the
+/// message three times (with three characters for each byte outside ASCII; in `google.rpc.Status`;
+/// in the field's violation). Clients accept no more than 8 KiB of trailers (gRPC's own libraries)
+/// or 16 KiB (hyper), so a longer message would reach them as a broken connection.
 const STATUS_MESSAGE_BYTES: usize = 1_200;
 
-/// Words with which a message continues its field: `inputs[3].text is empty`.
+/// Words with which a message follows its field: `inputs[3].text is empty`.
 const VERBS: [&str; 14] = [
     "is", "are", "has", "have", "holds", "names", "needs", "should", "must", "begins", "ends", "does", "contains",
     "carries",
 ];
 
-/// A message that says which field it is about. Most clients show only the code and message of a
-/// status, and not its details.
+/// A message that names its field. Many clients show only the code and message of a status, but not
+/// its details.
 pub fn with_subject(field: &str, message: &str) -> String {
     let word = message.split_whitespace().next().unwrap_or_default();
     if VERBS.contains(&word) {
@@ -209,13 +209,13 @@ pub fn with_subject(field: &str, message: &str) -> String {
     }
 }
 
-/// The message of [`with_subject`] without its field; none where the field is not at its beginning.
+/// The message of [`with_subject`] without its field; `None` if it does not begin with the field.
 fn without_subject<'a>(message: &'a str, field: &str) -> Option<&'a str> {
     let rest = message.strip_prefix(field).filter(|_| !field.is_empty())?;
     rest.strip_prefix(": ").or_else(|| rest.strip_prefix(' '))
 }
 
-/// `text`, or its beginning and how much was left out.
+/// `text`, or its beginning with the number of omitted bytes.
 fn within(text: String, bytes: usize) -> String {
     if text.len() <= bytes {
         return text;
@@ -232,7 +232,7 @@ impl From<Fault> for Status {
         if let Some(hint) = &fault.hint {
             metadata.insert("mend".into(), hint.clone());
         }
-        // A status that another server made without a reason still has its code.
+        // A status from another server without a reason still has its code.
         let reason = match fault.reason.as_str() {
             "" => code_name(fault.code),
             reason => reason,

@@ -7,28 +7,27 @@ use rayon::prelude::*;
 
 use crate::{AlignedFloats, PackedMatrix, micro::Kernel, rows};
 
-/// Depth of a block if a source does not choose another: 256 × 16 floats of panel stay in a
-/// first-level cache while all rows pass over them. A multiple of the block sizes of all GGUF
-/// quantisations.
+/// Default depth of a block: 256 × 16 floats of a panel stay in a first-level cache while all rows
+/// are multiplied with them. A multiple of the block sizes of all GGUF quantisations.
 pub const KBLOCK: usize = 256;
 
-/// A product with fewer multiply-adds stays on the calling thread: waking others costs more than it
-/// saves.
+/// A product with fewer multiply-adds stays on the calling thread, because waking others costs more
+/// than it saves.
 pub(crate) const SERIAL_BELOW: usize = 1 << 20;
 
-/// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a
-/// second-level cache.
+/// Number of rows that are multiplied with a panel before the next one is fetched; their slice of
+/// `x` stays in a second-level cache.
 const ROW_BLOCK: usize = 192;
 
-/// Columns whose epilogue (bias, activation and so on) runs together; a multiple of every kernel's
-/// width. Long rows make the epilogue cheap, and the rows of a block are still in a second-level
-/// cache.
+/// Number of columns whose epilogue (bias, activation and so on) runs together; a multiple of every
+/// kernel's width. Long rows make the epilogue cheap, and the rows of a block are still in a
+/// second-level cache.
 const FINISHED_TOGETHER: usize = 128;
 
-/// Fewest panels for which copying a block of `x` first pays off.
+/// Minimum number of panels for which copying a block of `x` first pays off.
 const COPIED_FOR: usize = 8;
-/// Padding between the rows of the copy: a cache line, so that the beginnings of rows map to
-/// different cache sets.
+/// Padding between the rows of the copy: a cache line, so that the starts of rows map to different
+/// cache sets.
 const COPY_PADDING: usize = 16;
 
 thread_local! {
@@ -37,29 +36,29 @@ thread_local! {
 
 /// Weights that can be unpacked one panel at a time.
 pub trait PanelSource: Sync {
-    /// Outputs.
+    /// Number of outputs.
     fn n(&self) -> usize;
-    /// Inputs.
+    /// Number of inputs.
     fn k(&self) -> usize;
     /// The kernel whose panel layout [`PanelSource::panel`] returns.
     fn kernel(&self) -> &'static Kernel {
         Kernel::best()
     }
     /// Panel number `panel` (columns `panel · width ..`), depths `first .. first + depth`, as
-    /// `depth × width` floats with columns beyond `n` zero. `first` is a multiple of
-    /// [`PanelSource::block`]. `scratch` is there to unpack into.
+    /// `depth × width` floats with zeros in columns beyond `n`. `first` is a multiple of
+    /// [`PanelSource::block`]. `scratch` is memory for unpacking.
     fn panel<'a>(&'a self, panel: usize, first: usize, depth: usize, scratch: &'a mut Vec<f32>) -> &'a [f32];
     /// Depth of a block; see [`KBLOCK`].
     fn block(&self) -> usize {
         KBLOCK
     }
-    /// The same panel, if it is stored as it is in memory, so that it can be prefetched; else
+    /// The same panel, if it is stored in memory in this form, so that it can be prefetched; else
     /// `None`.
     fn stored(&self, _panel: usize, _first: usize, _depth: usize) -> &[f32] {
         &[]
     }
-    /// Whether unpacking is costly. Such panels are unpacked once for all rows instead of once for
-    /// each block of rows.
+    /// Whether unpacking is costly. If so, panels are unpacked once for all rows instead of once
+    /// for each block of rows.
     fn is_costly(&self) -> bool {
         false
     }
@@ -68,12 +67,12 @@ pub trait PanelSource: Sync {
 /// Element-wise function applied to a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Activation {
-    /// None.
+    /// No activation.
     #[default]
     Identity,
     /// Exact GELU, `x · Φ(x)`.
     Gelu,
-    /// GELU by the hyperbolic tangent.
+    /// GELU with the hyperbolic tangent.
     GeluTanh,
     /// `max(x, 0)`.
     Relu,
@@ -84,7 +83,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Applies it in place to values that are rounded to eight bits next.
+    /// Applies it in place to values that are then rounded to eight bits.
     pub(crate) fn apply_coarse(self, values: &mut [f32]) {
         match self {
             Self::Gelu => rows::gelu_coarse(values),
@@ -123,7 +122,7 @@ pub struct Epilogue<'a> {
 /// `out = x · Wᵀ (+ bias)`: `x` is `m × k`, `out` is `m × n`, both row-major.
 ///
 /// # Panics
-/// If a slice does not have the length its shape requires.
+/// If a slice's length does not match its shape.
 pub fn gemm(x: &[f32], m: usize, weights: &PackedMatrix, bias: Option<&[f32]>, out: &mut [f32]) {
     gemm_panels(
         x,
@@ -140,7 +139,7 @@ pub fn gemm(x: &[f32], m: usize, weights: &PackedMatrix, bias: Option<&[f32]>, o
 /// [`gemm`] with an activation and a residual in the same pass.
 ///
 /// # Panics
-/// As [`gemm`].
+/// As for [`gemm`].
 pub fn gemm_with(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
     gemm_panels(x, m, weights, epilogue, out);
 }
@@ -149,17 +148,17 @@ pub fn gemm_with(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue
 /// threads.
 ///
 /// # Panics
-/// As [`gemm`].
+/// As for [`gemm`].
 pub fn gemm_serial(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
     if let Some(product) = Product::new(x, m, weights, epilogue, out) {
         product.on_this_thread(m);
     }
 }
 
-/// [`gemm_with`] for weights in any form.
+/// [`gemm_with`] for weights in any format.
 ///
 /// # Panics
-/// As [`gemm`].
+/// As for [`gemm`].
 pub fn gemm_panels<W: PanelSource + ?Sized>(x: &[f32], m: usize, weights: &W, epilogue: Epilogue<'_>, out: &mut [f32]) {
     let Some(product) = Product::new(x, m, weights, epilogue, out) else {
         return;
@@ -172,8 +171,8 @@ pub fn gemm_panels<W: PanelSource + ?Sized>(x: &[f32], m: usize, weights: &W, ep
     });
 }
 
-/// Cuts `m` rows × `panels` panels for the threads of the current pool and runs `piece(row, rows,
-/// panel, panels)` on each cut. Rows are cut in multiples of `row_block`.
+/// Divides `m` rows × `panels` panels among the threads of the current pool and runs
+/// `piece(row, rows, panel, panels)` on each part. Rows are divided in multiples of `row_block`.
 pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl Fn(usize, usize, usize, usize) + Sync) {
     let threads = rayon::current_num_threads();
     let row_blocks = m.div_ceil(row_block);
@@ -183,8 +182,8 @@ pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl F
             piece(row, row_block.min(m - row), 0, panels);
         });
     }
-    // About four pieces per thread even out their speeds. Rows are cut first, and columns if that
-    // is not enough.
+    // About four pieces per thread even out their speeds. Rows are divided first, and columns if
+    // that is not enough.
     let group = panels.div_ceil((4 * threads).div_ceil(row_blocks).clamp(1, panels));
     let groups = panels.div_ceil(group);
     (0..row_blocks * groups).into_par_iter().for_each(|index| {
@@ -203,7 +202,7 @@ pub(crate) struct Output<'a> {
     coarse: bool,
 }
 
-// SAFETY: whoever calls the unsafe methods promises that pieces are disjoint in rows or in columns;
+// SAFETY: callers of the unsafe methods guarantee that pieces are disjoint in rows or in columns;
 // the exclusive borrow of `new` outlives them.
 unsafe impl Sync for Output<'_> {}
 
@@ -226,7 +225,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// With an activation that is as exact as products of eight-bit codes need it.
+    /// Uses an activation whose precision suffices for products of eight-bit codes.
     pub(crate) fn coarse(self) -> Self {
         Self { coarse: true, ..self }
     }
@@ -234,18 +233,18 @@ impl<'a> Output<'a> {
     /// Columns `col .. col + cols` of a row.
     ///
     /// # Safety
-    /// No other code holds or touches these elements meanwhile.
+    /// No other code accesses these elements in the meantime.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn part(&self, row: usize, col: usize, cols: usize) -> &mut [f32] {
         assert!(row < self.m && col + cols <= self.n, "outside the matrix");
-        // SAFETY: inside the matrix; the caller alone touches it.
+        // SAFETY: inside the matrix; only the caller accesses it.
         unsafe { std::slice::from_raw_parts_mut(self.values.add(row * self.n + col), cols) }
     }
 
     /// Applies bias, activation, factor and residual to a part whose sums are complete.
     ///
     /// # Safety
-    /// No other code holds or touches these elements meanwhile.
+    /// No other code accesses these elements in the meantime.
     pub(crate) unsafe fn finish(&self, row: usize, rows: usize, col: usize, cols: usize) {
         let Epilogue {
             bias,
@@ -257,7 +256,7 @@ impl<'a> Output<'a> {
             return;
         }
         for r in row..row + rows {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's guarantee.
             let out = unsafe { self.part(r, col, cols) };
             let at = r * self.n + col..r * self.n + col + cols;
             if let Some(bias) = bias {
@@ -319,8 +318,8 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
         let (width, end) = (kernel.width(), panel + panels);
         let step = self.weights.block();
         // Rows a power of two apart compete for the same lines of a first-level cache. If the whole
-        // depth does not pass at once, the slices are copied side by side, provided that there are
-        // enough panels to make that worthwhile.
+        // depth is not processed at once, the slices are copied side by side, provided that there
+        // are enough panels to make that worthwhile.
         let beside = k > step && rows > kernel.rows() && panels >= COPIED_FOR;
         let mut copy = if beside { COPY.take() } else { AlignedFloats::default() };
         let mut scratch = Vec::new();
@@ -357,7 +356,7 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
                     };
                     let cols = width.min(n - p * width);
                     // SAFETY: rows `row..row + rows` exist in out (m × n), and of x either in x
-                    // itself (m × k) or in the copy; depth ≤ k - first; this piece alone touches
+                    // itself (m × k) or in the copy; depth ≤ k - first; only this piece accesses
                     // columns p·width .. p·width + cols of these rows.
                     unsafe {
                         let out = self.out.values.add(row * n + p * width);

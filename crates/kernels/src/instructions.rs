@@ -1,34 +1,35 @@
-//! Which of the machine's vector instructions may be used.
+//! The vector instructions of the machine that may be used.
 
 use std::sync::OnceLock;
 
-/// The widest instructions that kernels may use. Those that the machine lacks are never used.
+/// The widest instructions that kernels may use. Instructions that the machine lacks are never
+/// used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Instructions {
-    /// None but the compiler's own.
+    /// Only the compiler's own instructions.
     Portable,
-    /// AVX2 and FMA; on machines that are not x86-64 as `Best`.
+    /// AVX2 and FMA; equivalent to `Best` on machines that are not x86-64.
     Avx2,
-    /// Whatever the machine has.
+    /// All instructions of the machine.
     #[default]
     Best,
 }
 
 static LIMIT: OnceLock<Instructions> = OnceLock::new();
 
-/// Another limit than the one that holds already: it is set once in a process, before the first
-/// product.
+/// The requested limit differs from the current one, which is set once per process, before the
+/// first product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fixed(
-    /// The limit that holds.
+    /// The current limit.
     pub Instructions,
 );
 
-/// Holds this process to these instructions, so that it computes the bits of a machine without the
-/// wider ones.
+/// Limits this process to these instructions, so that it computes the same bits as a machine
+/// without the wider ones.
 ///
 /// # Errors
-/// If another limit holds, or kernels were used without one.
+/// If another limit is set, or kernels were used without a limit.
 pub fn limit_to(widest: Instructions) -> Result<(), Fixed> {
     match *LIMIT.get_or_init(|| widest) {
         holds if holds == widest => Ok(()),

@@ -1,20 +1,20 @@
-//! CPU matrix kernels whose rows do not depend on the batch around them.
+//! CPU matrix kernels whose rows do not depend on the rest of the batch.
 //!
-//! Every function here keeps one promise: **the bits of an output row depend on that row's own
+//! Every function here keeps one guarantee: **the bits of an output row depend on that row's own
 //! input and on the weights, never on the number or order of the other rows, or on the number of
-//! threads.** A text's vector is therefore the same alone and in a batch. The promise holds on one
-//! machine; instruction sets may round differently.
+//! threads.** A text's vector is therefore the same alone and in a batch. The guarantee holds on
+//! one machine; instruction sets may round differently.
 //!
 //! * [`PackedMatrix`], [`gemm`], [`gemm_with`], [`gemm_serial`]: `x · Wᵀ (+ bias)` with weights
 //!   packed once.
-//! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: its input, so that
-//!   weights in another form (block-quantised, half precision) only need to unpack one panel.
+//! * [`Kernel`]: the innermost loop, selected at run time; [`PanelSource`]: its input, so that
+//!   weights in another format (block-quantised, half precision) only need to unpack one panel.
 //! * [`int8`]: the same product with weights and inputs rounded to integers.
 //! * [`rows`]: activations, softmax, normalisations, row by row.
 //! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with
 //!   grouped keys and biases by distance.
-//! * [`limit_to`]: holds a process to narrower instructions than the machine has.
-//! * [`pairs`]: one row against picked rows: dot products and distances.
+//! * [`limit_to`]: limits a process to narrower instructions than the machine has.
+//! * [`pairs`]: one row against selected rows: dot products and distances.
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
@@ -38,7 +38,7 @@ pub use micro::{Kernel, MAX_ROWS, MAX_WIDTH};
 pub use pack::PackedMatrix;
 
 /// The class of this machine's arithmetic, e.g. `x86_64 avx2+fma avx2`. Machines of one class run
-/// the same kernels, so that they compute the same bits; of those of two classes nothing is said.
+/// the same kernels, so they compute the same bits. Machines of two classes may differ.
 pub fn class() -> String {
     let (floats, integers) = (Kernel::best().name(), int8::Int8Kernel::best().name());
     format!("{} {floats} {integers}", std::env::consts::ARCH)

@@ -1,4 +1,4 @@
-//! Floats aligned to a cache line, so that no vector load inside a row of them touches two lines.
+//! Floats aligned to a cache line, so that no vector load inside a row of them spans two lines.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,12 +1,12 @@
-//! Weights laid out once, so that the micro-kernel reads them in order.
+//! Weights in the order in which the micro-kernel reads them.
 
 use rayon::prelude::*;
 
 use crate::{AlignedFloats, driver::PanelSource, micro::Kernel};
 
-/// Deepest block. A panel of this depth fills most of a first-level cache of 32 KiB. But products
-/// of this depth, which many encoders have, then touch their output only once; measured, that is 5
-/// to 8 % faster than [`crate::KBLOCK`].
+/// Maximum depth of a block. A panel of this depth fills most of a first-level cache of 32 KiB. But
+/// products of this depth, which many encoders have, then access their output only once; measured,
+/// that is 5 to 8 % faster than [`crate::KBLOCK`].
 const DEPTH: usize = 384;
 
 /// A weight matrix in panels for one kernel. Takes `ceil(n / width) · width · k` floats, the last
@@ -26,8 +26,8 @@ impl std::fmt::Debug for PackedMatrix {
 }
 
 impl PackedMatrix {
-    /// Packs a row-major `n × k` matrix (`[out, in]`, as checkpoints store linear layers) for the
-    /// fastest kernel.
+    /// Packs a row-major `n × k` matrix (`[out, in]`, the layout of linear layers in checkpoints)
+    /// for the fastest kernel.
     ///
     /// # Panics
     /// If `weights` is not `n · k` long.
@@ -52,23 +52,23 @@ impl PackedMatrix {
         Self { panels, n, k, kernel }
     }
 
-    /// Outputs (columns of the product).
+    /// Number of outputs (columns of the product).
     pub fn n(&self) -> usize {
         self.n
     }
 
-    /// Inputs (depth of the product).
+    /// Number of inputs (depth of the product).
     pub fn k(&self) -> usize {
         self.k
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.panels.len() * size_of::<f32>()
     }
 }
 
-/// Columns that are transposed at once: the lines that they are written to stay in the first-level
+/// Number of columns that are transposed at once: their destination lines stay in the first-level
 /// cache.
 const COLUMNS: usize = 64;
 

@@ -1,18 +1,18 @@
 //! Rotary position embedding (Su et al. 2021, eq. 34): each pair of a head's elements is rotated by
 //! an angle that grows with the position.
 
-/// Which elements of a head form a pair.
+/// The pairing of a head's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairs {
-    /// Element i with element i + half of the rotated width (GPT-NeoX, Llama as Hugging Face stores
-    /// it).
+    /// Element i with element i + half of the rotated width (GPT-NeoX, Hugging Face's layout of
+    /// Llama).
     Halves,
     /// Element 2i with element 2i + 1 (GPT-J, the paper).
     Neighbours,
 }
 
 /// Rotates every head of a row: the first `2 · cos.len()` elements of each `head_dim`; the others
-/// are unchanged. `cos` and `sin` hold one value per pair.
+/// are unchanged. `cos` and `sin` contain one value per pair.
 ///
 /// # Panics
 /// If a head is narrower than the pairs, or `sin` is not as long as `cos`.

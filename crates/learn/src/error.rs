@@ -1,4 +1,4 @@
-//! Why something could not be learnt or scored.
+//! The errors of learning and scoring.
 
 /// Invalid input, or a fit that failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -6,7 +6,7 @@ pub enum LearnError {
     /// No rows or no columns.
     #[error("{what}: there are none ({rows} rows of {cols} columns)")]
     Empty {
-        /// Which vectors.
+        /// The name of the vectors.
         what: &'static str,
         /// Rows.
         rows: usize,
@@ -16,7 +16,7 @@ pub enum LearnError {
     /// A NaN or an infinity.
     #[error("{what}: row {row} has a value that is not finite (column {col})")]
     NotFinite {
-        /// Which vectors.
+        /// The name of the vectors.
         what: &'static str,
         /// Row, from 0.
         row: usize,
@@ -26,27 +26,27 @@ pub enum LearnError {
     /// Two sets of vectors of different widths.
     #[error("{what} have {found} dimensions, {expected} are needed")]
     Width {
-        /// Which vectors.
+        /// The name of the vectors.
         what: &'static str,
         /// Dimensions needed.
         expected: usize,
         /// Dimensions found.
         found: usize,
     },
-    /// Not one label per vector.
+    /// The numbers of labels and vectors differ.
     #[error("{what}: {expected} are needed, one per vector, {found} given")]
     Labels {
-        /// Which labels.
+        /// The name of the labels.
         what: &'static str,
-        /// How many vectors.
+        /// Number of vectors.
         expected: usize,
-        /// How many labels.
+        /// Number of labels.
         found: usize,
     },
     /// Fewer than two classes.
     #[error("{what} are all `{label}`: at least two classes are needed")]
     OneClass {
-        /// Which labels.
+        /// The name of the labels.
         what: &'static str,
         /// The only one.
         label: String,
@@ -68,26 +68,26 @@ pub enum LearnError {
     /// An index outside the data.
     #[error("{what} {value} is outside 0..{limit} (at position {at})")]
     OutOfRange {
-        /// What it is, e.g. `class`.
+        /// The kind of index, e.g. `class`.
         what: &'static str,
         /// Its position in the list.
         at: usize,
         /// The value.
         value: usize,
-        /// How many there are.
+        /// The number of valid indices.
         limit: usize,
     },
-    /// Fewer vectors than clusters or neighbours asked for.
+    /// Fewer vectors than requested clusters or neighbours.
     #[error("{needed} {what} cannot be had from {found} vectors")]
     TooFew {
-        /// What is asked for.
+        /// The request.
         what: &'static str,
-        /// How many.
+        /// The required number of vectors.
         needed: usize,
-        /// How many vectors there are.
+        /// The available number of vectors.
         found: usize,
     },
-    /// A setting that is not valid.
+    /// An invalid setting.
     #[error("{name} is {value}: {expected}")]
     Setting {
         /// Its name.

@@ -17,7 +17,7 @@ impl<'a, L: Ord> Classes<'a, L> {
         Self(distinct)
     }
 
-    /// How many there are.
+    /// The number of classes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

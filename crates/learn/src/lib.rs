@@ -1,11 +1,12 @@
-//! Classifiers, clusterings and random streams equal to scikit-learn 1.8's, numpy's and CPython's:
-//! the building blocks of mteb's classification and clustering tasks. Pure functions over vectors
-//! and labels; parallel, and with the same bits whatever the number of threads.
+//! Classifiers, clusterings and random streams equal to those of scikit-learn 1.8, numpy and
+//! CPython. They are the building blocks of mteb's classification and clustering tasks. All are
+//! pure functions over vectors and labels; they run in parallel, with the same bits whatever the
+//! number of threads.
 //!
 //! # How to call it
 //!
-//! Vectors are the rows of an [`ndarray::ArrayView2`] of f32 values. A function checks that they
-//! are finite where they enter, and copies a view only if it is not in standard layout (row-major,
+//! Vectors are the rows of an [`ndarray::ArrayView2`] of f32 values. Each function checks on entry
+//! that they are finite, and copies a view only if it is not in standard layout (row-major,
 //! contiguous). Labels may be any ordered type (`String`, `i64`).
 //!
 //! ```
@@ -27,27 +28,27 @@
 //! # }
 //! ```
 //!
-//! * Classification, profiles mteb-v1 and mteb-v2: [`protocol::FewShot`];
-//!   [`FewShot::selections`](protocol::FewShot::selections) gives the train rows that need encoding
-//!   and [`FewShot::score_needed`](protocol::FewShot::score_needed) takes only their vectors.
-//!   Profile hteb: [`protocol::whole_train`]. Tasks marked as cross-validation:
-//!   [`protocol::CrossValidation`].
-//!   [`ClassificationReport::not_converged`](protocol::ClassificationReport::not_converged) is
-//!   worth a warning.
+//! * Classification, profiles mteb-v1 and mteb-v2: [`protocol::FewShot`].
+//!   [`FewShot::selections`](protocol::FewShot::selections) gives the train rows that need
+//!   encoding, and [`FewShot::score_needed`](protocol::FewShot::score_needed) takes only their
+//!   vectors. Profile hteb: [`protocol::whole_train`]. Tasks marked as cross-validation:
+//!   [`protocol::CrossValidation`]. Callers should warn about
+//!   [`ClassificationReport::not_converged`](protocol::ClassificationReport::not_converged).
 //! * Clustering, mteb's current form: [`protocol::FastClustering`] with one
-//!   [`random::PythonRandom`] (seed 42) a task, `documents` and then `score` split after split. The
-//!   older form and HTEB's: [`protocol::legacy_set_score`] a set, then [`protocol::legacy_report`].
-//! * Multilabel: [`protocol::Multilabel`] with one [`random::NumpyGenerator`] (seed 42) a task.
+//!   [`random::PythonRandom`] (seed 42) per task; call `documents` and then `score` for split after
+//!   split. The older form and HTEB's: [`protocol::legacy_set_score`] per set, then
+//!   [`protocol::legacy_report`].
+//! * Multilabel: [`protocol::Multilabel`] with one [`random::NumpyGenerator`] (seed 42) per task.
 //!
 //! Reports have `named()`: the scores by mteb's keys.
 //!
 //! # The meaning of "equal"
 //!
 //! Random streams are equal bit for bit. The logistic regression follows the same iterates up to
-//! rounding: the number of iterations and the predictions are equal, coefficients agree to about
-//! 1e-6. k-means does its arithmetic in f32 in the order of numpy and OpenBLAS on AVX2;
-//! scikit-learn's own labels can differ in a vector that lies between two clusters to the last bit
-//! when it runs on another BLAS.
+//! rounding: the number of iterations and the predictions are equal, and coefficients agree to
+//! about 1e-6. k-means does its arithmetic in f32 in the order of numpy and OpenBLAS on AVX2. With
+//! another BLAS, scikit-learn's own labels can differ for a vector that lies exactly between two
+//! clusters, up to the last bit.
 
 mod error;
 pub mod kmeans;

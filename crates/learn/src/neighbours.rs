@@ -1,5 +1,5 @@
-//! The nearest neighbours by Euclidean distance, as `KNeighborsClassifier` finds them by brute
-//! force.
+//! The nearest neighbours by Euclidean distance, as in the brute-force search of
+//! `KNeighborsClassifier`.
 
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
@@ -10,16 +10,15 @@ use crate::{
     vectors::{Checked, Vectors},
 };
 
-/// Test vectors that pass all train vectors together.
+/// Number of test vectors that are compared with all train vectors together.
 const TESTS: usize = 4 * PANEL;
 
-/// For every test vector, the labels that more than half of its `neighbours` nearest train vectors
-/// have; a tie does not give the label. `positions` are the train rows, `labels` has one row per
-/// position.
+/// For every test vector, the labels of more than half of its `neighbours` nearest train vectors; a
+/// tie does not give the label. `positions` are the train rows, `labels` has one row per position.
 ///
 /// # Errors
-/// If there are fewer train vectors than neighbours, no neighbours, widths or numbers of labels
-/// that do not match, or a position out of range.
+/// If there are fewer train vectors than neighbours, no neighbours, different widths or numbers of
+/// labels, or a position out of range.
 pub fn predict_labels(
     train: ArrayView2<'_, f32>,
     positions: &[usize],
@@ -34,7 +33,7 @@ pub fn predict_labels(
     predict_of(train.vectors(), positions, labels, test.vectors(), neighbours)
 }
 
-/// [`predict_labels`] of vectors that were checked.
+/// [`predict_labels`] for vectors that were checked.
 pub(crate) fn predict_of(
     train: Vectors<'_>,
     positions: &[usize],
@@ -100,7 +99,7 @@ fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], n
         }
     }
     let (mut products, mut room) = (vec![0.0; BLOCK * width], Vec::new());
-    // ‖test‖² is the same for all rows, so it is left out.
+    // ‖test‖² is the same for all rows, so it is omitted.
     let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::with_capacity(neighbours + 1); some.len()];
     for block in 0..rows.blocks() {
         let values = rows.widened(block, &mut room);

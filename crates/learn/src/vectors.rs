@@ -1,5 +1,5 @@
-//! The vectors that the functions of this crate accept: `ndarray` views, checked once where they
-//! enter. Inside, rows are slices.
+//! The vectors that the functions of this crate accept: `ndarray` views, checked once on entry.
+//! Internally, rows are slices.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ impl<'a> Checked<'a> {
 
 /// Position of the first NaN or infinity.
 pub fn first_not_finite(values: &[f32]) -> Option<usize> {
-    // Without a branch inside, a whole chunk is checked by vector instructions.
+    // Without a branch inside the loop, vector instructions check a whole chunk.
     const CHUNK: usize = 1024;
     let unsound = |chunk: &[f32]| chunk.iter().fold(false, |any, v| any | !v.is_finite());
     let chunk = values.chunks(CHUNK).position(unsound)?;
@@ -106,7 +106,7 @@ impl<'a> Vectors<'a> {
         out
     }
 
-    /// Checks that labels match the vectors in number.
+    /// Checks that there are as many labels as vectors.
     pub(crate) fn check_labels(&self, what: &'static str, found: usize) -> Result<(), LearnError> {
         if found == self.rows {
             return Ok(());

@@ -11,12 +11,13 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heads {
     pub(crate) heads: usize,
-    /// Heads of keys and values; each serves `heads / kv_heads` query heads (Ainslie et al. 2023).
+    /// Number of heads of keys and values; each serves `heads / kv_heads` query heads (Ainslie et
+    /// al. 2023).
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
 }
 
-/// All heads use this many positions of values before the next ones are read.
+/// Number of positions of values that all heads process before the next ones are read.
 const TILE: usize = 32;
 /// Elements of a head that are summed in registers.
 const WIDE: usize = 64;
@@ -26,8 +27,8 @@ const WIDE: usize = 64;
 ///
 /// `query` and `out` are `heads · head_dim` wide. The rows are `kv_heads · head_dim` wide and come
 /// in two parts, the first of which may be shared with other sequences. `scores` is scratch space.
-/// All sums run in the order of the positions, whatever else is in the batch and wherever the parts
-/// meet.
+/// All sums run in the order of the positions, independent of the rest of the batch and of the
+/// boundary between the parts.
 pub(crate) fn attend(query: &[f32], parts: [Rows<'_>; 2], shape: Heads, scores: &mut Vec<f32>, out: &mut [f32]) {
     let width = shape.kv_heads * shape.head_dim;
     let lengths = parts.map(|rows| rows.keys.len() / width);
@@ -59,7 +60,7 @@ fn score_body<const FMA: bool>(query: &[f32], keys: &[f32], shape: Heads, at: us
     let group = heads / kv_heads;
     for (t, keys) in keys.chunks_exact(kv_heads * head_dim).enumerate() {
         for (g, key) in keys.chunks_exact(head_dim).enumerate() {
-            // A key is read once for the heads that share it, four and two at a time.
+            // A key is read once for all heads that share it, four and two heads at a time.
             let (mut head, end) = (g * group, (g + 1) * group);
             let mut put = |head: usize, dots: &[f32]| {
                 for (j, dot) in dots.iter().enumerate() {

@@ -14,8 +14,8 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-/// A tokenised request that waits for a place in the batch. `T` identifies the caller that gets the
-/// answer.
+/// A tokenised request that waits for a place in the batch. `T` identifies the caller that receives
+/// the answer.
 pub(crate) struct Waiting<T> {
     pub(crate) prompt: Vec<u32>,
     pub(crate) max_tokens: usize,
@@ -28,15 +28,15 @@ pub(crate) struct Waiting<T> {
 struct Active<T> {
     /// The prompt, and the answer so far.
     tokens: Vec<u32>,
-    /// How many of them are the prompt's.
+    /// Number of tokens that belong to the prompt.
     prompt: usize,
     max_tokens: usize,
     sampler: Sampler,
     output: Output,
     reply: T,
     cache: KvCache,
-    /// Tokens to run next: a piece of the prompt, or the last token and guesses at those that
-    /// follow.
+    /// Tokens to run next: a piece of the prompt, or the last token with guesses at the following
+    /// tokens.
     next: Vec<u32>,
     guesses: Guesses,
     finish: Option<Finish>,
@@ -51,7 +51,7 @@ impl<T> Active<T> {
         self.tokens.len() - self.prompt
     }
 
-    /// After how many tokens of the next step logits are wanted.
+    /// The number of tokens of the next step after which logits are needed.
     fn logits(&self) -> usize {
         if self.generated() > 0 {
             self.next.len()
@@ -64,13 +64,13 @@ impl<T> Active<T> {
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Most sequences decoded at once.
+    /// Maximum number of sequences decoded at once.
     pub(crate) sequences: usize,
-    /// Most rows of a step. A prompt that does not fit continues in the next step.
+    /// Maximum number of rows in a step. A prompt that does not fit continues in the next step.
     pub(crate) rows: usize,
     /// Whether a prefix that several prompts share is computed once.
     pub(crate) reuse: bool,
-    /// Most rows of a step that runs guesses.
+    /// Maximum number of rows in a step with guesses.
     pub(crate) guessing: usize,
 }
 
@@ -81,12 +81,13 @@ pub(crate) struct Batch<T> {
     active: Vec<Active<T>>,
     prefixes: PrefixStore,
     scratch: Scratch,
-    /// Rows run so far: prompt and answer tokens that were not taken from a cached prefix.
+    /// Number of rows run so far: prompt and answer tokens that were not taken from a cached
+    /// prefix.
     rows: u64,
 }
 
-/// A request waits for the prefix of a sequence in flight if that prefix is longer, by at least
-/// this many tokens, than the best cached one.
+/// A request waits for the prefix of a sequence in flight if that prefix is longer than the best
+/// cached one by at least this many tokens.
 const WORTH_WAITING: usize = 16;
 
 impl<T: Send> Batch<T> {
@@ -117,14 +118,14 @@ impl<T: Send> Batch<T> {
         self.rows
     }
 
-    /// Drops requests that nobody waits for any more.
+    /// Drops requests whose callers have gone.
     pub(crate) fn drop_cancelled(&mut self, is_cancelled: impl Fn(&T) -> bool) {
         self.waiting.retain(|w| !is_cancelled(&w.reply));
         self.active.retain(|a| !is_cancelled(&a.reply));
     }
 
-    /// One step: admits requests that fit, runs one row or more for each sequence that is answering
-    /// and as many prompt rows as fit, and returns the answers that are complete.
+    /// Runs one step: admits requests that fit, runs one or more rows for each answering sequence
+    /// and as many prompt rows as fit, and returns the completed answers.
     pub(crate) fn step(&mut self, decoder: &Decoder, vocabulary: &Vocabulary) -> Vec<(T, Generated)> {
         self.admit(decoder);
         self.plan();
@@ -132,13 +133,13 @@ impl<T: Send> Batch<T> {
         self.collect()
     }
 
-    /// Fills free places, first come first served. An exception: a request that shares a prefix
-    /// with a prompt being processed waits until that prefix is available.
+    /// Fills free places in order of arrival. An exception: a request that shares a prefix with a
+    /// prompt being processed waits until that prefix is available.
     fn admit(&mut self, decoder: &Decoder) {
         let mut index = 0;
         while self.active.len() < self.limits.sequences && index < self.waiting.len() {
             let prompt = &self.waiting[index].prompt;
-            // The last token is always run: its logits are needed.
+            // The last token is always run, because its logits are needed.
             let usable = if self.limits.reuse { prompt.len() - 1 } else { 0 };
             let kept = self.prefixes.longest(prompt).map(|(at, len)| (at, len.min(usable)));
             let kept = kept.filter(|(_, len)| *len > 0);
@@ -184,7 +185,7 @@ impl<T: Send> Batch<T> {
     }
 
     /// Gives each answering sequence its row, and divides the rest of the step among prompts, or
-    /// among guesses where there are none.
+    /// among guesses if there are no prompts.
     fn plan(&mut self) {
         let answering = self.active.iter().filter(|a| a.generated() > 0).count();
         let prompts = self.active.len() - answering;
@@ -198,7 +199,7 @@ impl<T: Send> Batch<T> {
             let generated = active.generated();
             if generated > 0 {
                 active.next.extend(active.tokens.last());
-                // The last token that may be generated is not followed by another.
+                // No token follows the last token that may be generated.
                 let guesses = guesses.min(active.max_tokens - generated - 1);
                 active
                     .next
@@ -266,7 +267,7 @@ impl<T: Send> Batch<T> {
             .par_iter_mut()
             .for_each(|(drawing, logits)| drawing.draw(logits, vocabulary));
         for active in &mut self.active {
-            // The last token is run in the next step; what was guessed wrong is forgotten.
+            // The last token is run in the next step; wrong guesses are dropped.
             if active.generated() > 0 {
                 active.cache.truncate(active.tokens.len() - 1);
             }
@@ -299,12 +300,12 @@ impl<T: Send> Batch<T> {
     }
 }
 
-/// What a sequence needs to draw tokens from its rows of logits.
+/// The state of a sequence for drawing tokens from its rows of logits.
 struct Drawing<'a> {
-    /// There is a row after the last token, and one after each guess.
+    /// There is one row after the last token, and one after each guess.
     guessed: &'a [u32],
     tokens: &'a mut Vec<u32>,
-    /// Most tokens of prompt and answer.
+    /// Maximum number of tokens of prompt and answer.
     most: usize,
     sampler: &'a mut Sampler,
     output: &'a mut Output,
@@ -313,7 +314,8 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// Draws a token from each row, until one is not the guess that the next row was computed with.
+    /// Draws a token from each row, until a token differs from the guess with which the next row
+    /// was computed.
     fn draw(&mut self, logits: &[f32], vocabulary: &Vocabulary) {
         let mut right = 0;
         for (row, logits) in logits.chunks(vocabulary.len()).enumerate() {

@@ -1,13 +1,12 @@
 //! Keys and values of sequences, and a store of prompt prefixes for later requests.
 //!
-//! Prompts that share their instructions also share the keys and values of these: one block in
-//! memory, read by every sequence with that prefix. The keys and values of a position depend only
-//! on the tokens up to it, bit for bit, so sharing does not change a result.
+//! Prompts with the same instructions also share the keys and values of these: one block in memory,
+//! which every sequence with that prefix reads. The keys and values of a position depend only on
+//! the tokens up to it, bit for bit, so sharing does not change a result.
 
 use std::{ops::Range, sync::Arc};
 
-/// Keys and values of one sequence in every layer: a prefix that may be shared, then rows of its
-/// own.
+/// Keys and values of one sequence in every layer: a prefix that may be shared, then its own rows.
 #[derive(Debug, Default)]
 pub(crate) struct KvCache {
     shared: Option<Beginning>,
@@ -22,7 +21,7 @@ pub(crate) struct LayerKv {
     pub(crate) values: Vec<f32>,
 }
 
-/// Rows of keys and values as attention reads them.
+/// Rows of keys and values in the layout of the attention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows<'a> {
     pub(crate) keys: &'a [f32],
@@ -36,7 +35,7 @@ pub(crate) struct Beginning {
     len: usize,
 }
 
-/// Keys and values that are no longer written.
+/// Read-only keys and values.
 #[derive(Debug)]
 struct Block {
     layers: Vec<LayerKv>,
@@ -71,7 +70,7 @@ impl KvCache {
         }
     }
 
-    /// Positions that every layer holds.
+    /// Number of positions in every layer.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -80,7 +79,8 @@ impl KvCache {
         self.shared.as_ref().map_or(0, |shared| shared.len)
     }
 
-    /// The rows of a range of positions, `width` wide: those of the shared beginning, then its own.
+    /// The rows of a range of positions, `width` wide: first the shared beginning, then its own
+    /// rows.
     pub(crate) fn rows(&self, layer: usize, positions: Range<usize>, width: usize) -> [Rows<'_>; 2] {
         let border = self.shared_len();
         let before = positions.start.min(border)..positions.end.min(border);
@@ -102,7 +102,7 @@ impl KvCache {
         self.len += count;
     }
 
-    /// Forgets all but the first `len` positions, of which none that is forgotten may be shared.
+    /// Drops all but the first `len` positions. None of the dropped positions may be shared.
     pub(crate) fn truncate(&mut self, len: usize) {
         let (kept, own) = (len - self.shared_len(), self.len - self.shared_len());
         if kept == own {
@@ -163,7 +163,8 @@ pub(crate) fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Prompts kept after their sequences have ended; the least recently used is removed first.
+/// Prompts that are kept after their sequences have ended; the least recently used is evicted
+/// first.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixStore {
     /// Most recently used last.
@@ -177,12 +178,13 @@ struct Entry {
 }
 
 impl PrefixStore {
-    /// Most prompts kept: the instructions of a handful of transformations.
+    /// Maximum number of kept prompts: the instructions of a handful of transformations.
     const ENTRIES: usize = 8;
-    /// Most positions of all entries together.
+    /// Maximum number of positions of all entries together.
     const POSITIONS: usize = 4096;
 
-    /// The kept prompt that shares the longest beginning with `prompt`, and that length.
+    /// The kept prompt that shares the longest beginning with `prompt`, and the length of that
+    /// beginning.
     pub(crate) fn longest(&self, prompt: &[u32]) -> Option<(usize, usize)> {
         self.entries
             .iter()
@@ -200,7 +202,7 @@ impl PrefixStore {
         part
     }
 
-    /// Keeps a prompt, unless most of it is already kept.
+    /// Keeps a prompt, unless the larger part of it is already kept.
     pub(crate) fn keep(&mut self, tokens: Vec<u32>, mut cache: KvCache) {
         let known = self.longest(&tokens).map_or(0, |(_, len)| len);
         if 2 * known >= tokens.len() || tokens.len() > Self::POSITIONS || cache.len() < tokens.len() {
@@ -235,7 +237,7 @@ mod tests {
         cache
     }
 
-    /// The tokens that the rows of a layer were made of.
+    /// The tokens from which the rows of a layer were computed.
     fn tokens(cache: &KvCache, positions: Range<usize>) -> Vec<u32> {
         let both = cache.rows(1, positions, 2);
         let keys: Vec<f32> = both.iter().flat_map(|rows| rows.keys).copied().collect();
@@ -284,7 +286,7 @@ mod tests {
         assert_eq!(tokens(&second, 0..2), [1, 2]);
         assert_eq!(tokens(&first, 0..5), [1, 2, 3, 4, 5]);
         extend(&mut first, &[6]);
-        // The second request's block reaches far enough for the third: nothing is moved again.
+        // The second request's block is long enough for the third, so nothing is moved again.
         let third = KvCache::after(first.beginning(4, 6));
         assert_eq!(tokens(&third, 0..4), [1, 2, 3, 4]);
         assert_eq!(tokens(&first, 0..6), [1, 2, 3, 4, 5, 6]);

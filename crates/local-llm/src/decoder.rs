@@ -1,4 +1,4 @@
-//! The forward pass over a ragged batch: some rows of each of many sequences.
+//! The forward pass over a ragged batch: some rows of each of several sequences.
 
 use isomer_kernels::quant::{Int8Rows, dequantize_row};
 use rayon::prelude::*;
@@ -13,11 +13,11 @@ use crate::{
     weights::{Arithmetic, Layer, Weights},
 };
 
-/// New tokens of one sequence. They take the positions after those that `cache` holds.
+/// New tokens of one sequence. Their positions follow those in `cache`.
 pub(crate) struct Span<'a> {
     pub(crate) cache: &'a mut KvCache,
     pub(crate) tokens: &'a [u32],
-    /// After how many of them, counted from the last, logits are wanted.
+    /// The number of these tokens, counted from the last, after which logits are needed.
     pub(crate) logits: usize,
 }
 
@@ -72,8 +72,8 @@ impl Decoder {
         KvCache::new(self.shape.layers)
     }
 
-    /// Runs the spans and extends their caches. Returns the rows of logits that the spans
-    /// want, in their order.
+    /// Runs the spans and extends their caches. Returns the requested rows of logits, in the order
+    /// of the spans.
     pub(crate) fn forward<'s>(&self, spans: &mut [Span<'_>], scratch: &'s mut Scratch) -> &'s mut [f32] {
         let m: usize = spans.iter().map(|span| span.tokens.len()).sum();
         self.embed(spans, m, scratch);
@@ -180,7 +180,7 @@ impl Decoder {
             first += span.tokens.len();
         }
 
-        // Each row sees its own position and those before it, as far back as the window reaches.
+        // Each row sees its own position and earlier ones, as far back as the window reaches.
         let jobs: Vec<[Rows<'_>; 2]> = spans
             .iter()
             .flat_map(|span| {
@@ -268,7 +268,7 @@ impl Decoder {
     }
 }
 
-/// Fewest elements worth handing to another thread.
+/// Minimum number of elements that justifies handing work to another thread.
 const PIECE: usize = 1 << 13;
 
 fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {

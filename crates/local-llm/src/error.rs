@@ -1,4 +1,4 @@
-//! Errors, in words that a user can act on.
+//! Errors whose messages tell the user what to do.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum LocalError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not a GGUF file, or it ends too early.
@@ -18,7 +18,7 @@ pub enum LocalError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The actual content.
         message: String,
     },
     /// A metadata key is absent.
@@ -32,7 +32,7 @@ pub enum LocalError {
     BadValue {
         /// The key.
         key: String,
-        /// What is wrong and what is accepted.
+        /// The problem, and the accepted values.
         message: String,
     },
     /// A tensor is absent.
@@ -46,7 +46,7 @@ pub enum LocalError {
     BadTensor {
         /// The tensor.
         name: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// The vocabulary in the file does not make a tokenizer, or a text could not be tokenised.
@@ -63,10 +63,10 @@ pub enum LocalError {
     Invalid {
         /// The field.
         field: &'static str,
-        /// What is wrong and what is accepted.
+        /// The problem, and the accepted values.
         message: String,
     },
-    /// Prompt and answer do not fit the context.
+    /// Prompt and answer exceed the context.
     #[error(
         "the prompt has {prompt_tokens} tokens and max_tokens is {max_tokens}: together more than the context of {limit}; \
          shorten the text, lower max_tokens or raise the context limit"
@@ -74,12 +74,12 @@ pub enum LocalError {
     ContextLength {
         /// Tokens of the prompt.
         prompt_tokens: usize,
-        /// Most tokens the answer may take.
+        /// Maximum number of tokens of the answer.
         max_tokens: usize,
-        /// Tokens of prompt and answer together.
+        /// Maximum number of tokens of prompt and answer together.
         limit: usize,
     },
-    /// Too many requests wait already.
+    /// Too many requests are waiting already.
     #[error("{limit} requests wait for the model already; try again later")]
     QueueFull {
         /// The bound.

@@ -1,4 +1,4 @@
-//! The forward pass against its definition.
+//! Tests the forward pass against its definition.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -28,7 +28,7 @@ pub(crate) fn decoder(model: &TinyModel, arithmetic: Arithmetic) -> Decoder {
     Decoder::new(file, shape, TOKENS, arithmetic).unwrap()
 }
 
-/// The decoder as its papers define it, in double precision, one token after the other.
+/// The decoder as defined in its papers, in double precision, one token after another.
 fn reference_logits(model: &TinyModel, architecture: &str, tokens: &[u32]) -> Vec<f64> {
     let weight = |name: &str| -> Vec<f64> { model.weights[name].iter().map(|w| f64::from(*w)).collect() };
     let linear = |name: &str, x: &[f64]| -> Vec<f64> {

@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not
-//! part of the crate's interface.
+//! Entry points for the fuzz targets of `tests/fuzz` into readers that are private to this crate.
+//! Not part of the crate's interface.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-/// Reads a model file as loading does, without starting a thread, and encodes a text. Returns the
-/// number of tokens in the vocabulary and the text's tokens.
+/// Reads a model file like `LocalModel::load`, without starting a thread, and encodes a text.
+/// Returns the number of tokens in the vocabulary and the text's tokens.
 ///
 /// # Errors
-/// Those of loading.
+/// The errors of loading.
 pub fn read(path: &Path, text: &str) -> Result<(usize, Vec<u32>), LocalError> {
     let file = GgufFile::open(path)?;
     let shape = Shape::read(&file)?;

@@ -1,4 +1,5 @@
-//! A GGUF file: metadata read with clear errors, tensors read once and never copied.
+//! A GGUF file: metadata is read with clear error messages, and tensors are read once and never
+//! copied.
 
 use std::{collections::HashMap, io::Cursor, panic::catch_unwind, path::Path};
 
@@ -38,10 +39,10 @@ impl GgufFile {
             path: path.to_owned(),
             message,
         };
-        // Read, not memory-mapped: if a mapped file is truncated the process ends (SIGBUS).
+        // Read rather than memory-mapped: if a mapped file is truncated the process ends (SIGBUS).
         let bytes = std::fs::read(path).map_err(open_error)?;
         // The library assumes that some numbers are valid, such as an alignment above 0, and panics
-        // if they are not.
+        // otherwise.
         let content = catch_unwind(|| Content::read(&mut Cursor::new(&bytes[..])))
             .map_err(|_| format_error("its header does not make sense".to_owned()))?
             .map_err(|e| format_error(e.to_string()))?;

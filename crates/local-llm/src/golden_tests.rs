@@ -1,5 +1,5 @@
-//! Real models against numbers that llama.cpp produced from the same files: prompt tokens, greedy
-//! tokens, first logits.
+//! Tests real models against numbers that llama.cpp produced from the same files: prompt tokens,
+//! greedy tokens, first logits.
 //!
 //! Weights come from the folder `ISOMER_TEST_GGUF` or from the model cache, the reference numbers
 //! from `tests/fixtures/greedy.json`.
@@ -89,7 +89,7 @@ fn load(path: &Path, arithmetic: Arithmetic) -> (Decoder, Vocabulary, Option<Cha
     (decoder, vocabulary, template)
 }
 
-/// Logits after the last of `tokens`, which continue what `cache` holds.
+/// Logits after the last of `tokens`, which follow the content of `cache`.
 fn logits(decoder: &Decoder, cache: &mut crate::cache::KvCache, tokens: &[u32], scratch: &mut Scratch) -> Vec<f32> {
     let span = Span {
         cache,
@@ -108,7 +108,7 @@ fn prompt_becomes_the_reference_tokens(name: &str, path: &Path, golden: &Value) 
         ids(&golden["prompt_ids"]),
         "{name}"
     );
-    // The same prompt made from messages by the file's own template.
+    // The file's own template produces the same prompt from messages.
     if let Some(source) = file.find_text("tokenizer.chat_template").unwrap() {
         let template = ChatTemplate::parse(source, &vocabulary).unwrap();
         let start = prompt.rfind("<|im_start|>user\n").unwrap() + "<|im_start|>user\n".len();
@@ -123,15 +123,15 @@ fn prompts_become_the_reference_tokens() {
     each(prompt_becomes_the_reference_tokens);
 }
 
-/// llama.cpp's first five logits are 15 to 29; ours differ by at most 0.26 (SmolLM2 in `f32`; int8
+/// llama.cpp's first five logits are 15 to 29. Ours differ by at most 0.26 (SmolLM2 in `f32`; int8
 /// is closer).
 const LOGIT_TOLERANCE: f64 = 0.35;
-/// A greedy token may differ if the two likeliest are closer than this.
+/// A greedy token may differ if the logits of the two likeliest are closer than this.
 const GREEDY_GAP: f32 = 0.25;
 
 /// llama.cpp, like our int8 product, rounds inputs to eight bits, but uses other blocks for some
 /// formats and keeps keys and values in half precision. So logits agree to about a hundredth of
-/// their size, and two tokens may change places if their logits are closer than that.
+/// their size, and two tokens may be exchanged if their logits are closer than that.
 fn generates_as_the_reference(arithmetic: Arithmetic, name: &str, path: &Path, golden: &Value) {
     let (decoder, vocabulary, _) = load(path, arithmetic);
     let (mut cache, mut scratch) = (decoder.cache(), Scratch::default());
@@ -207,7 +207,7 @@ fn control_tokens_are_text(name: &str, path: &Path, _: &Value) {
     assert_eq!(control(&harmless), control(&attacked), "{name}");
     let text: Vec<u8> = attacked.iter().flat_map(|id| vocabulary.token(*id)).copied().collect();
     assert!(String::from_utf8(text).unwrap().contains(attack), "{name}");
-    // Written by the template rather than by a user, the same characters are control tokens.
+    // If the template rather than a user writes the same characters, they are control tokens.
     assert!(control(&vocabulary.encode(attack, None).unwrap()) >= 1, "{name}");
 }
 

@@ -1,17 +1,17 @@
-//! Guesses at the next tokens of an answer, copied from its sequence.
+//! Guesses at the next tokens of an answer, copied from earlier tokens of its sequence.
 //!
-//! A rewrite repeats much of its source, so what followed the last tokens where they occurred
-//! before is likely to follow again (prompt lookup decoding, Saxena 2023). A step runs the guesses
+//! A rewrite repeats much of its source. So if the last tokens occurred before, their continuation
+//! there is likely to follow again (prompt lookup decoding, Saxena 2023). A step runs the guesses
 //! behind the last token and keeps those that the model draws itself (Leviathan et al. 2023), so
-//! answers are the same with and without them. The row of a guess costs little while a step's time
-//! is the reading of the weights.
+//! answers are the same with and without them. The row of a guess costs little as long as reading
+//! the weights dominates a step's time.
 
-/// Most tokens that are compared to find the place.
+/// Maximum number of tokens that are compared to find the place.
 const COMPARED: usize = 4;
-/// Most guesses of a sequence in one step.
+/// Maximum number of guesses of a sequence in one step.
 const MOST: usize = 8;
 
-/// How many guesses a sequence may make; fewer after wrong ones.
+/// The number of guesses that a sequence may make; it decreases after wrong ones.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Guesses {
     most: usize,
@@ -22,7 +22,7 @@ impl Guesses {
         Self { most: 2 }
     }
 
-    /// What may follow `tokens`, at most `room` tokens.
+    /// Guesses at the continuation of `tokens`, at most `room` tokens.
     pub(crate) fn after(self, tokens: &[u32], room: usize) -> &[u32] {
         let most = self.most.min(room);
         if most == 0 {
@@ -32,7 +32,8 @@ impl Guesses {
         for end in 1..tokens.len() {
             let pairs = tokens[..end].iter().rev().zip(tokens.iter().rev());
             let same = pairs.take(COMPARED).take_while(|(a, b)| a == b).count();
-            // The latest of equally good places: the text to rewrite is at the end of the prompt.
+            // The latest of equally good places, because the text to rewrite is at the end of the
+            // prompt.
             if same > 0 && same >= best.0 {
                 best = (same, end);
             }
@@ -40,7 +41,7 @@ impl Guesses {
         &tokens[best.1..tokens.len().min(best.1 + most)]
     }
 
-    /// Notes that of `made` guesses so many were `right`.
+    /// Records that `right` of `made` guesses were right.
     pub(crate) fn learn(&mut self, made: usize, right: usize) {
         if made > 0 {
             self.most = if right == made {
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn what_followed_the_longest_of_equal_endings_comes_first_then_the_latest() {
         let guesses = Guesses { most: 3 };
-        // 7 8 occurs once before, 8 alone later.
+        // 7 8 occurs once before; 8 alone occurs later.
         assert_eq!(guesses.after(&[7, 8, 1, 2, 3, 9, 8, 4, 7, 8], 9), [1, 2, 3]);
         assert_eq!(guesses.after(&[8, 1, 8, 2, 8], 9), [2, 8]);
         assert_eq!(guesses.after(&[8, 1, 8, 2, 8], 1), [2]);

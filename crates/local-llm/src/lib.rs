@@ -1,13 +1,13 @@
 //! Small instruct models from GGUF files, decoded in batches on the CPU.
 //!
 //! [`LocalModel::load`] reads architecture, tokenizer and chat template from the file.
-//! [`LocalModel::generate`] queues a request for the model's own thread, which decodes many
+//! [`LocalModel::generate`] queues a request for the model's own thread, which decodes several
 //! sequences together. Requests join and leave the batch between two steps, and the keys and values
 //! of a shared prompt prefix are computed once.
 //!
-//! At temperature 0 a text depends on its request alone. It does not depend on what else is decoded
-//! at the same time, on order, or on the number of threads: every kernel computes a row from that
-//! row alone (see `isomer-kernels`).
+//! At temperature 0 a text depends only on its request. It does not depend on concurrent requests,
+//! on their order, or on the number of threads: every kernel computes a row from that row alone
+//! (see `isomer-kernels`).
 //!
 //! | module | contents |
 //! |---|---|

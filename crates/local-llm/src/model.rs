@@ -24,28 +24,30 @@ use crate::{
     worker::{Job, Worker},
 };
 
-/// How a model runs.
+/// Options of running a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
     /// Number of computing threads; 0 means one per core.
     pub threads: usize,
-    /// Sequences decoded at once, at least 1. More is faster in total and slower for each.
+    /// Number of sequences decoded at once, at least 1. A larger number is faster in total and
+    /// slower for each sequence.
     pub max_batch: usize,
-    /// Most tokens of prompt and answer together; never more than the model was trained for.
+    /// Maximum number of tokens of prompt and answer together; never more than the model was
+    /// trained for.
     pub context: usize,
-    /// Requests that may wait for a place in the batch, at least 1; more are refused with
-    /// [`LocalError::QueueFull`].
+    /// Number of requests that may wait for a place in the batch, at least 1. Further requests are
+    /// refused with [`LocalError::QueueFull`].
     pub queue: usize,
-    /// How quantised layers are multiplied.
+    /// The arithmetic of quantised layers.
     pub arithmetic: Arithmetic,
     /// Whether a prefix that prompts share (instructions, examples) is computed once. The texts are
     /// the same either way, bit for bit; without reuse each prompt is processed from its first
     /// token.
     pub reuse_prefixes: bool,
-    /// Most rows of a step that also runs guesses at the tokens that follow, copied from the prompt
-    /// and the answer; 0: no guesses. The texts are the same either way, bit for bit. Few sequences
-    /// are answered faster with guesses, many are not.
+    /// Maximum number of rows of a step that also runs guesses at the following tokens, copied from
+    /// the prompt and the answer; 0: no guesses. The texts are the same either way, bit for bit.
+    /// With guesses, a few sequences are answered faster, but a large number is not.
     pub guessing_rows: usize,
 }
 
@@ -63,11 +65,12 @@ impl Default for LoadOptions {
     }
 }
 
-/// Up to so many rows, the time of a step is mostly that of reading the weights.
+/// Up to this number of rows, reading the weights dominates the time of a step.
 const GUESSING_ROWS: usize = 16;
 
-/// Rows of one step. They are enough that loading a layer's weights costs little compared with
-/// using them, and few enough that answers in flight do not wait long for new prompts.
+/// Number of rows of one step. It is large enough that loading a layer's weights costs little
+/// compared with using them, and small enough that answers in flight do not wait long for new
+/// prompts.
 const STEP_ROWS: usize = 256;
 
 /// A loaded model. Clones share it; when the last one is dropped, its thread ends.
@@ -87,12 +90,12 @@ struct Handle {
 }
 
 impl LocalModel {
-    /// Reads a GGUF file and starts the model's thread. Takes seconds and much memory bandwidth:
-    /// call it off the async runtime.
+    /// Reads a GGUF file and starts the model's thread. This takes seconds and much memory
+    /// bandwidth, so call it off the async runtime.
     ///
     /// # Errors
-    /// If the file is unreadable, incomplete, or of an architecture, tokenizer or type that is not
-    /// supported; the error names the key or tensor. If an option is out of range.
+    /// If the file is unreadable, incomplete, or of an unsupported architecture, tokenizer or type
+    /// (the error names the key or tensor), or if an option is out of range.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Self, LocalError> {
         for (field, value) in [
             ("max_batch", options.max_batch),
@@ -168,20 +171,20 @@ impl LocalModel {
         self.handle.architecture
     }
 
-    /// Whether the file has a chat template. Without one the model is not an assistant: it
-    /// continues the text it is given.
+    /// Whether the file has a chat template. A model without one is not an assistant: it continues
+    /// the given text.
     pub fn is_chat(&self) -> bool {
         self.handle.chat
     }
 
-    /// Most tokens of prompt and answer together.
+    /// Maximum number of tokens of prompt and answer together.
     pub fn context(&self) -> usize {
         self.handle.context
     }
 
-    /// Queues a request and waits for its answer. The call itself queues the request, not the first
-    /// poll, so that requests made together are decoded together. Dropping the future cancels the
-    /// request between two steps.
+    /// Queues a request and waits for its answer. The request is queued by the call itself, not by
+    /// the first poll, so that requests made together are decoded together. Dropping the future
+    /// cancels the request between two steps.
     ///
     /// # Errors
     /// [`LocalError::Invalid`], [`LocalError::ContextLength`] and [`LocalError::Template`] for the

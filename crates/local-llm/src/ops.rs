@@ -1,9 +1,9 @@
 //! Element-wise parts of the forward pass, one row at a time.
 //!
 //! Bodies are written once and compiled twice on x86-64, with AVX2 + FMA and without. Sums run over
-//! a fixed pattern of lanes, so a row's bits depend on the row alone.
+//! a fixed pattern of lanes, so a row's bits depend only on the row.
 
-/// Compiles a body with and without AVX2 + FMA and chooses at run time.
+/// Compiles a body with and without AVX2 + FMA, and selects one at run time.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $name:ident, $body:ident, ($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
@@ -35,8 +35,8 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// `Σ a_j·b` for `N` rows of `a`, which are contiguous and as long as `b`. Each row is summed the
-/// same way, however many there are.
+/// `Σ a_j·b` for `N` rows of `a`, which are contiguous and as long as `b`. Each row is summed in
+/// the same way, whatever the number of rows.
 #[inline(always)]
 pub(crate) fn dots<const FMA: bool, const N: usize>(a: &[f32], b: &[f32]) -> [f32; N] {
     let mut lanes = [[0.0f32; LANES]; N];
@@ -133,7 +133,7 @@ fn gelu_tanh_body<const FMA: bool>(gate: &mut [f32], up: &[f32]) {
 fn exp<const FMA: bool>(x: f32) -> f32 {
     // Adding 1.5 · 2^23 rounds to an integer and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
-    // ln 2 in two parts; the first has few bits, so n times it is exact.
+    // ln 2 in two parts. The first has few bits, so its product with n is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let x = if x < -87.0 { -87.0 } else { x };
@@ -148,8 +148,8 @@ fn exp<const FMA: bool>(x: f32) -> f32 {
     p * f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0f32.to_bits()))
 }
 
-/// Rotates the heads of a row in place; `table` has cosine and sine of each pair, `neighbours` says
-/// which elements pair.
+/// Rotates the heads of a row in place. `table` contains cosine and sine of each pair; `neighbours`
+/// selects the pairing of elements.
 pub(crate) fn rotate(row: &mut [f32], head_dim: usize, table: &[(f32, f32)], neighbours: bool) {
     let half = table.len();
     for head in row.chunks_exact_mut(head_dim) {

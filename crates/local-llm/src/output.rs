@@ -1,4 +1,4 @@
-//! The answer as it grows: bytes, stop strings, valid UTF-8 at the end.
+//! The growing answer: bytes, stop strings, valid UTF-8 at the end.
 
 /// Collects token bytes until a stop string occurs.
 #[derive(Debug, Clone)]

@@ -1,4 +1,5 @@
-//! How byte-level vocabularies split a text before merging, by the name in `tokenizer.ggml.pre`.
+//! The splitting of a text by byte-level vocabularies before merging, selected by the name in
+//! `tokenizer.ggml.pre`.
 
 use tokenizers::{
     PreTokenizerWrapper, SplitDelimiterBehavior,
@@ -12,26 +13,26 @@ use tokenizers::{
 
 use crate::LocalError;
 
-/// Words with one leading character, digits one by one, punctuation, line breaks, spaces: Qwen 2's
-/// pattern.
+/// Qwen 2's pattern: words with one leading character, single digits, punctuation, line breaks,
+/// spaces.
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Like Qwen 2's pattern, but up to three digits together: Llama 3's pattern.
+/// Llama 3's pattern: like Qwen 2's, but up to three digits together.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// A way to split a text.
 pub(crate) struct PreTokenizer {
     pub(crate) steps: PreTokenizerWrapper,
-    /// Whether the text is normalised to NFC first.
+    /// Whether the text is first normalised to NFC.
     pub(crate) composed: bool,
-    /// Whether a piece that is itself a token is taken whole, regardless of the merges.
+    /// Whether a piece that is itself a token is kept whole, regardless of the merges.
     pub(crate) whole_words_first: bool,
 }
 
 /// The pre-tokenizer with this name.
 pub(crate) fn named(name: &str) -> Result<PreTokenizer, LocalError> {
-    // The last step maps bytes to the vocabulary's printable stand-ins.
+    // The last step maps bytes to the vocabulary's printable substitutes.
     let bytes = |split: bool| PreTokenizerWrapper::from(ByteLevel::new(false, false, split));
     let (steps, composed, whole_words_first) = match name {
         "gpt-2" => (vec![bytes(true)], false, false),

@@ -1,4 +1,4 @@
-//! Refusals and their messages: files, metadata, requests.
+//! Tests refusals and their messages: files, metadata, requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use candle_core::quantized::gguf_file::Value;

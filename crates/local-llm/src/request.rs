@@ -5,11 +5,11 @@ use crate::LocalError;
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
-    /// `system`, `user` or `assistant`; the model's template decides which others are permitted.
-    /// With [`ChatMessage::TEXT`] the model continues the content as it stands, without its
+    /// `system`, `user` or `assistant`; the model's template decides which other roles are
+    /// permitted. With [`ChatMessage::TEXT`] the model continues the content directly, without its
     /// template.
     pub role: String,
-    /// The text. If it contains the text of a control token, that is treated as plain text.
+    /// The text. The text of a control token inside it is treated as plain text.
     pub content: String,
 }
 
@@ -40,13 +40,14 @@ pub struct GenerateRequest {
     /// The conversation. A model without a chat template continues the contents, joined by blank
     /// lines.
     pub messages: Vec<ChatMessage>,
-    /// 0 takes the likeliest token each time. If above 0, logits are divided by it before sampling.
+    /// 0 selects the likeliest token each time. If above 0, logits are divided by it before
+    /// sampling.
     pub temperature: f64,
-    /// Sampling is limited to the likeliest tokens that together have this probability, in (0, 1].
+    /// Sampling is limited to the likeliest tokens with this total probability, in (0, 1].
     pub top_p: f64,
     /// Sampling is limited to the k likeliest tokens, k at least 1; `None`: no limit.
     pub top_k: Option<usize>,
-    /// Most tokens to generate, at least 1.
+    /// Maximum number of generated tokens, at least 1.
     pub max_tokens: usize,
     /// Seed of the sampling (ChaCha); has no effect at temperature 0.
     pub seed: u64,
@@ -93,10 +94,10 @@ impl GenerateRequest {
     }
 }
 
-/// Why a text ended.
+/// The reason why a text ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// The model ended its turn, or a stop string came.
+    /// The model ended its turn, or a stop string occurred.
     Stop,
     /// `max_tokens` were generated.
     Length,
@@ -105,12 +106,12 @@ pub enum Finish {
 /// A generated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generated {
-    /// The text, without control tokens, cut off before the stop string.
+    /// The text, without control tokens, truncated before the stop string.
     pub text: String,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Tokens generated, the one that ended the turn included.
+    /// Number of generated tokens, including the one that ended the turn.
     pub generated_tokens: usize,
-    /// Why it ended.
+    /// The reason why it ended.
     pub finish: Finish,
 }

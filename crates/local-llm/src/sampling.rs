@@ -1,4 +1,4 @@
-//! Sampling: from logits to a token.
+//! Sampling: selects a token from logits.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +27,8 @@ impl Sampler {
         Self { top_k, ..self }
     }
 
-    /// The next token. At temperature 0 the largest logit, the lowest id among equals.
+    /// The next token. At temperature 0 it is the one with the largest logit, and the lowest id
+    /// among equals.
     pub(crate) fn next(&mut self, logits: &[f32]) -> u32 {
         if self.temperature == 0.0 {
             return as_id(argmax(logits));
@@ -45,8 +46,8 @@ impl Sampler {
         if self.top_p >= 1.0 {
             return as_id(pick(weights.iter().copied().enumerate(), draw * total));
         }
-        // All tokens below this threshold together have less than 1 - top_p, so none of them can be
-        // in the nucleus.
+        // All tokens below this threshold together have a probability below 1 - top_p, so none of
+        // them can be in the nucleus.
         #[allow(clippy::cast_precision_loss)]
         let threshold = (1.0 - self.top_p) / weights.len() as f64 * total;
         for weight in &mut weights {
@@ -73,7 +74,7 @@ impl Sampler {
     }
 }
 
-/// Sets all but the largest weights to zero; among equals at the boundary, the lowest ids stay.
+/// Sets all but the largest weights to zero. Among equals at the boundary, the lowest ids are kept.
 fn keep_largest(weights: &mut [f64], most: usize) {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     let larger = |a: &usize, b: &usize| weights[*b].total_cmp(&weights[*a]).then(a.cmp(b));
@@ -101,7 +102,7 @@ fn pick(items: impl Iterator<Item = (usize, f64)>, target: f64) -> usize {
 
 /// Index of the largest value, the first among equals. NaN is never the largest.
 pub(crate) fn argmax(values: &[f32]) -> usize {
-    // Blocks first: finding the maximum of a block is a loop the compiler can vectorise.
+    // Blocks first, because the compiler can vectorise the loop that finds the maximum of a block.
     const BLOCK: usize = 256;
     let larger = |a: f32, b: f32| if b > a { b } else { a };
     let mut best = (0, f32::NEG_INFINITY);
@@ -124,7 +125,7 @@ pub(crate) fn argmax(values: &[f32]) -> usize {
 }
 
 fn as_id(index: usize) -> u32 {
-    // Vocabularies are far smaller than this; checked when the file is read.
+    // Vocabularies are far smaller than this; the size is checked when the file is read.
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn top_p_leaves_only_the_nucleus() {
-        // Probabilities 0.5, 0.3, 0.2: 0.6 needs the first two.
+        // Probabilities 0.5, 0.3, 0.2: the first two are needed for 0.6.
         let logits = [0.2f32.ln(), 0.5f32.ln(), 0.3f32.ln()];
         let mut sampler = Sampler::new(1.0, 0.6, 3);
         let drawn: std::collections::BTreeSet<u32> = (0..500).map(|_| sampler.next(&logits)).collect();

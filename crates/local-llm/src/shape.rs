@@ -5,7 +5,7 @@ use crate::{
     gguf::{GgufFile, required},
 };
 
-/// Decoder families that can be run.
+/// Supported decoder families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Architecture {
     /// Llama and models that share its layout (SmolLM2).
@@ -37,7 +37,7 @@ impl Architecture {
     }
 }
 
-/// Which elements of a head rotate together.
+/// The pairing of a head's elements in a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pairing {
     /// `2i` with `2i + 1`: GGUF stores llama's queries and keys reordered for this.
@@ -65,14 +65,14 @@ pub(crate) struct Shape {
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) eps: f32,
-    /// Positions the model was trained for.
+    /// Number of positions for which the model was trained.
     pub(crate) context: usize,
     pub(crate) pairing: Pairing,
-    /// Rotated elements of a head; the rest are unchanged.
+    /// Number of rotated elements of a head; the rest are unchanged.
     pub(crate) rope_dims: usize,
     pub(crate) rope: Rope,
-    /// Gemma 3: layers that see only a window, and their rotation. Every sixth layer sees
-    /// everything.
+    /// Gemma 3: the window of layers that see only a window, and their rotation. Every sixth layer
+    /// sees all tokens.
     pub(crate) window: Option<(usize, Rope)>,
 }
 
@@ -216,7 +216,7 @@ impl Shape {
 }
 
 fn positive(key: String, value: usize) -> Result<usize, LocalError> {
-    // The product of any two of these stays far from overflow.
+    // The product of any two of these is far from overflow.
     if (1..=1 << 24).contains(&value) {
         return Ok(value);
     }

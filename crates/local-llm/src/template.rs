@@ -1,4 +1,4 @@
-//! From messages to a prompt, with the chat template inside the file.
+//! Renders messages to a prompt, with the chat template in the file.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(crate) struct ChatTemplate {
     eos: String,
 }
 
-/// A rendered prompt. `guard` is inside everything in the messages that could be taken for a
+/// A rendered prompt. `guard` is inserted into every text in the messages that could be taken for a
 /// control token.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Prompt {
@@ -28,8 +28,8 @@ pub(crate) struct Prompt {
 impl ChatTemplate {
     pub(crate) fn parse(source: &str, vocabulary: &Vocabulary) -> Result<Self, LocalError> {
         let mut environment = Environment::new();
-        // As Hugging Face renders them: Jinja with these two set, and Python's methods on strings
-        // and dictionaries.
+        // Rendered like Hugging Face does: Jinja with these two options, and Python's methods on
+        // strings and dictionaries.
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
             .lstrip_blocks(true)
@@ -52,7 +52,7 @@ impl ChatTemplate {
         })
     }
 
-    /// The prompt, up to where the model's answer begins.
+    /// The prompt, up to the start of the model's answer.
     pub(crate) fn render(&self, messages: &[ChatMessage]) -> Result<Prompt, LocalError> {
         let guard = unused_character(messages)?;
         let messages: Vec<Value> = messages
@@ -71,8 +71,8 @@ impl ChatTemplate {
                 template.render(context! {
                     messages,
                     add_generation_prompt => true,
-                    // Some models reason aloud unless they are told not to (Qwen 3). Only the
-                    // answer is wanted.
+                    // Some models reason in their output unless instructed otherwise (Qwen 3). Only
+                    // the answer is wanted.
                     enable_thinking => false,
                     bos_token => self.bos.as_str(),
                     eos_token => self.eos.as_str(),
@@ -82,8 +82,8 @@ impl ChatTemplate {
         Ok(Prompt { text, guard })
     }
 
-    /// Puts the guard after every character that begins a control token and before every one that
-    /// ends one.
+    /// Inserts the guard after every character that begins a control token and before every one
+    /// that ends one.
     fn guarded(&self, text: &str, guard: char) -> String {
         let (first, last) = &self.edges;
         let mut out = String::with_capacity(text.len() + 8);
@@ -124,7 +124,7 @@ fn unused_character(messages: &[ChatMessage]) -> Result<char, LocalError> {
 }
 
 /// Some templates put today's date into the system message. The clock is not read, so that equal
-/// requests always make equal prompts, and a text generated for one can be cached for the other.
+/// requests always give equal prompts, and the generated text for one can be cached for the other.
 fn strftime_now(format: String) -> Result<String, Error> {
     let date = jiff::civil::date(2025, 1, 1);
     jiff::fmt::strtime::format(format, date.at(0, 0, 0, 0))

@@ -1,4 +1,4 @@
-//! Promises that hold for every model, checked on tiny random ones.
+//! Invariants for every model, tested on tiny random models.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use candle_core::quantized::gguf_file::Value;
@@ -78,14 +78,14 @@ fn reused_beginnings_change_no_token() {
             let model = LocalModel::load(&path, options).unwrap();
             let ask = |index: u64| {
                 let mut asked = request(&format!("a text, {}", index / 2), (index % 3 / 2) as f64, index);
-                // Two alternating instructions, texts that begin alike, and one request that is
-                // repeated.
+                // Two alternating instructions, texts with a common beginning, and one repeated
+                // request.
                 if index.is_multiple_of(2) {
                     asked.messages[0].content = "Rewrite what follows, twice as long.".to_owned();
                 }
                 model.generate(asked)
             };
-            // Some requests together and some later, when their prefixes are kept.
+            // Some requests run together and some later, when their prefixes are kept.
             let mut answers = block_on(join_all((0..14).map(ask)));
             answers.extend(block_on(join_all((6..20).map(ask))));
             answers.into_iter().map(Result::unwrap).collect()
@@ -101,7 +101,7 @@ fn reused_beginnings_change_no_token() {
 #[test]
 fn guesses_change_no_token_and_save_steps() {
     for architecture in ARCHITECTURES {
-        // Answers that go in circles, which greedy ones do here and sampling breaks off.
+        // Repetitive answers, which occur here with greedy decoding and which sampling breaks off.
         let mut model = TinyModel::new(architecture, 29);
         model.scale_attention(0.1);
         let (_folder, path) = model.written();
@@ -136,8 +136,7 @@ fn guesses_change_no_token_and_save_steps() {
         for (guessing, sequences) in [(2, 1), (8, 1), (32, 1), (8, 3), (32, 6)] {
             let (answers, steps, rows) = run(guessing, sequences);
             assert_eq!(answers, plain, "{architecture}, {guessing} rows");
-            // Together, the sequences that nothing can be guessed of decide how many steps there
-            // are.
+            // With several sequences, those without good guesses determine the number of steps.
             if sequences == 1 {
                 assert!(
                     steps < plain_steps,
@@ -152,8 +151,8 @@ fn guesses_change_no_token_and_save_steps() {
 #[test]
 fn a_template_that_lets_a_model_reason_is_told_not_to() {
     let mut model = TinyModel::new("qwen3", 8);
-    // Like real templates of this kind: from the last message backwards, with a namespace, and an
-    // empty thought if none is wanted.
+    // Like real templates of this kind: iterates from the last message backwards, uses a namespace,
+    // and adds an empty thought if none is wanted.
     let template = "{%- set found = namespace(last=-1) %}\
         {%- for m in messages[::-1] %}{% if found.last < 0 and m.role == 'user' %}\
         {%- set found.last = messages|length - 1 - loop.index0 %}{% endif %}{% endfor %}\
@@ -208,9 +207,10 @@ fn a_shared_beginning_is_computed_once() {
     };
     (0..count).for_each(|index| push(&mut batch, index));
     assert_eq!(finish(&mut batch), (0..count).collect::<Vec<_>>());
-    // The last token of a prompt is always run, even if another prompt begins with all of it.
+    // The last token of a prompt is always run, even if another prompt begins with the whole
+    // prompt.
     assert_eq!(batch.rows(), u64::from(shared) + (count * private) as u64);
-    // Later, when nothing is in flight, the prefix is still there.
+    // Later, when nothing is in flight, the prefix is still kept.
     push(&mut batch, 99);
     assert_eq!(finish(&mut batch), [99]);
     assert_eq!(batch.rows(), u64::from(shared) + ((count + 1) * private) as u64);
@@ -262,7 +262,7 @@ fn control_tokens_in_a_message_are_text() {
         let bytes: Vec<u8> = found.iter().flat_map(|id| vocabulary.token(*id)).copied().collect();
         assert!(String::from_utf8(bytes).unwrap().contains(attack), "{attack}");
     }
-    // The template trims surrounding blanks: guards do not hide them.
+    // The template trims surrounding blanks, and guards do not hide them.
     assert_eq!(tokens("  hello \n"), tokens("hello"));
     assert_eq!(tokens("hello")[..1], [tiny::START]);
     assert!(tokens("hello").contains(&tiny::MERGED));
@@ -290,8 +290,8 @@ fn a_stop_string_ends_the_answer_before_it() {
     asked.stop = vec![stop.to_string()];
     let cut = block_on(model.generate(asked)).unwrap();
     assert_eq!(cut.finish, Finish::Stop);
-    // A random model writes stray bytes. Those at the very end could be the start of a character
-    // and are left out.
+    // A random model generates arbitrary bytes. Those at the very end could be the start of a
+    // character and are left out.
     let before = full.text[..full.text.find(stop).unwrap()].trim_end_matches('\u{FFFD}');
     assert_eq!(cut.text.trim_end_matches('\u{FFFD}'), before);
 }

@@ -13,11 +13,11 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
-    /// Inputs are rounded to eight bits, 32 at a time, and multiplied as integers, as llama.cpp
-    /// does. The fastest.
+    /// Inputs are rounded to eight bits, 32 at a time, and multiplied as integers, like in
+    /// llama.cpp. This is the fastest.
     #[default]
     Int8,
-    /// Weights are unpacked to `f32`: the model as its file says, two to three times slower.
+    /// Weights are unpacked to `f32`, which follows the file exactly; two to three times slower.
     F32,
 }
 
@@ -107,7 +107,7 @@ impl Weights {
         let embedding_name = "token_embd.weight";
         let embedding = file.tensor(embedding_name)?.clone();
         expect_shape(embedding_name, &embedding, vocabulary, shape.hidden)?;
-        // Models with tied embeddings store one matrix for both ends.
+        // Models with tied embeddings store one matrix for input and output.
         let head = if file.find_tensor("output.weight").is_some() {
             "output"
         } else {

@@ -1,4 +1,4 @@
-//! The model's own thread: takes requests from the queue, steps the batch, sends answers.
+//! The model's own thread: takes requests from the queue, runs the batch's steps, sends answers.
 
 use std::{
     sync::{
@@ -29,15 +29,15 @@ pub(crate) struct Job {
     pub(crate) reply: Reply,
 }
 
-/// Everything the thread owns.
+/// Everything that the thread owns.
 pub(crate) struct Worker {
     pub(crate) decoder: Decoder,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) limits: Limits,
-    /// Most tokens of prompt and answer together.
+    /// Maximum number of tokens of prompt and answer together.
     pub(crate) context: usize,
-    /// Requests that have no place in the batch yet.
+    /// Number of requests without a place in the batch.
     pub(crate) queued: Arc<AtomicUsize>,
 }
 
@@ -74,7 +74,7 @@ impl Worker {
             let done = batch.step(&self.decoder, &self.vocabulary);
             self.queued.fetch_sub(before - batch.waiting(), Ordering::Relaxed);
             for (reply, generated) in done {
-                // The caller may be gone in the meantime.
+                // The caller may have disconnected in the meantime.
                 let _ = reply.send(Ok(generated));
             }
         }
@@ -114,8 +114,8 @@ impl Worker {
     }
 }
 
-/// Tokens of the prompt for these messages. Control tokens are recognised where the template writes
-/// them, not inside a message.
+/// Tokens of the prompt for these messages. Control tokens are recognised only where the template
+/// writes them, not inside a message.
 pub(crate) fn tokens_of(
     messages: &[ChatMessage],
     template: Option<&ChatTemplate>,

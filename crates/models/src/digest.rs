@@ -54,8 +54,8 @@ pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result
     }
 }
 
-/// Hex sha256 of the tensors of a safetensors file, the same for equal tensors, whatever their
-/// order or the header.
+/// Hex sha256 of the tensors of a safetensors file. It is the same for equal tensors, whatever
+/// their order or the header.
 ///
 /// The digest covers, for each tensor in order of its name: the name, a zero byte, the dtype as
 /// safetensors writes it, a zero byte, the number of dimensions and each dimension as u64
@@ -89,8 +89,8 @@ pub fn tensors(path: &Path, ignore: &[String]) -> Result<String, ModelError> {
     Ok(hex::encode(hasher.finalize()))
 }
 
-/// Digest of a model's weights: of the single file, or of the lines `name sha256` in order of names
-/// if there are several.
+/// Digest of a model's weights: of the single file, or, if there are several, of the lines
+/// `name sha256` in order of names.
 pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
     if files.len() == 1 {
         return files.remove(0).1;
@@ -103,7 +103,7 @@ pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
     bytes(lines.as_bytes())
 }
 
-/// Size and modification time: enough to notice that a file has changed since it was digested.
+/// Size and modification time, which show whether a file has changed since it was digested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Size in bytes.
@@ -137,9 +137,9 @@ impl From<&Metadata> for Stamp {
     }
 }
 
-/// The number of a file, and when it or its attributes were last changed: a file that was written
-/// to or replaced differs here even if its size and modification time were set to the old ones. 0
-/// where the system does not tell.
+/// The inode number of a file, and the time when the file or its attributes were last changed. They
+/// differ for a file that was modified or replaced even if its size and modification time were
+/// restored. 0 if the system does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Inode {
     #[serde(default)]
@@ -176,10 +176,10 @@ struct Known {
     sha256: String,
 }
 
-/// Digests of files outside the cache, kept in `<home>/digests.json` so that a folder of gigabytes
-/// is read once. Evidence does not use them ([`crate::ModelFiles`]).
+/// Digests of files outside the cache, stored in `<home>/digests.json` so that a folder of
+/// gigabytes is read only once. Evidence does not use them ([`crate::ModelFiles`]).
 ///
-/// Losing the file costs only time, so a failure to write it is only logged.
+/// Losing the file costs only time, so a failed write is only logged.
 #[derive(Debug)]
 pub(crate) struct DigestCache {
     path: PathBuf,
@@ -266,7 +266,7 @@ mod tests {
         let (cache, path) = (DigestCache::new(dir.path()), dir.path().join("weights"));
         std::fs::write(&path, b"one").unwrap();
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"one"));
-        // A planted digest is returned while the stamp matches: the file was not read again.
+        // The planted digest is returned while the stamp matches, so the file was not read again.
         let mut all = cache.read();
         all.get_mut(&path.canonicalize().unwrap()).unwrap().sha256 = "planted".into();
         write_json(&dir.path().join("digests.json"), &all).unwrap();
@@ -293,17 +293,17 @@ mod tests {
         std::fs::write(&path, b"one").unwrap();
         let time = std::fs::metadata(&path).unwrap().modified().unwrap();
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"one"));
-        // Written to in its place.
+        // Modified in place.
         std::fs::write(&path, b"two").unwrap();
         set_time(&path, time);
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"two"));
-        // Replaced.
+        // The file is replaced.
         let other = dir.path().join("other");
         std::fs::write(&other, b"six").unwrap();
         set_time(&other, time);
         std::fs::rename(&other, &path).unwrap();
         assert_eq!(cache.of(&path, None).unwrap(), bytes(b"six"));
-        // An entry of a version that noted neither inode nor time of change.
+        // An entry of a version that recorded neither inode nor time of change.
         let stamp = Stamp::of(&path).unwrap();
         let old = serde_json::json!({ path.canonicalize().unwrap().to_str().unwrap(): {
             "size": stamp.size, "mtime_ns": stamp.mtime_ns, "sha256": "planted",

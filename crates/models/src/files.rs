@@ -1,28 +1,28 @@
-//! The files of a model as they are now, for evidence.
+//! The current files of a model, for evidence.
 
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{catalogue::ModelKind, digest, error::ModelError, folder, manifest, progress::Reporter};
 
-/// Endings of the files of an encoder that may change its vectors.
+/// Endings of an encoder's files that may affect its vectors.
 const READ: [&str; 5] = ["json", "txt", "safetensors", "vec", "jinja"];
 
-/// Whether a file of this name in an encoder's folder may change its vectors.
+/// Whether a file of this name in an encoder's folder may affect its vectors.
 pub fn is_read(path: &str) -> bool {
     ends_with(path, &READ)
 }
 
-/// Whether the name of a file has one of these endings, in letters of any case.
+/// Whether a file's name has one of these endings, ignoring case.
 pub fn ends_with(path: &str, endings: &[&str]) -> bool {
     let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.'));
     ending.is_some_and(|(_, ending)| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
-/// SHA-256 (hex) of the files of a model, each read in full: evidence does not rely on digests that
-/// were noted earlier.
+/// SHA-256 (hex) of the files of a model, each read in full: evidence does not rely on earlier
+/// digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFiles {
-    /// Digest of the weights, as [`crate::ResolvedModel::weights_digest`].
+    /// Digest of the weights, like [`crate::ResolvedModel::weights_digest`].
     pub weights_digest: String,
     /// Digest of each file, by its path relative to the model's folder, with `/`. Hidden files are
     /// left out.
@@ -66,8 +66,8 @@ impl ModelFiles {
     }
 }
 
-/// Differences of an encoder from the one whose files have these digests, in words. A file that was
-/// added counts if it [is read](is_read): other programs leave files of their own in a folder.
+/// Differences between an encoder and the one whose files have these digests, in words. An added
+/// file counts if it [is read](is_read), because other programs leave their own files in a folder.
 pub fn differences(checked: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> Vec<String> {
     let changed_or_missing = checked.iter().filter_map(|(path, digest)| match found.get(path) {
         Some(now) if now == digest => None,
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with the files of an encoder, as far as they are looked at here.
+    /// A folder with those files of an encoder that are checked here.
     fn encoder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let header = br#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
@@ -132,7 +132,7 @@ mod tests {
                 fs::read(&path).unwrap(),
                 fs::metadata(&path).unwrap().modified().unwrap(),
             );
-            // As long as before and with the old time.
+            // The file has the same length and the old time.
             fs::write(
                 &path,
                 if old.len() == 2 {

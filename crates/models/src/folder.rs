@@ -1,4 +1,4 @@
-//! The files that a folder or file must hold to be a model.
+//! The files that a folder or file must contain to be a model.
 
 use std::{
     collections::BTreeMap,
@@ -91,7 +91,7 @@ fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
     for name in needed {
         read_json::<serde_json::Value>(folder, &inner.join(name))?;
     }
-    // Modules after the first may have weights too, in a folder of their own.
+    // Modules after the first may also have weights, in a separate folder.
     for module in modules.iter().skip(1).filter(|module| !module.path.is_empty()) {
         weights.extend(named(&module.path, weights_in(&folder.join(&module.path))?));
     }
@@ -103,18 +103,18 @@ fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
     Ok(weights)
 }
 
-/// Files that a transformer's folder must hold beside its weights.
+/// Files that a transformer's folder must contain beside its weights.
 const TRANSFORMER: &[&str] = &["config.json", "tokenizer.json"];
 
 /// A module of a sentence-transformers folder.
 struct Module {
     /// Its folder, ending in `/`; empty for the model's own.
     path: String,
-    /// Files that must be there besides weights, if the module comes first.
+    /// Files that must exist besides weights, if the module comes first.
     needed: &'static [&'static str],
 }
 
-/// The modules in `modules.json`; empty if there is none.
+/// The modules in `modules.json`; empty if the file does not exist.
 fn modules(folder: &Path) -> Result<Vec<Module>, ModelError> {
     #[derive(Deserialize)]
     struct Entry {
@@ -165,7 +165,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a file's name is that of word vectors in text form, as written by GloVe and word2vec.
+/// Whether a file's name is that of word vectors in text format, as written by GloVe and word2vec.
 fn is_word_vectors(path: &Path) -> bool {
     let name = path.extension().and_then(|extension| extension.to_str());
     name.is_some_and(|name| name.eq_ignore_ascii_case("txt") || name.eq_ignore_ascii_case("vec"))
@@ -185,7 +185,7 @@ fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Resu
 }
 
 /// The safetensors files of a folder: those of the index if there is one, else `model.safetensors`,
-/// else all that are there.
+/// else all existing ones.
 fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
     #[derive(Deserialize)]
     struct Index {
@@ -250,11 +250,11 @@ pub(crate) struct TensorHeader {
 #[derive(Debug)]
 pub(crate) struct SafetensorsHeader {
     pub(crate) tensors: BTreeMap<String, TensorHeader>,
-    /// Where the data starts in the file.
+    /// The offset of the data in the file.
     pub(crate) data_start: u64,
 }
 
-/// Reads the header only and compares it with the file's size.
+/// Reads only the header and compares it with the file's size.
 pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, ModelError> {
     let unsound = |reason: String| {
         not_a_model(

@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not
-//! part of the crate's interface.
+//! Entry points for the fuzz targets of `tests/fuzz` into readers that are private to this crate.
+//! Not part of the crate's interface.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::{assemble, folder, hub};
 /// Reads the string column of a Parquet file.
 ///
 /// # Errors
-/// Those of the reader.
+/// The reader's errors.
 pub fn parquet_words(file: &[u8]) -> Result<Vec<String>, String> {
     assemble::parquet::strings(file)
 }
@@ -16,7 +16,7 @@ pub fn parquet_words(file: &[u8]) -> Result<Vec<String>, String> {
 /// Reads a matrix in numpy's format: rows, columns, values.
 ///
 /// # Errors
-/// Those of the reader.
+/// The reader's errors.
 pub fn npy(file: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     assemble::word_vectors::npy(file)
 }
@@ -24,7 +24,7 @@ pub fn npy(file: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
 /// Reads the header of a safetensors file: the names of its tensors with their shapes.
 ///
 /// # Errors
-/// Those of the reader, as text.
+/// The reader's errors, as text.
 pub fn safetensors_header(path: &Path) -> Result<Vec<(String, Vec<u64>)>, String> {
     let header = folder::read_safetensors_header(path).map_err(|error| error.to_string())?;
     Ok(header

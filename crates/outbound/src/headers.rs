@@ -1,5 +1,5 @@
-//! Extra headers of a provider. They must be legal and not set by the protocol; they must not be
-//! secret, since they are stored and shown.
+//! Extra headers of a provider. They must be valid and not set by the protocol. They must not be
+//! secret, because they are stored and shown.
 //!
 //! These are the only rules: registration and sending both use them.
 
@@ -10,7 +10,7 @@ use isomer_service_kit::Fault;
 
 const MOST: usize = 32;
 const LONGEST_VALUE: usize = 4096;
-/// Most characters of a name that a message repeats.
+/// Maximum number of characters of a name that a message repeats.
 const SHOWN: usize = 80;
 
 /// Headers that a protocol sets itself; a second value would be ambiguous (request smuggling).
@@ -53,15 +53,15 @@ const SECRET_WORDS: &[&str] = &[
 ];
 /// Prefixes of values that are secrets whatever their header is called.
 const SECRET_VALUES: &[&str] = &["bearer ", "basic "];
-/// Prefixes of keys. A short value may begin so and be a language (`sk-SK`).
+/// Prefixes of keys. A short value with such a prefix may be a language (`sk-SK`).
 const KEYS: &[&str] = &["sk-", "hf_", "pa-", "jina_", "co_", "ghp_"];
 const SHORTEST_KEY: usize = 20;
 
 /// Parses and checks the extra headers of a provider.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for the first header, in order of names, that may not be sent. The message
-/// repeats no value.
+/// `INVALID_ARGUMENT` for the first invalid header, in order of names. The message repeats no
+/// value.
 pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
     if headers.len() > MOST {
         let told = format!("has {} entries", headers.len());

@@ -1,13 +1,13 @@
 //! The parts that all calls to third-party servers share.
 //!
 //! * [`client`]: the HTTP client.
-//! * [`guard`]: which addresses may be called.
-//! * [`secret`]: the secret that is sent, read on use.
-//! * [`headers`]: which extra headers may be sent along.
+//! * [`guard`]: restricts the addresses of calls.
+//! * [`secret`]: the secret to send, read on use.
+//! * [`headers`]: restricts the extra headers.
 //! * [`rate_limiter`]: rates and concurrency of calls to a server.
-//! * [`shared_limits`]: limits that hold over several processes together.
-//! * [`body`]: answers, read under a limit.
-//! * [`said`]: texts from other servers, without the secret that they were sent; `Retry-After`.
+//! * [`shared_limits`]: limits that apply to several processes together.
+//! * [`body`]: answers, read up to a limit.
+//! * [`said`]: texts from other servers, without the secret that was sent to them; `Retry-After`.
 
 pub mod body;
 pub mod client;

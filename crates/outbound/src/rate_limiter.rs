@@ -9,15 +9,15 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Burst after a pause: as much as the rate allows in this time.
+/// Burst after a pause: the amount that the rate permits in this time.
 const BURST: Duration = Duration::from_secs(1);
 
-/// The rates and concurrency allowed for a server; 0: no limit.
+/// The permitted rates and concurrency for a server; 0: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rates {
-    /// Requests a second.
+    /// Maximum number of requests per second.
     pub requests_per_second: f64,
-    /// Tokens a second.
+    /// Maximum number of tokens per second.
     pub tokens_per_second: f64,
     /// Concurrent requests.
     pub max_concurrency: usize,
@@ -41,25 +41,25 @@ impl Rates {
     }
 }
 
-/// Makes callers wait for their turn. There is one per server, shared by all its callers.
+/// Makes callers wait for their turn. There is one limiter per server, which all its callers share.
 #[derive(Debug)]
 pub struct RateLimiter {
     places: Option<Arc<Semaphore>>,
     buckets: Mutex<Buckets>,
-    /// Bulk work waits one behind the other, and reserves nothing ahead.
+    /// Bulk requests wait in one queue and reserve no future capacity.
     batch: tokio::sync::Mutex<()>,
-    /// Longest wait of a caller without a deadline.
+    /// Maximum wait of a caller without a deadline.
     patience: Duration,
 }
 
-/// Why a call gets no turn.
+/// The reason why a call gets no turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoTurn {
-    /// The turn would come after the deadline, or later than the longest allowed wait. Nothing has
-    /// been used up.
+    /// The turn would come after the deadline, or after the maximum wait. Nothing has been
+    /// consumed.
     #[error("the server is used as fast as its limits allow; the turn would come in {wait:?}")]
     TooLate {
-        /// When to try again.
+        /// Time until a retry makes sense.
         wait: Duration,
     },
     /// The deadline passed before a concurrent request ended.
@@ -79,7 +79,7 @@ pub struct BadRate {
 
 #[derive(Debug)]
 struct Buckets {
-    /// `None` without a limit.
+    /// `None` means unlimited.
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
     /// When the buckets were last refilled.
@@ -87,7 +87,7 @@ struct Buckets {
 }
 
 impl RateLimiter {
-    /// `patience` is the longest wait of a caller without a deadline.
+    /// `patience` is the maximum wait of a caller without a deadline.
     ///
     /// # Errors
     /// If a rate is not valid.
@@ -109,8 +109,8 @@ impl RateLimiter {
         })
     }
 
-    /// Waits until a request of this many tokens may be sent. The returned permit must be held
-    /// until the answer is there.
+    /// Waits until a request of this many tokens may be sent. The caller must hold the returned
+    /// permit until the answer has arrived.
     ///
     /// # Errors
     /// [`NoTurn::TooLate`], at once, if the turn would come after the deadline;
@@ -137,11 +137,11 @@ impl RateLimiter {
         Ok(place)
     }
 
-    /// As [`RateLimiter::turn`] without a limit on concurrent requests, for bulk work: whoever does
-    /// not call this goes first.
+    /// Like [`RateLimiter::turn`] without a limit on concurrent requests, for bulk work. Other
+    /// callers have precedence.
     ///
     /// # Errors
-    /// [`NoTurn::TooLate`] if there was no turn within the longest allowed wait.
+    /// [`NoTurn::TooLate`] if there was no turn within the maximum wait.
     pub async fn turn_of_batch(&self, tokens: u64) -> Result<(), NoTurn> {
         let latest = Instant::now() + self.patience;
         let too_late = |_| NoTurn::TooLate { wait: BURST };
@@ -158,8 +158,8 @@ impl RateLimiter {
         }
     }
 
-    /// When a request of this many tokens may be sent. Only a request that may be sent in time is
-    /// counted.
+    /// The time when a request of this many tokens may be sent. Only a request that may be sent in
+    /// time is counted.
     fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, NoTurn> {
         let mut buckets = self.buckets.lock();
         let passed = now.saturating_duration_since(buckets.at);
@@ -203,8 +203,8 @@ mod tests {
         RateLimiter::new(rates, PATIENCE).unwrap()
     }
 
-    /// Milliseconds until each of some requests of these tokens may go, all asked for at one
-    /// moment.
+    /// Milliseconds until each of several requests with these tokens may be sent, if all of them
+    /// arrive at the same moment.
     fn waits(pace: &RateLimiter, tokens: &[u64]) -> Vec<u128> {
         let now = Instant::now();
         let wait = |tokens: &u64| (pace.reserve(*tokens, now, now + PATIENCE).unwrap() - now).as_millis();
@@ -256,7 +256,7 @@ mod tests {
         for _ in 0..22 {
             pace.turn(1, None).await.unwrap();
         }
-        // 20 are the burst.
+        // 20 of them are within the burst.
         assert_eq!(start.elapsed().as_millis() / 10, 10, "{:?}", start.elapsed());
     }
 

@@ -1,7 +1,7 @@
 //! Texts from third-party servers, made safe for our errors and logs.
 //!
-//! Some servers repeat the secret that they refuse, so it is removed here, where their texts come
-//! in.
+//! Some servers repeat the secret that they refuse. So secrets are removed here, where these texts
+//! are received.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use http::{HeaderMap, header};
 use isomer_service_kit::config::Secret;
 use serde_json::Value;
 
-/// Shortest secret that is searched for, in bytes: a shorter one would be found in any text.
+/// Minimum length of a secret that is searched for, in bytes; a shorter one would be found in any
+/// text.
 const SHORTEST_HIDDEN: usize = 6;
-/// Shortest secret whose repetition is reported: shorter ones are placeholders (`none`, `ollama`),
-/// which may be ordinary words.
+/// Minimum length of a secret whose repetition is reported: shorter ones are placeholders (`none`,
+/// `ollama`), which may be ordinary words.
 const SHORTEST_TOLD: usize = 8;
-/// Most of a text that is passed on, in bytes.
+/// Maximum length of a text that is passed on, in bytes.
 const MOST: usize = 300;
 
 /// A text without the secret.
@@ -25,7 +26,7 @@ pub fn hide(text: &str, secret: &Secret) -> String {
     }
 }
 
-/// Whether a text holds the secret.
+/// Whether a text contains the secret.
 pub fn shows(text: &str, secret: &Secret) -> bool {
     part(secret, SHORTEST_TOLD).is_some_and(|secret| text.contains(secret))
 }
@@ -34,7 +35,7 @@ fn part(secret: &Secret, shortest: usize) -> Option<&str> {
     secret.expose().map(str::trim).filter(|secret| secret.len() >= shortest)
 }
 
-/// A text for an error: without the secret and on one line. It is truncated last, so that no half
+/// A text for an error: without the secret and on one line. It is truncated last, so that no part
 /// of a secret is left.
 pub fn presentable(text: &str, secret: &Secret) -> String {
     let hidden = hide(text, secret);
@@ -54,12 +55,12 @@ pub struct ErrorBody {
     pub message: String,
     /// The code, or else the type; empty if there is none.
     pub code: String,
-    /// The parameter of the request that is to blame; empty if none is named.
+    /// The request parameter that is to blame; empty if none is named.
     pub parameter: String,
 }
 
 impl ErrorBody {
-    /// Reads the shapes that servers use: `{"error": {"message", "code"}}` (OpenAI, Jina),
+    /// Parses the common formats of servers: `{"error": {"message", "code"}}` (OpenAI, Jina),
     /// `{"error": "…"}` (text-embeddings-inference, Ollama, Hugging Face), `{"message": "…"}`
     /// (Cohere), `{"detail": "…"}` (Voyage), `{"detail": [{"msg": "…"}]}` (FastAPI), and plain
     /// text.
@@ -92,17 +93,17 @@ impl ErrorBody {
     }
 }
 
-/// Headers that tell when a limit is renewed, each with the header of what is left of it.
+/// Headers that give the time when a limit is renewed, each with the header of its remaining
+/// amount.
 const RENEWALS: [(&str, &str); 3] = [
     ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
     ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
     ("x-ratelimit-reset", "x-ratelimit-remaining"),
 ];
 
-/// How long a server asks not to be called: `retry-after-ms` (Azure), `Retry-After` (seconds or a
-/// date; a past date means no wait), or the renewal of a limit of which nothing is left
-/// (`x-ratelimit-reset-requests` and the like: seconds, durations such as `6m0s`, or a time in
-/// seconds or milliseconds since 1970).
+/// The wait that a server requests: `retry-after-ms` (Azure), `Retry-After` (seconds or a date; a
+/// past date means no wait), or the renewal of an exhausted limit (`x-ratelimit-reset-requests` and
+/// the like: seconds, durations such as `6m0s`, or a time in seconds or milliseconds since 1970).
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let milliseconds = || Duration::try_from_secs_f64(text("retry-after-ms")?.parse::<f64>().ok()? / 1e3).ok();
@@ -117,10 +118,10 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The wait until a limit is renewed.
 fn until_reset(value: &str) -> Option<Duration> {
-    /// Numbers above it are times since 1970, in seconds: no server has a limit of a year.
+    /// Larger numbers are times since 1970, in seconds: no server has a limit of a year.
     const YEAR: f64 = 365.0 * 86_400.0;
     let Ok(number) = value.parse::<f64>() else {
-        // As Go writes it: `1h2m3.5s`, `20ms`.
+        // Go's format: `1h2m3.5s`, `20ms`.
         return Duration::try_from(value.parse::<jiff::SignedDuration>().ok()?).ok();
     };
     let seconds = if number > YEAR * 1e3 { number / 1e3 } else { number };
@@ -224,7 +225,7 @@ mod tests {
             assert!((95_000..=100_000).contains(&wait), "{wait}");
         }
         assert_eq!(spent("1700000000"), Some(0), "a time that has passed");
-        // Nothing says that the limit is spent.
+        // No header states that the limit is exhausted.
         assert_eq!(read(&[("x-ratelimit-reset-requests", "1s")]), None);
     }
 

@@ -12,13 +12,13 @@ use isomer_service_kit::config::Secret;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a secret file is assumed to be unchanged: a new secret takes effect at most this much
-/// later.
+/// How long a secret file is assumed to be unchanged. A new secret takes effect after at most this
+/// time.
 const FRESH: Duration = Duration::from_secs(1);
-/// Longest secret. A longer file is not a secret file.
+/// Maximum length of a secret. A longer file is not a secret file.
 const LONGEST: u64 = 16 << 10;
 
-/// Where a secret is.
+/// The location from which a secret is read.
 #[derive(Debug, Default)]
 pub enum SecretSource {
     /// No secret is sent.
@@ -28,11 +28,11 @@ pub enum SecretSource {
     Given(Secret),
     /// An environment variable of this process.
     Environment(String),
-    /// A file that holds the secret alone.
+    /// A file that contains only the secret.
     File(SecretFile),
 }
 
-/// A file that holds a secret.
+/// A file that contains a secret.
 #[derive(Debug)]
 pub struct SecretFile {
     path: PathBuf,
@@ -43,9 +43,9 @@ pub struct SecretFile {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Missing {
-    /// What is wrong, and where.
+    /// The problem, and its location.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub hint: &'static str,
 }
 
@@ -63,7 +63,8 @@ impl fmt::Debug for Kept {
 }
 
 impl SecretSource {
-    /// A file that holds the secret alone. It is read on first use, and again after it has changed.
+    /// A file that contains only the secret. It is read on first use, and again after it has
+    /// changed.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File(SecretFile {
             path: path.into(),
@@ -79,7 +80,7 @@ impl SecretSource {
     /// The current secret; empty if none is sent.
     ///
     /// # Errors
-    /// If the variable or the file is missing, empty, or holds something that cannot be a secret.
+    /// If the variable or the file is missing, empty, or has content that cannot be a secret.
     pub fn read(&self) -> Result<Secret, Missing> {
         match self {
             Self::None => Ok(Secret::default()),
@@ -145,8 +146,8 @@ impl SecretFile {
     }
 }
 
-/// A secret is sent in a header: one line of visible ASCII. A file with anything else is not a
-/// secret file, and its content is not sent.
+/// A secret is sent in a header, so it must be one line of visible ASCII. A file with other content
+/// is not a secret file, and its content is not sent.
 fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
     let fine = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if secret.expose().is_some_and(fine) {
@@ -164,7 +165,8 @@ fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
 /// that nothing prints it. `None` for an empty secret.
 ///
 /// # Errors
-/// If the secret did not come from a [`SecretSource`] and has characters that a header cannot hold.
+/// If the secret did not come from a [`SecretSource`] and has characters that are invalid in a
+/// header.
 pub fn bearer(secret: &Secret) -> Result<Option<HeaderValue>, InvalidHeaderValue> {
     let Some(secret) = secret.expose() else { return Ok(None) };
     let mut value = HeaderValue::try_from(format!("Bearer {secret}"))?;

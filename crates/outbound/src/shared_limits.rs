@@ -1,6 +1,6 @@
-//! Limits of a server that hold over several processes together: calls in flight, rates, budgets,
-//! and pauses that the server asks for. [`SharedLimits`] is implemented by the keeper of the
-//! counters.
+//! Limits of a server that apply to several processes together: calls in flight, rates, budgets,
+//! and pauses that the server requests. The component that keeps the counters implements
+//! [`SharedLimits`].
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use isomer_service_kit::priority::Urgency;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// The reason of a fault that says that a limit is paused. A worker hands such a unit back without
-/// counting it as begun.
+/// The reason of a fault for a paused limit. A worker returns such a unit without counting it as
+/// begun.
 pub const PAUSED: &str = "GENERATOR_PAUSED";
 
 /// The period of a budget that never ends.
@@ -27,11 +27,11 @@ pub fn day(now: u64) -> String {
 /// The limits of this process.
 pub trait SharedLimits: Debug + Send + Sync {
     /// Opens a limit. `key` is a content address (64 hexadecimal digits) that all processes derive
-    /// from what is limited; `name` is for logs and metrics.
+    /// from the limited resource; `name` is for logs and metrics.
     fn open(&self, key: &str, name: &str, terms: Terms) -> Arc<dyn SharedLimit>;
 }
 
-/// A limit as the callers of one process see it. When it is dropped, what it holds is given back.
+/// A limit from the view of one process's callers. When it is dropped, its holdings are released.
 pub trait SharedLimit: Debug + Send + Sync {
     /// Begins a call if one more may be in flight. [`SharedLimit::end`] ends it.
     fn try_begin(&self) -> bool;
@@ -45,35 +45,35 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Changes when more calls may be in flight.
     fn more(&self) -> watch::Receiver<()>;
 
-    /// How often this process lost its lease of concurrent calls. A call that is in flight when the
-    /// number changes must end: other processes may be granted its place.
+    /// The number of times that this process lost its lease of concurrent calls. A call in flight
+    /// when the number changes must end, because its place may be granted to other processes.
     fn leases_lost(&self) -> watch::Receiver<u64>;
 
-    /// Waits until a request of so many tokens may be sent: until a pause is over, and the rates
-    /// and the budget allow it. Fails if the budget is spent, or if a pause takes longer than
+    /// Waits until a request of this many tokens may be sent: until a pause is over, and the rates
+    /// and the budget permit it. Fails if the budget is spent, or if a pause takes longer than
     /// `patience`.
     fn turn<'a>(&'a self, tokens: u64, urgency: &'a Urgency, patience: Duration) -> BoxFuture<'a, Result<(), NoTurn>>;
 
-    /// Takes a turn if that needs no wait.
+    /// Takes a turn if no wait is needed.
     fn try_turn(&self) -> bool;
 
-    /// Counts a call and the tokens that it used.
+    /// Counts a call and its tokens.
     fn pay(&self, spent: &Spent);
 
-    /// The server asked not to be called for a time: no process calls it before.
+    /// The server requested a pause: no process calls it before the pause is over.
     fn pause(&self, pause: Duration, why: &str);
 }
 
-/// Why a call gets no turn.
+/// The reason why a call gets no turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTurn {
     /// The budget is spent.
     Spent(Reached),
-    /// The server asked for a pause that is longer than the caller waits.
+    /// The server requested a pause that is longer than the caller waits.
     Paused(Duration),
 }
 
-/// Over which time a budget is counted.
+/// The period of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
@@ -81,21 +81,21 @@ pub enum Per {
     Day,
     /// Months, in UTC.
     Month,
-    /// From the first call on.
+    /// Total, from the first call on.
     #[default]
     Total,
 }
 
-/// The limits of a generator, for all processes together. What is 0 or not set has no limit.
+/// The limits of a generator, for all processes together. A value of 0 or `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Terms {
-    /// Most calls in flight.
+    /// Maximum number of calls in flight.
     pub concurrency: usize,
-    /// Most requests a second.
+    /// Maximum number of requests per second.
     pub requests_per_second: f64,
-    /// Most tokens a second.
+    /// Maximum number of tokens per second.
     pub tokens_per_second: f64,
-    /// What may be spent.
+    /// The limits on spending.
     pub budget: Budget,
 }
 
@@ -106,7 +106,7 @@ impl Terms {
     }
 }
 
-/// What may be spent in each period.
+/// The maximum spending in each period.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Budget {
     /// Requests.
@@ -124,12 +124,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Whether anything is limited.
+    /// Whether any limit is set.
     pub fn is_limited(&self) -> bool {
         self.requests.is_some() || self.tokens.is_some() || self.cost.is_some()
     }
 
-    /// The period that a time (milliseconds since 1970) lies in.
+    /// The period that contains a time (milliseconds since 1970).
     pub fn period(&self, now: u64) -> String {
         let day = day(now);
         match self.per {
@@ -139,7 +139,7 @@ impl Budget {
         }
     }
 
-    /// Requests that may still be made.
+    /// Number of requests that may still be made.
     pub fn requests_left(&self, spent: &Spent) -> u64 {
         match self.requests {
             Some(limit) => limit.saturating_sub(spent.requests),
@@ -147,12 +147,12 @@ impl Budget {
         }
     }
 
-    /// What so much has cost.
+    /// The cost of this spending.
     pub fn cost(&self, spent: &Spent) -> f64 {
         (spent.prompt_tokens as f64 * self.prompt_price + spent.generated_tokens as f64 * self.generated_price) / 1e6
     }
 
-    /// The limit that is reached: what was spent of it, and its field.
+    /// The limit that is reached: the amount spent, and its field.
     pub fn reached(&self, spent: &Spent) -> Option<Reached> {
         let tokens = spent.prompt_tokens + spent.generated_tokens;
         if let Some(limit) = self.tokens.filter(|limit| tokens >= *limit) {
@@ -171,7 +171,7 @@ impl Budget {
         None
     }
 
-    /// The limit on requests, which is reached when none is granted any more.
+    /// The limit on requests, which is reached when no more are granted.
     pub fn requests_reached(&self, spent: &Spent) -> Option<Reached> {
         let limit = self.requests.filter(|limit| spent.requests >= *limit)?;
         Some(Reached {
@@ -181,20 +181,20 @@ impl Budget {
     }
 }
 
-/// A limit of a budget that is reached.
+/// A budget limit that is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// What was spent of it.
+    /// The amount spent of it.
     pub what: String,
     /// Its field.
     pub field: &'static str,
 }
 
-/// What has been spent.
+/// The spending so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
-    /// Calls, those that failed included.
+    /// Calls, including failed ones.
     pub requests: u64,
     /// Tokens of prompts.
     pub prompt_tokens: u64,
@@ -208,7 +208,7 @@ impl Spent {
         *self == Self::default()
     }
 
-    /// The larger of each.
+    /// The maximum of each field.
     pub fn at_least(&self, other: &Self) -> Self {
         Self {
             requests: self.requests.max(other.requests),
@@ -226,7 +226,7 @@ impl Spent {
         }
     }
 
-    /// What is left without a part.
+    /// The spending without a part of it.
     pub fn without(&self, part: &Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(part.requests),

@@ -1,11 +1,11 @@
-//! Completes a report with everything that follows from its other parts.
+//! Completes a report with all values that follow from its other parts.
 
 use std::collections::BTreeMap;
 
 use super::{CheckRow, ErrorRates, Report, drift, findings, languages, tables};
 use crate::profile::NotComputed;
 
-/// Fills in everything that follows from the profile, the checks and the scores: error rates, the
+/// Fills in all values that follow from the profile, the checks and the scores: error rates, the
 /// papers' tables, missing values with their reasons, notes and headline. Existing notes come
 /// first.
 pub fn complete(report: &mut Report) {
@@ -50,7 +50,7 @@ fn rates(transformation: &str, rows: &[&CheckRow]) -> ErrorRates {
         let part = |count| if of == 0 { 0.0 } else { count as f64 / of as f64 };
         counts.into_iter().map(|(name, count)| (name, part(count))).collect()
     };
-    // Means are over the transformed texts, so each row weighs by their number.
+    // Means are over the transformed texts, so each row is weighted by their number.
     let mean = |of: &dyn Fn(&CheckRow) -> Option<f64>| {
         let weighed = || {
             let rows = rows.iter();

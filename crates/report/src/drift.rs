@@ -1,12 +1,12 @@
-//! How far texts moved under an encoder, over data sets: as 1 − cosine, and in units of the
-//! encoder's own parallel gap.
+//! Distance by which texts moved under an encoder, over data sets: as 1 − cosine, and in units of
+//! the encoder's own parallel gap.
 
 use std::collections::BTreeMap;
 
 use super::{DriftRow, Report};
 use crate::{profile::NotComputed, stats::mean};
 
-/// Drift in parallel gaps, over the data sets where the gap is known.
+/// Drift in parallel gaps, over the data sets with a known gap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct InGaps {
     /// Mean over these data sets.
@@ -34,7 +34,7 @@ impl Report {
         mean(&rows.filter_map(|row| row.mean).collect::<Vec<f64>>())
     }
 
-    /// The same in parallel gaps, over the datasets where the gap is known.
+    /// The same in parallel gaps, over the datasets with a known gap.
     pub(super) fn drift_in_gaps(&self, encoder: &str, transformation: &str) -> Option<InGaps> {
         let rows = || self.drift_rows(encoder, Some(transformation));
         let found: Vec<f64> = rows().filter_map(|row| row.in_gaps).collect();
@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-/// Where drift cannot be given in parallel gaps, and why: one entry for each reason.
+/// Drifts that cannot be given in parallel gaps, with one entry for each reason.
 pub(super) fn not_computed(report: &Report) -> Vec<NotComputed> {
     let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for row in &report.drift {

@@ -1,8 +1,8 @@
-//! Numbers as people read them. A minus is a minus sign, not a hyphen.
+//! Numbers in readable form. The minus is a minus sign, not a hyphen.
 
 use crate::evidence::interval::DeltaInterval;
 
-/// Points with one decimal, e.g. `84.3`.
+/// Points with one decimal, for example `84.3`.
 pub(super) fn points(value: f64) -> String {
     if value.is_finite() {
         minus(format!("{:.1}", tidy(value, 1)))
@@ -20,7 +20,7 @@ pub(super) fn fine(value: f64) -> String {
     }
 }
 
-/// A difference in points with its sign, e.g. `−2.4`, `+0.3`, `0.0`.
+/// A difference in points with its sign, for example `−2.4`, `+0.3`, `0.0`.
 pub(super) fn signed(value: f64) -> String {
     let text = points(value);
     if value.is_finite() && tidy(value, 1) > 0.0 {
@@ -40,7 +40,7 @@ pub(super) fn signed_fine(value: f64) -> String {
     }
 }
 
-/// A share as whole percent; a share above zero but under one percent is given as such.
+/// A share in whole percent; a share above zero but under one percent is shown as such.
 pub fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.01 {
         "< 1 %".to_owned()
@@ -71,7 +71,7 @@ pub(super) fn count(value: usize) -> String {
     text
 }
 
-/// A rank; ends in a half if two share it.
+/// A rank; it ends in a half if two encoders share it.
 pub(super) fn place(rank: f64) -> String {
     if rank.fract() == 0.0 {
         format!("{rank:.0}")
@@ -103,7 +103,7 @@ pub(super) fn p_value(p: f64) -> String {
     }
 }
 
-/// Seconds in words, e.g. `4 min 12 s`.
+/// Seconds as text, for example `4 min 12 s`.
 pub(super) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {
@@ -114,7 +114,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Rounds a value as it will be shown, so that `−0.0` never appears.
+/// Rounds a value to the displayed precision, so that `−0.0` never appears.
 fn tidy(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     let rounded = (value * scale).round() / scale;
@@ -125,12 +125,12 @@ fn minus(text: String) -> String {
     text.replacen('-', "−", 1)
 }
 
-/// The ends of a score's interval, e.g. `[84.1, 88.0]`.
+/// The ends of a score's interval, for example `[84.1, 88.0]`.
 pub(super) fn score_ends(interval: &DeltaInterval) -> String {
     format!("[{}, {}]", points(interval.low), points(interval.high))
 }
 
-/// The ends of a difference's interval, e.g. `[−3.9, −0.7]`.
+/// The ends of a difference's interval, for example `[−3.9, −0.7]`.
 pub(super) fn ends(interval: &DeltaInterval) -> String {
     format!("[{}, {}]", signed(interval.low), signed(interval.high))
 }

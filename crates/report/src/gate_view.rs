@@ -1,4 +1,5 @@
-//! The rules of the gate in `report.html`: one line for each rule, with words beside colours.
+//! The rules of the gate in `report.html`: one line for each rule, with words in addition to
+//! colours.
 
 use minijinja::{Value, context};
 
@@ -7,7 +8,7 @@ use super::{GateReport, Report, format::fine};
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/gate.html");
 
-/// What the template shows.
+/// The values for the template.
 pub(super) fn view(report: &Report, gate: &GateReport) -> Value {
     let encoders: Vec<Value> = gate
         .encoders

@@ -1,5 +1,5 @@
-//! `items.json`: what the scores of a run are made of item by item, so that two runs can be
-//! compared without their vectors. It is kept with the report.
+//! `items.json`: the item-level data behind the scores of a run, so that two runs can be compared
+//! without their vectors. It is stored with the report.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ pub struct RunItems {
     pub run: String,
     /// Version of Isomer.
     pub isomer_version: String,
-    /// Why nothing else is here; absent where everything is.
+    /// The reason why the file is otherwise empty; absent if it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// Why the texts are not here, though the rest is.
+    /// The reason why the texts are missing although the rest is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts_left_out: Option<String>,
     /// Distinct texts of the items.
@@ -41,13 +41,12 @@ pub struct ItemsOfDataset {
     pub name: String,
     /// The cluster of each item: items that share a text.
     pub clusters: Vec<u32>,
-    /// Their texts as they were, and as they became.
+    /// The original texts of the items, and the transformed ones.
     pub variants: Vec<ItemTexts>,
 }
 
 impl ItemsOfDataset {
-    /// Whether clusters are numbered as they should be: no number is larger than the number of
-    /// items.
+    /// Whether clusters are numbered correctly: no number exceeds the number of items.
     fn is_consistent(&self) -> bool {
         self.clusters
             .iter()
@@ -79,7 +78,7 @@ pub struct ItemsOfScore {
     pub seed: Option<u64>,
     /// Address of the score, as in the report.
     pub unit: String,
-    /// What the main score is made of; absent where it has no such parts.
+    /// The item-level data behind the main score; absent if there is none.
     pub evidence: Option<Evidence>,
     /// Result lists of retrieval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +89,7 @@ pub struct ItemsOfScore {
 pub(crate) type Place<'a> = (&'a str, Option<&'a str>, Option<u64>);
 
 impl RunItems {
-    /// No items, and why.
+    /// An empty file, with the reason.
     pub fn none(run: &str, isomer_version: &str, why: String) -> Self {
         Self {
             schema: ITEMS_SCHEMA.to_owned(),
@@ -113,7 +112,7 @@ impl RunItems {
         self.datasets.iter().find(|one| one.name == name)
     }
 
-    /// Why these are not the items of a report; `None` if they are.
+    /// The reason why these items do not belong to a report; `None` if they do.
     pub(crate) fn mismatch(&self, report: &Report) -> Option<String> {
         if self.run != report.run.id {
             return Some(format!(

@@ -10,7 +10,7 @@ use super::{
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/judge.html");
 
-/// What the template shows.
+/// The values for the template.
 pub(super) fn view(judge: &JudgeReport) -> Value {
     // Ratings over all data sets come first; those of one data set are in a fold.
     let rated = |whole: bool| -> Vec<Value> {

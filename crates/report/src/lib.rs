@@ -1,18 +1,18 @@
-//! Reports: one model, and every form of it. Texts of datasets and generators are data: every form
-//! escapes them.
+//! Reports: one model, and all its output formats. Texts of datasets and generators are data: every
+//! format escapes them.
 //!
 //! * `model`: the content of `report.json`; [`profile`]: the robustness profile in it; [`terms`]:
-//!   the choices and counts that it names.
-//! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: the papers' tables; `charts`:
-//!   charts of the page.
-//! * `items`: the items of a run beside its report; [`diff`]: two runs compared item by item;
+//!   its enumerations and counts.
+//! * `html`, `markdown`, `junit`, [`terminal`]: its output formats; `tables`: the papers' tables;
+//!   `charts`: charts of the page.
+//! * `items`: the items of a run stored with its report; [`diff`]: two runs compared item by item;
 //!   [`thresholds`]: thresholds of an encoder's scores; [`history`]: its releases over time;
-//!   [`gains`]: what augmentation gains.
+//!   [`gains`]: the gain of augmentation.
 //! * [`renamed`]: a report with other names for its encoders.
-//! * [`complete`]: computes what follows from the rest of a report.
+//! * [`complete`]: computes the values that follow from the rest of a report.
 //!
 //! Everything is pure: no async, no network, no clock, no global random numbers. This crate neither
-//! runs anything nor decides a gate.
+//! runs checks nor decides a gate.
 
 mod charts;
 mod complete;
@@ -103,10 +103,10 @@ fn versioned<T: serde::de::DeserializeOwned>(json: &[u8], what: &str, schema: &s
     serde_json::from_slice(json).map_err(|error| format!("does not match {schema}: {error}"))
 }
 
-/// Every file of a report: name and content.
+/// All files of a report, with name and content.
 ///
 /// # Errors
-/// If a form cannot be rendered, which is an internal error; the message says why.
+/// If a format cannot be rendered, which is an internal error; the message gives the reason.
 pub fn files(report: &Report) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(report).map_err(|error| format!("report.json: {error}"))?;
     json.push(b'\n');

@@ -1,4 +1,4 @@
-//! The section on noise of the reports: for each encoder and channel the drop at each dose, and the
+//! The section on noise in reports: for each encoder and channel the drop at each dose, and the
 //! dose at half of the effect.
 
 use std::{borrow::Cow, collections::BTreeSet};
@@ -14,17 +14,17 @@ use crate::profile::{Axis, DoseCurve, EncoderProfile};
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/noise.html");
 
-/// The dose of the finding in words.
+/// The dose used in the finding.
 const COMMON: f64 = 0.05;
-/// How the numbers are to be read.
+/// An explanation of the numbers.
 pub(super) const LEGEND: &str = "A dose is the expected share of letters, words or gaps with an error. The drop is original less \
                                  noisy score, in points. Half of the effect: the dose at which the isotonic curve has half of the drop \
                                  of the highest dose, with its 95 % interval over items. An encoder is robust if the drops are small; \
                                  of two encoders with equal drops, the one with the higher dose at half of the effect bears light \
                                  noise better.";
 
-/// The report as its pages show it beside the section on noise: without a row or column for each
-/// dose. Rows of texts that could not have the noise stay.
+/// The report as its pages show it together with the section on noise: without a row or column for
+/// each dose. Rows of texts to which the noise does not apply are kept.
 pub(super) fn without_doses(report: &Report) -> Cow<'_, Report> {
     let noises = report
         .suite
@@ -99,7 +99,7 @@ fn half(curve: &DoseCurve) -> String {
     }
 }
 
-/// The values of the template; nothing without noise.
+/// The values of the template; `None` without noise.
 pub(super) fn view(report: &Report) -> Option<Value> {
     let doses = report.profile.doses();
     if doses.is_empty() {

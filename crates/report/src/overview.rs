@@ -1,11 +1,12 @@
-//! The top of a report: the verdict and its meaning, in words that need no statistics.
+//! The top of a report: the verdict and its meaning, in words that require no knowledge of
+//! statistics.
 
 use minijinja::{Value, context};
 
 use super::{GateReport, GateVerdict, JudgeReport, Report, format::percent};
 use crate::terms::OnUndecided;
 
-/// What the gate's verdict means for a decision, in one or two sentences.
+/// The consequence of the gate's verdict for a decision, in one or two sentences.
 pub(super) fn meaning(gate: &GateReport) -> &'static str {
     match (gate.verdict, gate.undecided) {
         (GateVerdict::Pass, _) => "Every encoder that was judged stays within every limit that was set.",
@@ -24,7 +25,7 @@ pub(super) fn meaning(gate: &GateReport) -> &'static str {
     }
 }
 
-/// What the first section of the page shows.
+/// The content of the first section of the page.
 pub(super) fn view(report: &Report) -> Value {
     let gate = report.gate.as_ref().map(|gate| {
         context! {
@@ -39,7 +40,7 @@ pub(super) fn view(report: &Report) -> Value {
     context! { gate, judge }
 }
 
-/// How many rewrites the judge accepts, for a tile. None where it rated no similarity.
+/// The number of rewrites that the judge accepts, for a tile. `None` if it rated no similarity.
 fn judged(judge: &JudgeReport) -> Option<Value> {
     let threshold = judge.threshold_text()?;
     if judge.inseparable.is_some() {

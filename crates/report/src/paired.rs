@@ -1,4 +1,4 @@
-//! The values of a rule that holds an encoder's items against the baseline's: negative flips, and
+//! The values of a rule that compares an encoder's items with the baseline's: negative flips, and
 //! overlap of result lists. Each data set is a stratum of items.
 
 use crate::{
@@ -13,10 +13,10 @@ use crate::{
     task::{ResultLists, TaskType},
 };
 
-/// The documents of each query that a rule of the gate looks at.
+/// Number of documents of each query that a rule of the gate uses.
 pub const GATE_K: usize = 10;
 
-/// What is compared of each item.
+/// The compared value of each item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paired {
     /// Whether it is right under the baseline and wrong under the encoder, in percent.
@@ -35,14 +35,14 @@ impl Paired {
     }
 }
 
-/// What is kept of a score's items.
+/// The stored data of a score's items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The task.
     pub task: TaskType,
     /// Key of the main score.
     pub main_key: String,
-    /// What the score is made of.
+    /// The item-level data behind the score.
     pub evidence: Option<Evidence>,
     /// The result lists of retrieval.
     pub lists: Option<ResultLists>,
@@ -63,10 +63,10 @@ impl Outcome {
 pub type Texts = Option<(usize, usize)>;
 
 /// The strata of an encoder against the baseline: one for each data set; the members of a group
-/// share the group's weight. `outcome` returns what is kept of an encoder's score.
+/// share the group's weight. `outcome` returns the stored data of an encoder's score.
 ///
 /// # Errors
-/// Why a data set has none, as a message.
+/// The reason why a data set has none, as a message.
 pub fn paired_strata(
     grid: &Grid,
     (encoder, baseline): (usize, usize),
@@ -113,7 +113,7 @@ pub fn paired_strata(
 }
 
 /// The mean of each item's values over the texts, in percent; `None` for items that do not count.
-/// Of `outcome`, side 0 is the baseline.
+/// In `outcome`, side 0 is the baseline.
 fn values(
     what: Paired,
     terms: &[(Texts, f64)],
@@ -231,7 +231,7 @@ mod tests {
                 .estimate
         };
         assert_eq!((of(Figure::Total), of(Figure::Original)), (50.0, 0.0));
-        // A query that became right is no negative flip, and makes up for none.
+        // A query that became right is not a negative flip, and does not compensate for one.
         let found = strata(Paired::NegativeFlips, Figure::Total, |encoder, _| {
             search(move |item| if (item < 40) == (encoder == 1) { 3 } else { 11 }, 0)
         });
@@ -263,7 +263,7 @@ mod tests {
         let why = strata(Paired::NegativeFlips, Figure::Total, without).unwrap_err();
         assert!(why.starts_with("x: its result lists are not kept"), "{why}");
         assert!(strata(Paired::Overlap, Figure::Total, without).is_err());
-        // In a corpus of ten, every two lists have all of the first ten in common.
+        // In a corpus of ten, every two lists share all of the first ten documents.
         for what in [Paired::NegativeFlips, Paired::Overlap] {
             let small = strata(what, Figure::Total, |_, _| {
                 let mut found = search(|_| 1, 0);

@@ -1,18 +1,18 @@
-//! A report that calls its encoders by other names.
+//! A report with other names for its encoders.
 
 use serde_json::{Map, Value};
 
 use crate::Report;
 
 /// The report with other names for encoders: pairs of the name in the report and the new one. A
-/// name is replaced wherever it stands, in texts about an encoder too, so that names have to be
-/// ones that stand for nothing else, as paths do.
+/// name is replaced wherever it occurs, including texts about an encoder, so names must be
+/// unambiguous, as paths are.
 ///
 /// # Errors
 /// If the report cannot be written as JSON, which is an internal error.
 pub fn renamed(report: &Report, names: &[(String, String)]) -> Result<Report, String> {
     let mut names: Vec<&(String, String)> = names.iter().filter(|(from, _)| !from.is_empty()).collect();
-    // `…/enc-v1` stands in `…/enc-v10` too.
+    // `…/enc-v1` is also part of `…/enc-v10`.
     names.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     let value = serde_json::to_value(report).map_err(|error| error.to_string())?;
     serde_json::from_value(with(value, &names)).map_err(|error| error.to_string())

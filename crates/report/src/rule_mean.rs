@@ -1,4 +1,5 @@
-//! The mean of what a rule measures, from the profile: shown beside an estimate that is not a mean.
+//! The mean of a rule's quantity, from the profile: shown in addition to an estimate that is not a
+//! mean.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::{
 };
 
 impl GateRule {
-    /// What a rule's estimate is, in words.
+    /// The kind of a rule's estimate, in words.
     pub fn estimator(&self) -> &'static str {
         match self.basis {
             Basis::SignedRank => "pseudo-median",
@@ -26,8 +27,8 @@ impl GateRule {
 }
 
 impl Report {
-    /// The mean over groups of what a rule measures, from the profile: drop, score or difference.
-    /// For rules whose estimate is not that mean itself. None where a rule was decided in an
+    /// The mean over groups of a rule's quantity, from the profile: drop, score or difference. It
+    /// is for rules whose estimate is not that mean itself. `None` if a rule was decided in an
     /// earlier round than the last, on fewer data sets than the profile has.
     pub fn mean_beside(&self, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> Option<f64> {
         let last = gate.sequential.as_ref().is_none_or(|run| run.taken == said.round);

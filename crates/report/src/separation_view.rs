@@ -10,7 +10,7 @@ use super::{
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/separation.html");
 
-/// What the template shows; nothing where it was not measured.
+/// The values for the template; `None` if separation was not measured.
 pub(super) fn view(report: &Report) -> Option<Value> {
     let separation = report.separation.as_ref()?;
     let encoders: Vec<Value> = separation

@@ -1,4 +1,4 @@
-//! The section of `report.html` on some of the rewrites.
+//! The section of `report.html` on subsets of the rewrites.
 
 use minijinja::{Value, context};
 
@@ -7,7 +7,7 @@ use super::{Report, SubsetReport};
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/subsets.html");
 
-/// What the template shows, one entry for each kind of rewrites.
+/// The values for the template, one entry for each kind of rewrites.
 pub(super) fn view(report: &Report) -> Vec<Value> {
     report
         .subsets

@@ -13,7 +13,7 @@ use crate::{
 /// Renders a report.
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "Robustness profile, suite {}: {}, {}",
@@ -74,7 +74,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The run's token counts: a gateway charges a budget for them.
+/// The run's token counts, which a gateway charges to a budget.
 fn tokens(counters: &Counters) -> String {
     let judge = counters.judge.unwrap_or_default();
     let mut text = format!(
@@ -98,7 +98,7 @@ fn tokens(counters: &Counters) -> String {
 }
 
 /// An empty table. If it would be wider than the terminal, the text of its cells is wrapped. Output
-/// that goes to a file or a pipe is not wrapped.
+/// to a file or a pipe is not wrapped.
 pub fn empty_table() -> Table {
     let mut table = Table::new();
     table
@@ -120,7 +120,7 @@ fn number(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// `81.2 (-1.3)`, with the SD over seeds if there is one, and the interval of the change with other
+/// `81.2 (-1.3)`, with the SD over seeds if there is one, and the interval of the change for other
 /// items.
 fn moved(moved: Option<&Moved>) -> Cell {
     let Some(moved) = moved else {
@@ -201,7 +201,7 @@ fn noise(report: &Report, doses: &[f64]) -> Table {
     table
 }
 
-/// Scores by data set. Noise has a table of its own.
+/// Scores by data set. Noise has its own table.
 fn per_dataset(profile: &RobustnessProfile) -> Table {
     let names: Vec<&str> = profile
         .encoders
@@ -233,7 +233,7 @@ fn per_dataset(profile: &RobustnessProfile) -> Table {
     table
 }
 
-/// How the texts are rated, over all data sets.
+/// The ratings of the texts, over all data sets.
 fn ratings(judge: &JudgeReport) -> Table {
     let mut table = table([
         "transformation",
@@ -257,7 +257,7 @@ fn ratings(judge: &JudgeReport) -> Table {
     table
 }
 
-/// How drift relates to the ratings, over all data sets.
+/// The relation of drift to the ratings, over all data sets.
 fn related(judge: &JudgeReport) -> Table {
     let mut table = table([
         "encoder",

@@ -1,4 +1,4 @@
-//! Announcements of removals: the sweep writes them, holders look for them.
+//! Announcements of removals: the sweep writes them, and holders check for them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,12 +15,12 @@ use crate::{RetentionError, digest::Digest, segment::Segment};
 
 /// Folder of the announcements.
 pub(crate) const ANNOUNCED: &str = "gc/announced";
-/// A sweep removes nothing under an announcement that is older.
+/// Maximum age of an announcement under which a sweep still removes blobs.
 pub(crate) const REMOVE_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// Age at which an announcement has been abandoned. The difference is for a removal that was sent
-/// in time and is carried out late.
+/// Age at which an announcement counts as abandoned. The difference covers removals that were sent
+/// in time and are executed late.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(30 * 60);
-/// Pause between two looks at an announcement that a holder waits for.
+/// Pause between two checks of an announcement for which a holder waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
 /// Announces the removal of digests, and returns the name of the announcement.
@@ -47,7 +47,7 @@ pub(crate) struct Announcements {
 
 impl Announcements {
     /// Waits until no announcement names one of the digests. `reference` is a blob that the caller
-    /// has just written: its time is that of the store's clock.
+    /// has just written: its time comes from the store's clock.
     pub(crate) async fn wait_for(
         &self,
         blobs: &BlobStore,
@@ -94,7 +94,7 @@ impl Announcements {
             let known = match known {
                 Some(known) => known,
                 None => {
-                    // Its removal may have ended meanwhile.
+                    // Its removal may have ended in the meantime.
                     let Some(segment) = Segment::read(blobs, &one.name).await? else {
                         continue;
                     };

@@ -1,4 +1,4 @@
-//! Content addresses, and which blob of a store belongs to which.
+//! Content addresses, and the assignment of a store's blobs to them.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(crate) const BYTES: usize = 32;
 pub struct Digest([u8; BYTES]);
 
 impl Digest {
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; BYTES];
         hex::decode_to_slice(text, &mut bytes).ok()?;
@@ -24,8 +24,8 @@ impl Digest {
         &self.0
     }
 
-    /// The first eight bytes. They stand for the digest where many digests are compared: two that
-    /// begin alike are taken for one, and both are kept.
+    /// The first eight bytes. They represent the digest in comparisons of many digests: two with
+    /// the same beginning are treated as one, and both are kept.
     pub(crate) fn short(&self) -> u64 {
         let mut short = [0; size_of::<u64>()];
         short.copy_from_slice(&self.0[..size_of::<u64>()]);
@@ -51,21 +51,21 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Kinds of blobs. Each has a folder of its own in the store.
+/// Kinds of blobs. Each has a separate folder in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Requests of units of work, by the address of the unit.
     Units,
-    /// What several units are about, by its digest: shards of corpora, vectors, labels.
+    /// Inputs of several units, by digest: shards of corpora, vectors, labels.
     Inputs,
     /// Answers of units.
     Answers,
-    /// Who has counted the usage of an answer.
+    /// Records of who has counted the usage of an answer.
     Claims,
-    /// Answers with failures that may pass.
+    /// Answers with temporary failures.
     Partial,
-    /// What the execution of a unit relied on: references, see [`crate::Holder::Unit`].
+    /// The references of a unit's execution, see [`crate::Holder::Unit`].
     Held,
     /// Generated texts, by arithmetic class and key.
     Texts,
@@ -76,7 +76,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Units,
         Self::Inputs,
@@ -109,7 +109,7 @@ impl Kind {
         matches!(self, Self::Texts | Self::Scores | Self::Vectors)
     }
 
-    /// The folder of a digest. `class` is left out for kinds that have none.
+    /// The folder of a digest. `class` is ignored for kinds without classes.
     pub fn place(self, class: &str, digest: &Digest) -> String {
         let (folder, shard) = (self.folder(), digest.shard());
         if self.has_classes() {
@@ -119,7 +119,7 @@ impl Kind {
         }
     }
 
-    /// The kind and the digest of a blob; `None` for a blob that is none of these.
+    /// The kind and the digest of a blob; `None` for any other blob.
     pub(crate) fn of(name: &str) -> Option<(Self, Digest)> {
         let mut parts = name.split('/');
         let folder = parts.next()?;
@@ -128,7 +128,7 @@ impl Kind {
             parts.next()?;
         }
         let (shard, named) = (parts.next()?, parts.next()?);
-        // What follows the digits tells apart the blobs of one digest.
+        // The part after the digits distinguishes the blobs of one digest.
         let digest = Digest::parse(named.get(..2 * BYTES)?)?;
         let ends = named
             .as_bytes()
@@ -139,13 +139,13 @@ impl Kind {
 }
 
 impl Digest {
-    /// One of 256 folders, so that none grows long.
+    /// One of 256 folders, so that none becomes large.
     pub(crate) fn shard(&self) -> String {
         hex::encode(&self.0[..1])
     }
 }
 
-/// An arithmetic class as the name of a folder.
+/// An arithmetic class as a folder name.
 fn class_folder(class: &str) -> String {
     class.replace([' ', '/'], "-")
 }

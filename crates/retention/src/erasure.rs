@@ -1,9 +1,9 @@
-//! Texts that are to be forgotten: which bytes hold one, and the removal of blobs that do.
+//! Texts to be forgotten: finds the bytes that contain one, and removes the blobs that do.
 //!
-//! A text is looked for in every spelling in which our files hold texts: as it is, as a string of
-//! JSON, and in HTML. It is found wherever it stands, also inside a longer text. What was made of
-//! it is learnt on the way ([`Texts::learn`]) and looked for likewise, unless it is so short that
-//! it stands everywhere: then only strings that are equal to it count.
+//! A text is searched in every spelling in which our files contain texts: unchanged, as a JSON
+//! string, and in HTML. It is found anywhere, also inside a longer text. Texts derived from it are
+//! learnt in the process ([`Texts::learn`]) and are searched in the same way. If a derived text is
+//! so short that it occurs everywhere, only strings equal to it count.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use crate::{Amount, RetentionError, digest::Digest, digest::Kind};
 
-/// What takes the place of a forgotten text in a report.
+/// Replaces a forgotten text in a report.
 pub const MARKER: &str = "[forgotten]";
-/// Shortest text that is looked for inside others, in bytes, where somebody asks for it.
+/// Minimum length, in bytes, of a requested text that is searched inside others.
 pub const SHORTEST: usize = 6;
-/// Shortest text that was made of another and is looked for inside others, in bytes.
+/// Minimum length, in bytes, of a derived text that is searched inside others.
 const SHORTEST_MADE: usize = 24;
 
-/// A text that cannot be told apart from parts of other texts.
+/// A text that is indistinguishable from parts of other texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the text `{0}` is shorter than {SHORTEST} bytes, so that it stands in texts that have nothing to do with it")]
 pub struct TooShort(String);
@@ -29,25 +29,25 @@ pub struct TooShort(String);
 /// Texts to forget.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
-    /// Looked for wherever they stand, in every spelling.
+    /// Searched everywhere, in every spelling.
     spellings: BTreeSet<Vec<u8>>,
-    /// The same as they are, the longest first.
+    /// The same texts unchanged, longest first.
     inside: Vec<String>,
-    /// Too short for that: looked for as whole strings.
+    /// Texts that are too short for that; they are searched as whole strings.
     whole: HashSet<String>,
 }
 
-/// Whether something is removed or only counted.
+/// Whether matches are removed or only counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It is counted.
+    /// Matches are counted.
     Plan,
-    /// It is removed.
+    /// Matches are removed.
     Remove,
 }
 
 impl Texts {
-    /// The texts that somebody asks to forget.
+    /// The texts that someone requested to be forgotten.
     ///
     /// # Errors
     /// If one is shorter than [`SHORTEST`] bytes.
@@ -63,7 +63,7 @@ impl Texts {
         Ok(all)
     }
 
-    /// Adds a text that was made of one of them; whether it was not known.
+    /// Adds a text that was derived from one of them; returns whether it is new.
     pub fn learn(&mut self, made: &str) -> bool {
         let made = made.trim();
         if made.is_empty() || self.is_held_by(made) {
@@ -76,22 +76,22 @@ impl Texts {
         true
     }
 
-    /// How many are known, those that were learnt included.
+    /// The number of texts, including learnt ones.
     pub fn count(&self) -> usize {
         self.inside.len() + self.whole.len()
     }
 
-    /// Whether bytes hold one of the texts, in any spelling.
+    /// Whether bytes contain one of the texts, in any spelling.
     pub fn stand_in(&self, bytes: &[u8]) -> bool {
         self.spellings.iter().any(|spelling| holds(bytes, spelling))
     }
 
-    /// Whether a string is one of the texts, or holds one.
+    /// Whether a string equals or contains one of the texts.
     pub fn is_held_by(&self, text: &str) -> bool {
         self.whole.contains(text.trim()) || self.inside.iter().any(|one| text.contains(one.as_str()))
     }
 
-    /// The string with [`MARKER`] for each of the texts; `None` if it holds none.
+    /// The string with [`MARKER`] in place of each of the texts; `None` if it contains none.
     pub fn without(&self, text: &str) -> Option<String> {
         if self.whole.contains(text.trim()) {
             return Some(MARKER.to_owned());
@@ -106,8 +106,8 @@ impl Texts {
         Some(cleaned)
     }
 
-    /// Replaces the texts in every string of a document, names of fields included; the number of
-    /// strings that changed.
+    /// Replaces the texts in every string of a document, including field names; returns the number
+    /// of changed strings.
     pub fn clean(&self, value: &mut Value) -> u64 {
         match value {
             Value::String(text) => match self.without(text) {
@@ -170,18 +170,18 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// What was removed from a store, or would be.
+/// The blobs that were removed from a store, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Removed {
     /// Generated texts.
     pub texts: Amount,
-    /// Requests of workers, with their answers and what they were about.
+    /// Requests of workers, with their answers and inputs.
     pub units: Amount,
-    /// Vectors, all of them: they do not say of which texts they are.
+    /// All vectors, because they do not identify their texts.
     pub vectors: Amount,
-    /// Scores and other measurements that hold a text.
+    /// Scores and other measurements that contain a text.
     pub scores: Amount,
-    /// Addresses of the units, 64 hexadecimal digits each: their place in a queue is to be removed.
+    /// Addresses of the units, 64 hexadecimal digits each. Their queue entries must be removed.
     #[serde(skip)]
     pub addresses: Vec<String>,
 }
@@ -193,7 +193,7 @@ pub struct Removed {
 pub async fn each_blob(blobs: &BlobStore, kind: Kind, mut call: impl FnMut(&str, &[u8])) -> Result<(), RetentionError> {
     let mut listed = std::pin::pin!(blobs.list(kind.folder()));
     while let Some(one) = listed.try_next().await? {
-        // It may have been removed since.
+        // The blob may have been removed since.
         if let Some(bytes) = blobs.get(&one.name).await? {
             call(&one.name, &bytes);
         }
@@ -201,12 +201,11 @@ pub async fn each_blob(blobs: &BlobStore, kind: Kind, mut call: impl FnMut(&str,
     Ok(())
 }
 
-/// Removes every blob that holds one of the texts: generated texts, requests of workers with all
-/// that has their address, scores; and all vectors.
+/// Removes every blob that contains one of the texts: generated texts, requests of workers with
+/// everything under their addresses, and scores. Also removes all vectors.
 ///
 /// # Errors
-/// If the store fails; some blobs may then have been removed, and the rest is when it is called
-/// again.
+/// If the store fails. Some blobs may then have been removed; another call removes the rest.
 pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Removed, RetentionError> {
     let mut removed = Removed::default();
     let mut names: Vec<String> = Vec::new();
@@ -219,7 +218,7 @@ pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Remov
         })
         .await?;
     }
-    // What units are about first: a request names it by its digest.
+    // Inputs of units come first, because a request refers to them by digest.
     let (mut inputs, mut addresses): (HashSet<Digest>, HashSet<Digest>) = Default::default();
     each_blob(blobs, Kind::Inputs, |name, bytes| {
         if texts.stand_in(bytes)
@@ -270,7 +269,7 @@ pub async fn erase(blobs: &BlobStore, texts: &Texts, mode: Mode) -> Result<Remov
     Ok(removed)
 }
 
-/// Whether a document has one of the short texts as a string.
+/// Whether a document has one of the short texts as a whole string.
 fn is_whole(texts: &Texts, bytes: &[u8]) -> bool {
     !texts.whole.is_empty()
         && serde_json::from_slice::<Value>(bytes).is_ok_and(|mut document| texts.clean(&mut document) > 0)

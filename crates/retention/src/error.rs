@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of retention.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub enum RetentionError {
     /// The store.
     #[error(transparent)]
     Store(#[from] BlobError),
-    /// References that cannot be read.
+    /// Unreadable references.
     #[error(
         "the store {url}: {name} cannot be read: {why}; nothing is removed, since it may name what a run relies on. \
          Use the version of Isomer that wrote it, or delete the run"
@@ -20,7 +20,7 @@ pub enum RetentionError {
         name: String,
         /// The store.
         url: String,
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
 }

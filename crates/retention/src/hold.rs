@@ -1,8 +1,8 @@
-//! Notes of holders: what they rely on, written in groups.
+//! References of holders, written in groups.
 //!
-//! Callers of one holder that wait at the same time share one segment, and one look at the
-//! announcements (group commit). Small segments are repeated in larger ones; a sweep removes the
-//! small ones later. Memory is bounded: a holder's digests are forgotten once they are written.
+//! Callers of one holder that wait at the same time share one segment, and one check of the
+//! announcements (group commit). Small segments are repeated in larger ones, and a sweep removes
+//! the small ones later. Memory is bounded: a holder's digests are dropped once they are written.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,15 +26,15 @@ use crate::{
     segment::Segment,
 };
 
-/// Most digests of one segment, about.
+/// Approximate maximum number of digests in one segment.
 const SEGMENT: usize = 4096;
-/// Small segments that are repeated in one.
+/// Number of small segments that are repeated in one.
 const SMALL: usize = 64;
-/// How long digests that nobody waits for are gathered.
+/// How long digests without a waiting caller are gathered.
 const GATHER: Duration = Duration::from_millis(250);
-/// Most digests that nobody waits for and that the store has not taken.
+/// Maximum number of digests without a waiting caller that the store has not accepted.
 const UNWRITTEN: usize = 1 << 16;
-/// How often the process of a run says that it lives.
+/// How often the process of a run writes a sign of life.
 const BEAT: Duration = Duration::from_secs(6 * 3600);
 
 /// Writes the references of all holders of this process to a store. Cheap to clone.
@@ -54,7 +54,7 @@ struct Inner {
 #[derive(Debug)]
 struct Asked {
     digests: Vec<Digest>,
-    /// Absent where nobody waits.
+    /// `None` if no caller waits.
     done: Option<oneshot::Sender<Result<(), HoldError>>>,
 }
 
@@ -104,7 +104,8 @@ impl Holds {
 }
 
 impl Hold {
-    /// Holds digests. When this returns, no sweep removes their blobs until the holder is released.
+    /// Holds digests. Once this has returned, no sweep removes their blobs until the holder is
+    /// released.
     ///
     /// # Errors
     /// If the store fails.
@@ -120,13 +121,13 @@ impl Hold {
     }
 
     /// Holds digests of blobs that the caller does not read from the store, for example because it
-    /// has a copy. They are written within a second. Where the store refuses, a warning says so.
+    /// has a copy. They are written within a second. If the store refuses, a warning is logged.
     pub fn hold_soon(&self, digests: Vec<Digest>) {
         // The writer ends only with the runtime.
         let _ = self.asked.send(Asked { digests, done: None });
     }
 
-    /// Waits until everything is written that was asked for before.
+    /// Waits until all earlier requests have been written.
     ///
     /// # Errors
     /// If the store fails.
@@ -135,7 +136,7 @@ impl Hold {
     }
 }
 
-/// Writes the references of one holder, one group after the other.
+/// Writes the references of one holder, one group after another.
 struct Writer {
     inner: Arc<Inner>,
     holder: Holder,
@@ -144,7 +145,7 @@ struct Writer {
     /// Digests of the small segments.
     tail: Vec<Digest>,
     small: Vec<String>,
-    /// Digests that nobody waits for and that the store did not take.
+    /// Digests without a waiting caller that the store did not accept.
     unwritten: Vec<Digest>,
 }
 
@@ -184,7 +185,7 @@ impl Writer {
         }
     }
 
-    /// Says in the store that the run goes on.
+    /// Writes a sign of life of the run to the store.
     async fn say_alive(&self) {
         let Holder::Run(id) = &self.holder else { return };
         let seconds = SystemTime::now()
@@ -220,7 +221,7 @@ impl Writer {
         }
         let result = result.map_err(|error| HoldError(error.to_string().into()));
         for done in group.into_iter().filter_map(|asked| asked.done) {
-            // A caller that is gone needs no answer.
+            // A caller that has gone needs no answer.
             let _ = done.send(result.clone());
         }
     }
@@ -250,7 +251,7 @@ impl Writer {
         if small.len() > 1
             && let Err(error) = self.put(digests, small).await
         {
-            // The small segments stay as they are.
+            // The small segments stay unchanged.
             tracing::debug!(%error, "cannot join small segments of references");
         }
     }

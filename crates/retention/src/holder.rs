@@ -1,27 +1,28 @@
-//! What can rely on blobs.
+//! The holders of blobs.
 
 use crate::digest::{Digest, Kind};
 
-/// Folder of what the store knows of runs.
+/// Folder of the store's records of runs.
 pub(crate) const RUNS: &str = "runs";
-/// In the folder of a run: its references.
+/// Subfolder of a run's folder: its references.
 pub(crate) const REFERENCES: &str = "refs";
-/// In the folder of a run: signs that its process lives.
+/// Subfolder of a run's folder: its process's signs of life.
 pub(crate) const ALIVE: &str = "alive";
-/// Longest id of a run.
+/// Maximum length of a run's id.
 const LONGEST_RUN: usize = 64;
 
-/// What relies on blobs.
+/// A holder that relies on blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Holder {
-    /// A run, by its id. What it holds is kept until the run is released.
+    /// A run, by its id. Its held blobs are kept until the run is released.
     Run(String),
-    /// A unit of work, by its address. What its execution held is kept for as long as its answer.
+    /// A unit of work, by its address. The blobs held by its execution are kept as long as its
+    /// answer.
     Unit(Digest),
 }
 
 impl Holder {
-    /// Reads what [`Holder::to_text`] wrote.
+    /// Parses the result of [`Holder::to_text`].
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ')? {
             ("run", id) => Self::run(id),
@@ -30,15 +31,14 @@ impl Holder {
         }
     }
 
-    /// A run; `None` if the id has characters that are none of an id. It becomes part of a name in
-    /// the store.
+    /// A run; `None` if the id has invalid characters. It becomes part of a name in the store.
     pub fn run(id: &str) -> Option<Self> {
         let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         let good = (1..=LONGEST_RUN).contains(&id.len()) && id.bytes().all(word);
         good.then(|| Self::Run(id.to_owned()))
     }
 
-    /// As one line of text, for the metadata of a request.
+    /// The holder as one line of text, for the metadata of a request.
     pub fn to_text(&self) -> String {
         match self {
             Self::Run(id) => format!("run {id}"),
@@ -46,7 +46,7 @@ impl Holder {
         }
     }
 
-    /// Where its references are.
+    /// The location of its references.
     pub(crate) fn references(&self) -> String {
         match self {
             Self::Run(id) => format!("{RUNS}/{id}/{REFERENCES}"),

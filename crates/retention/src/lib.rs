@@ -1,15 +1,15 @@
-//! What in a store is relied on, by which runs, and the removal of the rest. Blobs are bytes to
-//! this crate: it knows their kinds by their folders, and their content addresses by their names.
+//! Tracks which runs rely on which blobs of a store, and removes the rest. To this crate blobs are
+//! bytes: it derives their kinds from their folders, and their content addresses from their names.
 //!
-//! **References.** Whatever relies on blobs is a [`Holder`]. It notes the digests of what it relies
-//! on in the store itself, in segments ([`Hold::hold`]). A sweep ([`sweep`]) removes blobs that are
-//! old and whose digest no holder has noted.
+//! **References.** Everything that relies on blobs is a [`Holder`]. It records the digests on which
+//! it relies in the store itself, in segments ([`Hold::hold`]). A sweep ([`sweep`]) removes blobs
+//! that are old and whose digest no holder has recorded.
 //!
-//! **Invariant: what a holder holds is not removed.** When [`Hold::hold`] has returned, no sweep
-//! removes a blob of these digests until the holder is released, whether the blob was there before
-//! or is written later. A holder therefore holds a digest *before* it reads or writes its blobs.
+//! **Invariant: held blobs are not removed.** Once [`Hold::hold`] has returned, no sweep removes a
+//! blob of these digests until the holder is released, whether the blob existed before or is
+//! written later. A holder therefore holds a digest *before* it reads or writes its blobs.
 //!
-//! Nothing in the store can be locked, so two writes and two looks keep the invariant:
+//! The store has no locks, so two writes and two checks keep the invariant:
 //!
 //! | holder | sweep |
 //! |---|---|
@@ -18,13 +18,13 @@
 //! | 3. waits for the end of one that names its digest | 3. looks for references again, and spares what they name |
 //! | 4. reads or writes the blob | 4. removes the rest, then its announcements |
 //!
-//! A write comes before the look on both sides, so at least one of the two sees the other: either
-//! the sweep spares the digest, or the holder waits until the removal is over, then finds the blob
-//! gone and makes it again. Clocks decide nothing but which blobs are old, and when an announcement
-//! has been abandoned by a sweep that died.
+//! On both sides the write comes before the check, so at least one of the two sides sees the other.
+//! Either the sweep spares the digest, or the holder waits until the removal is over, then finds
+//! that the blob is gone and creates it again. Clocks only decide which blobs are old, and when an
+//! announcement of a sweep that died counts as abandoned.
 //!
-//! **Only garbage is missed, never what is needed.** Sweeps may be interrupted at any point, and
-//! several may go on at once. A reference that cannot be read ends a sweep with an error.
+//! **Errors leave garbage, never remove needed blobs.** Sweeps may be interrupted at any point, and
+//! several may run at once. An unreadable reference ends a sweep with an error.
 
 mod announcement;
 mod digest;
@@ -67,16 +67,16 @@ impl Amount {
     }
 }
 
-/// How far a long command has come.
+/// The progress of a long command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What is being done.
+    /// The current step.
     pub name: &'static str,
-    /// How much of it is done.
+    /// The completed part.
     pub done: u64,
-    /// All of it, if that is known.
+    /// The total, if known.
     pub total: Option<u64>,
 }
 
-/// Is told how far a long command has come.
+/// Receives the progress of a long command.
 pub type Progress<'a> = &'a (dyn Fn(Step) + Send + Sync);

@@ -1,4 +1,4 @@
-//! The digests that are held, and by whom.
+//! The held digests and their holders.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,10 +16,10 @@ use crate::{
     survey::{Forgotten, run_of},
 };
 
-/// Segments that are read at once.
+/// Number of segments read concurrently.
 const AT_ONCE: usize = 16;
 
-/// A part of all digests, by their first bytes, so that each part fits in memory.
+/// A subset of all digests, by their first bytes, so that each subset fits in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) number: u64,
@@ -35,33 +35,33 @@ impl Part {
     }
 }
 
-/// A holder as a number: of a run, or one of these.
+/// A holder as a number: the number of a run, or one of these constants.
 pub(crate) type HolderNumber = u32;
-/// Held by the execution of a unit, whichever run wanted it.
+/// Held by the execution of a unit, whichever run requested it.
 pub(crate) const BY_UNIT: HolderNumber = HolderNumber::MAX;
 
-/// The digests that are held.
+/// The held digests.
 #[derive(Debug)]
 pub(crate) struct Marks {
     part: Part,
-    /// First bytes of a digest, and a holder; sorted.
+    /// First bytes of a digest with its holder; sorted.
     held: Vec<(u64, HolderNumber)>,
-    /// Digests found later.
+    /// Digests that were found later.
     late: HashSet<u64>,
     /// Ids of runs, by number.
     pub(crate) runs: Vec<String>,
     numbers: HashMap<String, HolderNumber>,
     /// Digests of the names of the segments that have been read.
     seen: HashSet<u64>,
-    /// Segments that a newer one repeats, with the time of that one.
+    /// Segments that a newer one repeats, with the time of the newer one.
     pub(crate) replaced: Vec<(String, i64)>,
 }
 
-/// Most names of segments that are removed because newer ones repeat them.
+/// Maximum number of segments whose names are kept for removal because newer ones repeat them.
 const MOST_REPLACED: usize = 100_000;
 
 impl Marks {
-    /// Reads all references but those of runs that are forgotten.
+    /// Reads all references except those of forgotten runs.
     ///
     /// # Errors
     /// If the store fails or a segment cannot be read.
@@ -98,7 +98,7 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Reads the references that were written since, and returns all their digests.
+    /// Reads the references written since, and returns all their digests.
     pub(crate) async fn read_later(&mut self, blobs: &BlobStore) -> Result<HashSet<Digest>, RetentionError> {
         let mut found = HashSet::new();
         self.unseen(blobs, |marks, _, _, segment| {
@@ -134,7 +134,8 @@ impl Marks {
                             self.seen.insert(number_of(&one.name));
                             take(self, &one.name, one.written, segment);
                         }
-                        // A newer segment may repeat it, which this listing need not show.
+                        // A newer segment may repeat it, although this listing does not show that
+                        // one.
                         None => gone = true,
                     }
                 }
@@ -162,7 +163,7 @@ impl Marks {
         !self.holders(digest).is_empty() || self.late.contains(&digest.short())
     }
 
-    /// Who held a digest at first: first bytes and holder.
+    /// The first holders of a digest: first bytes and holder.
     pub(crate) fn holders(&self, digest: &Digest) -> &[(u64, HolderNumber)] {
         let short = digest.short();
         let begin = self.held.partition_point(|(held, _)| *held < short);
@@ -170,7 +171,7 @@ impl Marks {
         &self.held[begin..begin + length]
     }
 
-    /// The part of all digests that is known here.
+    /// The subset of digests that is known here.
     pub(crate) fn part(&self) -> Part {
         self.part
     }
@@ -189,7 +190,7 @@ fn number_of(name: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sorts digests that units hold: the runs that hold the unit hold them too.
+/// Extends the holders of digests held by units: a run that holds the unit also holds them.
 pub(crate) async fn through_units(blobs: &BlobStore, marks: &mut Marks) -> Result<(), RetentionError> {
     let listed = blobs.list(Kind::Held.folder()).map_err(RetentionError::from);
     let units = listed.map_ok(|one| async move {
@@ -215,7 +216,7 @@ pub(crate) async fn through_units(blobs: &BlobStore, marks: &mut Marks) -> Resul
 
 /// Removes segments that newer ones repeat, given their names.
 pub(crate) async fn remove_replaced(blobs: &BlobStore, names: Vec<String>) -> Result<(), RetentionError> {
-    // A segment names others as it found them; nothing but references is removed for it.
+    // A segment names other segments without checks, so only references are removed for it.
     let references = names.into_iter().filter(|name| {
         let known = run_of(name).is_some() || Kind::of(name).is_some_and(|(kind, _)| kind == Kind::Held);
         known && is_reference(name)

@@ -1,4 +1,4 @@
-//! The end of what a run holds.
+//! Ends the references of a run.
 
 use futures::TryStreamExt;
 use isomer_blobs::BlobStore;
@@ -8,12 +8,12 @@ use crate::{
     holder::{Holder, RUNS},
 };
 
-/// Removes the references of a run: what only it relied on may then be swept. Call it when a run is
-/// deleted or has expired, never while it is active. It may be called again, and for a run that has
-/// no references.
+/// Removes the references of a run. Blobs on which only this run relied may then be swept. Call it
+/// when a run is deleted or has expired, never while it is active. It may be called again, and for
+/// a run without references.
 ///
 /// # Errors
-/// If the store fails; references that are left keep what they name.
+/// If the store fails. Remaining references still hold their blobs.
 pub async fn release(blobs: &BlobStore, run: &str) -> Result<(), RetentionError> {
     let Some(Holder::Run(id)) = Holder::run(run) else {
         return Ok(());

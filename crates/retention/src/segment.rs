@@ -11,11 +11,11 @@ use crate::{
 /// The format of the header.
 const FORMAT: &str = "isomer.digests/1";
 
-/// Digests, with the segments whose digests it repeats.
+/// Digests, with the names of the segments that this one repeats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) digests: Vec<Digest>,
-    /// Names of blobs that are of no use any more, since all their digests are here.
+    /// Names of segments that are obsolete, because this one contains all their digests.
     pub(crate) replaces: Vec<String>,
 }
 
@@ -27,13 +27,13 @@ struct Header {
 }
 
 impl Segment {
-    /// A line of JSON, then the digests.
+    /// The encoded segment: a line of JSON, then the digests.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let header = Header {
             format: FORMAT.to_owned(),
             replaces: self.replaces.clone(),
         };
-        // A header of strings can be written.
+        // A header of strings can always be serialised.
         let mut bytes = serde_json::to_vec(&header).unwrap_or_default();
         bytes.push(b'\n');
         bytes.extend(self.digests.iter().flat_map(|digest| digest.bytes()));
@@ -61,8 +61,8 @@ impl Segment {
     /// Reads a segment; `None` if it is gone.
     ///
     /// # Errors
-    /// If the store fails, and if the blob is not a segment that this version reads. It is left
-    /// where it is: were it taken for absent, what it lists could be removed.
+    /// If the store fails, or if the blob is not a segment in a format that this version reads. The
+    /// blob is kept: if it counted as absent, its listed digests could be removed.
     pub(crate) async fn read(blobs: &BlobStore, name: &str) -> Result<Option<Self>, RetentionError> {
         let unreadable = |why: String| RetentionError::Unreadable {
             name: name.to_owned(),

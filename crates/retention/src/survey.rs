@@ -1,4 +1,4 @@
-//! What the store says of its runs.
+//! The store's records of its runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,14 +15,14 @@ use crate::{
     holder::RUNS,
 };
 
-/// What the store says of a run.
+/// The store's record of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// When its process last wrote a reference or said that it lives, in seconds since 1970.
+    /// When its process last wrote a reference or a sign of life, in seconds since 1970.
     pub(crate) active: i64,
 }
 
-/// All runs, and how many digests they and units hold at most.
+/// All runs, with an upper bound of the digests held by them and by units.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) runs: BTreeMap<String, Run>,
@@ -52,7 +52,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The runs that have not been active for longer than `limit`, at a time of the store.
+    /// The runs that have been inactive for longer than `limit`, at a time of the store.
     pub(crate) fn forgotten(&self, limit: Option<Duration>, now: i64) -> Forgotten {
         let Some(limit) = limit else {
             return Forgotten::default();
@@ -65,16 +65,16 @@ impl Survey {
     }
 }
 
-/// Runs whose references count no more.
+/// Runs whose references no longer count.
 #[derive(Debug, Default)]
 pub(crate) struct Forgotten {
     pub(crate) runs: BTreeSet<String>,
-    /// A reference that was written later counts all the same: the run has been taken up again.
+    /// A reference that was written later still counts, because the run was resumed.
     before: i64,
 }
 
 impl Forgotten {
-    /// Whether a blob in the folder of all runs counts no more.
+    /// Whether a blob in the folder of all runs no longer counts.
     pub(crate) fn contains(&self, name: &str, written: i64) -> bool {
         written < self.before && run_of(name).is_some_and(|id| self.runs.contains(id))
     }

@@ -1,4 +1,4 @@
-//! Removal of blobs that have no holder.
+//! Removal of blobs without a holder.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,41 +19,41 @@ use crate::{
     survey::{Forgotten, Survey},
 };
 
-/// Where a sweep leaves its beginning, to read the time of the store.
+/// Folder in which a sweep writes a blob at its start, to read the store's clock.
 const SWEEPS: &str = "gc/sweeps";
-/// Age at which the mark of a sweep that died is removed.
+/// Age at which the blob of a sweep that died is removed.
 const SWEEP_IS_OVER: Duration = Duration::from_secs(86_400);
-/// Age of a segment from which those that it repeats are removed. A listing that began before it
-/// was written has ended by then.
+/// Age of a segment at which the segments that it repeats are removed. By then, every listing that
+/// began before it was written has ended.
 const REPEATED_FOR: Duration = Duration::from_secs(3600);
-/// Digests that are compared at once, at 16 bytes each.
+/// Number of digests that are compared at once, at 16 bytes each.
 const MARKS_AT_ONCE: u64 = 8 << 20;
-/// Digests of one announcement.
+/// Number of digests in one announcement.
 const ANNOUNCEMENT: usize = 10_000;
-/// Digests that are announced at once.
+/// Number of digests that are announced at once.
 const GROUP: usize = 16 * ANNOUNCEMENT;
-/// Blobs of one request to remove.
+/// Number of blobs in one removal request.
 const REMOVAL: usize = 1000;
 
-/// The shortest age at which a run may be forgotten: the process of an active run says at least
-/// four times a day that it goes on.
+/// The minimum age at which a run may be forgotten: the process of an active run writes a sign of
+/// life at least four times a day.
 pub const SHORTEST_FORGETTING: Duration = Duration::from_secs(2 * 86_400);
 
-/// What is removed.
+/// The rules of removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Blobs without a holder are removed if they are older.
+    /// Minimum age of removed blobs without a holder.
     pub older_than: Duration,
-    /// Runs that have not been active for longer no longer hold anything; absent: each run holds
-    /// its blobs until it is released. At least [`SHORTEST_FORGETTING`].
+    /// Runs that have been inactive for longer no longer hold blobs; absent: each run holds its
+    /// blobs until it is released. At least [`SHORTEST_FORGETTING`].
     pub forget_runs: Option<Duration>,
-    /// How long a new blob may take to be seen by everybody who uses the store.
+    /// How long a new blob may take to become visible to all users of the store.
     pub settle: Duration,
 }
 
 impl Policy {
     /// The default for a store. A network file system shows new files of a folder after at most a
-    /// minute, unless it is set up otherwise.
+    /// minute, unless it is configured otherwise.
     pub fn for_store(blobs: &BlobStore) -> Self {
         Self {
             older_than: Duration::from_secs(86_400),
@@ -66,24 +66,24 @@ impl Policy {
 /// Whether a sweep removes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
-    /// It only says what it would remove, and writes nothing.
+    /// It only reports the blobs that it would remove, and writes nothing.
     DryRun,
     /// It removes.
     Remove,
 }
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Swept {
-    /// What was removed, or would be.
+    /// The blobs that were removed, or would be.
     pub removed: BTreeMap<Kind, Amount>,
-    /// What a run or a unit holds.
+    /// Blobs that a run or a unit holds.
     pub held: Amount,
-    /// What has no holder, but is not old enough.
+    /// Blobs without a holder that are not old enough.
     pub young: Amount,
-    /// What was to be removed when somebody began to rely on it.
+    /// Blobs that were about to be removed when a holder began to rely on them.
     pub spared: Amount,
-    /// Runs that hold something.
+    /// Number of runs that hold blobs.
     pub runs: usize,
     /// Runs that are forgotten.
     pub forgotten_runs: Vec<String>,
@@ -99,9 +99,9 @@ impl Swept {
     }
 }
 
-/// Finds the blobs that have no holder, and removes them.
+/// Finds the blobs without a holder, and removes them.
 ///
-/// It may be interrupted at any point and run again, also while another sweep goes on.
+/// It may be interrupted at any point and run again, also while another sweep is running.
 ///
 /// # Errors
 /// If the store fails, or references cannot be read.
@@ -114,7 +114,7 @@ pub async fn sweep(
     sweep_in_parts(blobs, policy, mode, progress, MARKS_AT_ONCE).await
 }
 
-/// As [`sweep`], with so many digests compared at once.
+/// Like [`sweep`], with a limit on the digests compared at once.
 pub(crate) async fn sweep_in_parts(
     blobs: &BlobStore,
     policy: Policy,
@@ -164,8 +164,8 @@ struct Found {
 }
 
 impl Found {
-    /// What is removed first: an index before what it refers to, and the references of a unit after
-    /// its answer.
+    /// The order of removal: an index before the blobs to which it refers, and the references of a
+    /// unit after its answer.
     fn rank(&self) -> u8 {
         match self.kind {
             Kind::Vectors if self.name.ends_with(".keys") => 0,
@@ -212,7 +212,7 @@ impl Sweeper<'_> {
         Ok(self.swept)
     }
 
-    /// Looks through the blobs of a part of the digests.
+    /// Visits the blobs of a subset of the digests.
     async fn part(&mut self, marks: &mut Marks) -> Result<(), RetentionError> {
         let shards = shards(self.blobs).await?;
         let part = marks.part();
@@ -255,8 +255,8 @@ impl Sweeper<'_> {
             }
         }
         for (digest, (blobs, newest)) in found {
-            // The blobs of one digest go together: a claim without its answer would let nobody
-            // count what the answer takes when it is made again.
+            // The blobs of one digest are removed together. A claim without its answer would
+            // prevent anyone from counting the usage when the answer is computed again.
             if age(newest, self.now) >= self.policy.older_than {
                 group.insert(digest, blobs);
             } else {
@@ -266,7 +266,7 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    /// Removes what has no holder of a group.
+    /// Removes the blobs of a group that have no holder.
     async fn remove(&mut self, mut group: Group, marks: &mut Marks) -> Result<(), RetentionError> {
         if self.mode == Sweep::DryRun {
             group.values().flatten().for_each(|blob| self.count(blob));
@@ -275,8 +275,8 @@ impl Sweeper<'_> {
         while !group.is_empty() {
             let mut announced = Vec::new();
             let ended = self.remove_announced(&mut group, marks, &mut announced).await;
-            // Holders wait for their end, so they go whatever has happened. One that stays counts
-            // as abandoned after a while.
+            // Holders wait for the end of announcements, so these are removed in any case. A
+            // remaining one counts as abandoned after a while.
             let withdrawn = self.blobs.remove_all(announced).await;
             ended?;
             withdrawn?;
@@ -284,8 +284,8 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    /// Announces the digests of a group, then removes those that have no holder. What is left in
-    /// the group has to be announced again.
+    /// Announces the digests of a group, then removes those without a holder. Digests that remain
+    /// in the group must be announced again.
     async fn remove_announced(
         &mut self,
         group: &mut Group,
@@ -298,7 +298,7 @@ impl Sweeper<'_> {
             announced.push(announcement::announce(self.blobs, chunk.to_vec()).await?);
         }
         self.say("wait", 0, None);
-        // Even the shortest sleep is a millisecond.
+        // Even the shortest sleep takes a millisecond.
         if !self.policy.settle.is_zero() {
             tokio::time::sleep(self.policy.settle).await;
         }
@@ -319,7 +319,7 @@ impl Sweeper<'_> {
         for same in order.chunk_by(|one, other| one.0 == other.0) {
             for chunk in same.chunks(REMOVAL) {
                 if begun.elapsed() > REMOVE_WITHIN {
-                    // Somebody may rely on them by now; they are looked at again.
+                    // A holder may rely on them by now, so they are checked again.
                     for (_, blob) in chunk {
                         if let Some((_, digest)) = Kind::of(&blob.name) {
                             group.entry(digest).or_default().push(blob.clone());
@@ -341,7 +341,7 @@ impl Sweeper<'_> {
         self.swept.removed.entry(blob.kind).or_default().add(blob.bytes);
     }
 
-    /// Removes what sweeps that died have left.
+    /// Removes the remains of sweeps that died.
     async fn remove_abandoned(&self) -> Result<(), RetentionError> {
         for (folder, limit) in [(ANNOUNCED, ABANDONED_AFTER), (SWEEPS, SWEEP_IS_OVER)] {
             let listed: Vec<_> = self.blobs.list(folder).try_collect().await?;
@@ -363,7 +363,7 @@ impl Sweeper<'_> {
         remove_replaced(self.blobs, old.map(|(name, _)| name).collect()).await
     }
 
-    /// Removes the references of runs that are forgotten.
+    /// Removes the references of forgotten runs.
     async fn forget(&self, forgotten: &Forgotten) -> Result<(), RetentionError> {
         for id in &forgotten.runs {
             let listed: Vec<_> = self.blobs.list(&format!("{RUNS}/{id}")).try_collect().await?;

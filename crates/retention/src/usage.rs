@@ -1,4 +1,4 @@
-//! What a store holds.
+//! The content of a store.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,40 +13,40 @@ use crate::{
     survey::{Forgotten, Survey, run_of},
 };
 
-/// How often progress is told.
+/// Number of blobs between two progress reports.
 const TELL: u64 = 1000;
 
-/// What a store holds.
+/// The content of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// All blobs.
     pub total: Amount,
     /// By kind.
     pub kinds: BTreeMap<Kind, Amount>,
-    /// References of runs, and what sweeps write.
+    /// References of runs, and the blobs that sweeps write.
     pub records: Amount,
     /// Blobs of no known kind. They are never removed.
     pub unknown: Amount,
-    /// By run, the latest activity first.
+    /// Usage by run, latest activity first.
     pub runs: Vec<RunUsage>,
-    /// What no run holds.
+    /// Blobs that no run holds.
     pub unheld: Amount,
 }
 
-/// What a run relies on.
+/// The blobs on which a run relies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunUsage {
     /// Its id.
     pub id: String,
-    /// When its process last wrote a reference or said that it lives, in seconds since 1970.
+    /// When its process last wrote a reference or a sign of life, in seconds since 1970.
     pub active: i64,
-    /// What it holds, also if others hold it too.
+    /// Blobs that it holds, including those that others also hold.
     pub held: Amount,
-    /// What has no other holder: what may be removed once the run is deleted.
+    /// Blobs without another holder, which may be removed once the run is deleted.
     pub alone: Amount,
 }
 
-/// Adds up what a store holds. Takes about 16 bytes of memory for each reference.
+/// Sums up the content of a store. Takes about 16 bytes of memory per reference.
 ///
 /// # Errors
 /// If the store fails, or references cannot be read.
@@ -91,7 +91,7 @@ pub async fn usage(blobs: &BlobStore, progress: Progress<'_>) -> Result<Usage, R
             }
         }
     }
-    // A run that holds nothing yet has only said that it lives.
+    // A run that holds nothing yet has only written a sign of life.
     let marked: HashSet<&String> = marks.runs.iter().collect();
     for id in survey.runs.keys().filter(|id| !marked.contains(id)) {
         runs.push(RunUsage::of(id));

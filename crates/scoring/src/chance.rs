@@ -1,9 +1,9 @@
-//! Whether a score is above chance: it is compared with the scores of permuted labels.
+//! Tests whether a score is above chance, by comparison with the scores of permuted labels.
 //!
 //! A drop says nothing about an encoder that scores no better than chance, because such a score
-//! cannot fall. The null hypothesis is that labels and vectors are unrelated. Under it, any order
-//! of the labels is as likely as theirs, so the p-value is exact whatever the metric (Phipson and
-//! Smyth 2010: the observed score counts as one of the permutations).
+//! cannot fall. The null hypothesis is that labels and vectors are unrelated. Under it, all orders
+//! of the labels are equally likely, so the p-value is exact whatever the metric (Phipson and Smyth
+//! 2010: the observed score counts as one of the permutations).
 
 use isomer_stats::{
     permutation::Counts,
@@ -12,15 +12,15 @@ use isomer_stats::{
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Permutations of a test.
+/// Number of permutations of a test.
 pub const PERMUTATIONS: usize = 999;
 
 const SEED: u64 = 42;
 
-/// Cost that a test may have: values visited over all permutations.
+/// Maximum cost of a test: values visited over all permutations.
 const BUDGET: usize = 50_000_000;
 
-/// How a score compares with the scores of permuted labels.
+/// The comparison of a score with the scores of permuted labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chance {
     /// Number of permutations.
@@ -31,7 +31,7 @@ pub struct Chance {
     pub at_most: u32,
 }
 
-/// Where a score stands beside the scores of permuted labels.
+/// The level of a score relative to the scores of permuted labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChanceLevel {
     /// Significantly above chance.
@@ -46,7 +46,7 @@ impl Chance {
     /// Compares a score with those of permuted labels. `permuted` draws one permutation and scores
     /// it with the same statistic. A score that is not a number counts against the observed one.
     pub(crate) fn test(observed: f64, permuted: impl Fn(&mut Stream) -> f64 + Sync) -> Self {
-        // Sums in another order differ in their last bits.
+        // Sums in a different order differ in their last bits.
         let slack = 1e-9 * (1.0 + observed.abs());
         let scores = (0..PERMUTATIONS).into_par_iter().map(|index| {
             let score = permuted(&mut stream(SEED, index));
@@ -64,12 +64,12 @@ impl Chance {
         }
     }
 
-    /// Compares the score of labels with the scores of the same labels in permuted orders.
+    /// Compares the score of labels with the scores of the same labels in permuted order.
     pub(crate) fn of_labels<T: Clone + Send + Sync>(labels: &[T], score: impl Fn(&[T]) -> f64 + Sync) -> Self {
         Self::test(score(labels), |rng| score(&shuffled(rng, labels)))
     }
 
-    /// Where the score stands at a chance of error.
+    /// The level of the score for a given probability of error.
     pub fn level(self, alpha: f64) -> ChanceLevel {
         // No p-value is smaller than that of a score beyond all permutations.
         let alpha = alpha.max(self.p(0));
@@ -104,7 +104,8 @@ pub(crate) fn shuffled<T: Clone>(rng: &mut Stream, values: &[T]) -> Vec<T> {
     values
 }
 
-/// How many items of such sizes a test visits, from the first on, so that its cost is bounded.
+/// Number of items of these sizes that a test visits, starting with the first, so that its cost is
+/// bounded.
 pub(crate) fn affordable(sizes: impl IntoIterator<Item = usize>) -> usize {
     let mut left = BUDGET / PERMUTATIONS;
     let fits = |size: &usize| {
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!((high.p_above(), high.p_below()), (0.001, 1.0));
         assert_eq!((low.p_above(), low.p_below()), (1.0, 0.001));
         assert!((middle.p_above() - 0.5).abs() < 0.05, "{middle:?}");
-        // A constant statistic, and one that is undefined, say nothing.
+        // A constant or undefined statistic says nothing.
         for said in [Chance::test(0.3, |_| 0.3), Chance::test(0.3, |_| f64::NAN)] {
             assert_eq!((said.p_above(), said.p_below()), (1.0, 1.0));
         }

@@ -1,12 +1,12 @@
-//! From vectors and labels to the scores of a task, and the parts of these scores.
+//! Computes the scores of a task, and the parts of these scores, from vectors and labels.
 //!
 //! * [`task`]: task types, and the one place where vectors of a task become its scores.
-//! * [`metric`]: task metrics, each as the named reference library defines it.
+//! * [`metric`]: task metrics, each as defined by the named reference library.
 //! * [`evidence`]: the parts of a main score, item by item.
-//! * [`chance`]: whether a score is above chance.
+//! * [`chance`]: tests whether a score is above chance.
 //!
-//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here knows
-//! data sets, encoders or runs.
+//! Everything is pure: no async, no network, no clock, no global random numbers. This crate does
+//! not know data sets, encoders or runs.
 
 pub mod chance;
 pub mod evidence;

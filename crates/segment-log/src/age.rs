@@ -1,4 +1,4 @@
-//! How long records are kept: whole segments go, by when they were begun.
+//! The retention of records: whole segments are removed, by the time at which they were started.
 
 use std::{
     fmt::Display,
@@ -17,49 +17,49 @@ use uuid::Uuid;
 use crate::{Format, list};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A segment is written to for this part of the time that its records are kept, so that removing it
-/// whole removes no record much earlier than its own time.
+/// A segment is written for this fraction of the retention time. So removing it as a whole removes
+/// no record much too early.
 const PARTS: u32 = 8;
-/// How often what is too old is looked for.
+/// Interval between checks for expired segments.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// The longest time that a record is kept.
+/// The maximum age of a record.
 ///
-/// A segment is removed when it was begun longer ago, and another one is begun when an eighth of
-/// that time has passed: a record goes after 7/8 of the time at the earliest, and at its end at the
-/// latest.
+/// A segment is removed when it was started longer ago than this. A new segment is started after an
+/// eighth of that time. So a record is removed after 7/8 of the time at the earliest, and at its
+/// end at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MaxAge(Option<Duration>);
 
 impl MaxAge {
-    /// So many days; 0: any time.
+    /// An age of this many days; 0: unlimited.
     pub fn days(days: u32) -> Self {
         Self((days > 0).then(|| DAY * days))
     }
 
-    /// Whether records go by their age at all.
+    /// Whether records expire by age at all.
     pub fn is_set(self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether what was begun then is to be removed, and not read any more.
+    /// Whether a segment started at this time is expired, so that it is removed and no longer read.
     pub fn is_over(self, begun: SystemTime) -> bool {
         self.0.is_some_and(|most| age(begun) >= most)
     }
 
-    /// Whether a segment that was begun then is written to no longer.
+    /// Whether a segment started at this time is no longer written to.
     pub fn is_full(self, begun: SystemTime) -> bool {
         self.0.is_some_and(|most| age(begun) >= most / PARTS)
     }
 }
 
-/// A time that is still to come (the clock was set back) is now.
+/// A time in the future (the clock was set back) counts as now.
 fn age(begun: SystemTime) -> Duration {
     begun.elapsed().unwrap_or_default()
 }
 
-/// When a segment was begun: its name says so. A file whose name does not is taken to be as old as
-/// its last change.
+/// When a segment was started, according to its name. If a file's name does not contain the time,
+/// its last change counts.
 pub(crate) fn begun(path: &Path, format: &Format, changed: SystemTime) -> SystemTime {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let middle = name
@@ -74,21 +74,21 @@ pub(crate) fn begun(path: &Path, format: &Format, changed: SystemTime) -> System
     })
 }
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Segments.
     pub segments: usize,
-    /// What they took on disk.
+    /// Their size on disk.
     pub bytes: u64,
 }
 
-/// Removes the segments of a folder that are over the age, also those that a process holds: none
-/// of its records is younger than 7/8 of the age, and the process begins another one before it
-/// writes again. A folder that is not there has none.
+/// Removes the expired segments of a folder, including those that a process holds: all of their
+/// records are older than 7/8 of the age, and the process starts another segment before it writes
+/// again. A missing folder has no segments.
 ///
 /// # Errors
-/// The folder cannot be listed. A segment that cannot be removed is logged and stays.
+/// If the folder cannot be listed. A segment that cannot be removed is logged and kept.
 pub fn remove_over(folder: &Path, format: &Format, age: MaxAge) -> io::Result<Removed> {
     let mut removed = Removed::default();
     if !age.is_set() {
@@ -113,18 +113,18 @@ pub fn remove_over(folder: &Path, format: &Format, age: MaxAge) -> io::Result<Re
     Ok(removed)
 }
 
-/// Looks every hour for what is too old, on a thread of its own, until it is dropped.
+/// Checks for expired segments every hour, on a separate thread, until it is dropped.
 #[derive(Debug)]
 pub struct Hourly {
     _stop: mpsc::Sender<()>,
 }
 
 impl Hourly {
-    /// Calls `remove` of a cache every hour while the cache is in use; `None` if nothing goes by
-    /// its age.
+    /// Calls `remove` on a cache every hour while the cache is in use; `None` if nothing expires by
+    /// age.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// If no thread can be started.
     pub fn start<T, E>(cache: &Arc<T>, age: MaxAge, remove: fn(&T) -> Result<Removed, E>) -> io::Result<Option<Self>>
     where
         T: Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Erasing records where they are, whoever appends to their segment.
+//! Erases records in place, whichever process appends to their segment.
 
 use std::{
     fs::{File, OpenOptions},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::Format;
 
-/// What was erased, or would be.
+/// The erased records, or those that would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Erased {
     /// Records.
@@ -22,17 +22,17 @@ pub struct Erased {
 pub enum Mode {
     /// They are counted.
     Count,
-    /// They are overwritten, and the disk has been made to keep that.
+    /// They are overwritten, and the disk has been synced.
     Erase,
 }
 
-/// Overwrites the records of a segment whose content is `unwanted`, also where another process
-/// appends to it: what has been written never moves. A damaged record is erased too, since what it
-/// holds cannot be known. An erased record is skipped by readers, and
-/// those that knew it find that it has changed. A segment that is gone has no records.
+/// Overwrites the records of a segment whose content is `unwanted`, even if another process appends
+/// to it: written records never move. A damaged record is erased too, because its content is
+/// unknown. Readers skip an erased record, and those that knew it find that it has changed. A
+/// missing segment has no records.
 ///
 /// # Errors
-/// The segment cannot be opened, read or written.
+/// If the segment cannot be opened, read or written.
 pub fn erase(path: &Path, format: &Format, mode: Mode, mut unwanted: impl FnMut(&[u8]) -> bool) -> io::Result<Erased> {
     let opened = OpenOptions::new().read(true).write(mode == Mode::Erase).open(path);
     let file = match opened {
@@ -62,10 +62,10 @@ pub fn erase(path: &Path, format: &Format, mode: Mode, mut unwanted: impl FnMut(
     Ok(erased)
 }
 
-/// Removes a segment, or overwrites all of it where another process appends to it.
+/// Removes a segment, or overwrites the whole segment if another process appends to it.
 ///
 /// # Errors
-/// The segment cannot be removed or written.
+/// If the segment cannot be removed or written.
 pub fn wipe(path: &Path) -> io::Result<()> {
     if crate::remove_unless_written(path)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How records are laid out in a segment, and how a damaged one is recognised.
+//! The layout of records in a segment, and the detection of damaged ones.
 
 use std::{
     fs::File,
@@ -8,24 +8,24 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of a digest that are used as a checksum.
+/// Number of bytes of a digest that serve as a checksum.
 const CHECKSUM: usize = 8;
 /// Characters of a checksum in hex.
 const CHECKSUM_CHARS: usize = 2 * CHECKSUM;
 
-/// How the segments of a log are named, and how their records are laid out. Both are fixed by files
-/// that older versions wrote.
+/// The names of a log's segments, and the layout of their records. Both are fixed by files that
+/// older versions wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// What the name of a segment begins with.
+    /// Prefix of a segment's name.
     pub prefix: &'static str,
-    /// What it ends with.
+    /// Suffix of a segment's name.
     pub suffix: &'static str,
-    /// How its records are framed.
+    /// The framing of its records.
     pub framing: Framing,
 }
 
-/// How the records of a segment are framed.
+/// The framing of a segment's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Records of one size: the content, then the first 8 bytes of its SHA-256.
@@ -39,7 +39,7 @@ pub enum Framing {
 }
 
 impl Format {
-    /// Whether a path is named like a segment of this format.
+    /// Whether a path has the name of a segment of this format.
     pub fn names(&self, path: &Path) -> bool {
         path.file_name()
             .and_then(|name| name.to_str())
@@ -64,7 +64,7 @@ impl Framing {
         }
     }
 
-    /// Whether a record can hold this content.
+    /// Whether this content is valid for a record.
     pub(crate) fn takes(self, content: &[u8]) -> bool {
         match self {
             Self::Fixed { content: bytes } => content.len() == bytes,
@@ -95,7 +95,7 @@ impl Framing {
         }
     }
 
-    /// Overwrites a record: nothing of its content is left, and it stays one record.
+    /// Overwrites a record: its content is removed, and it remains a single record.
     pub(crate) fn erase(self, record: &mut [u8]) {
         match self {
             Self::Fixed { .. } => record.fill(0),
@@ -116,7 +116,7 @@ impl Framing {
         }
     }
 
-    /// Reads the next record into `record`. False if there is no whole one.
+    /// Reads the next record into `record`. Returns false if the rest is not a whole record.
     pub(crate) fn next(self, reader: &mut impl BufRead, record: &mut Vec<u8>) -> io::Result<bool> {
         record.clear();
         match self {
@@ -132,7 +132,7 @@ impl Framing {
         }
     }
 
-    /// Where the last whole record of a file of this length ends.
+    /// The end of the last whole record of a file with this length.
     pub(crate) fn end_of_last(self, file: &File, length: u64) -> io::Result<u64> {
         match self {
             Self::Fixed { content } => Ok(length - length % self.record_bytes(content) as u64),

@@ -1,18 +1,18 @@
-//! Append-only files of checksummed records that several processes share. The caches on disk are
-//! made of them.
+//! Append-only files of checksummed records that several processes share. The disk caches are built
+//! on them.
 //!
 //! **Layout.** A log is a folder of *segments*, files of one [`Format`]. A process appends to one
 //! segment, which it holds locked. The lock ends with the process, and the next process continues
-//! the segment. **Reading.** [`Segment::read_on`] returns the records that were added since the
-//! last call, so entries of other processes are found. A last record that was written only in part
-//! is left for the next call. A record that does not match its checksum is reported as damaged and
-//! skipped. **Removing.** [`remove_unless_written`] removes a segment under its lock, so it never
-//! removes one that a process writes to. **Erasing.** [`erase`] overwrites single records in any
-//! segment, whoever writes to it. **Age.** The name of a segment says when it was begun;
-//! [`MaxAge`] ends segments, and [`remove_over`] removes them, by that time.
+//! the segment. **Reading.** [`Segment::read_on`] returns the records added since the last call, so
+//! entries of other processes are found. An incomplete last record is left for the next call. A
+//! record that does not match its checksum is reported as damaged and skipped. **Removing.**
+//! [`remove_unless_written`] removes a segment under its lock, so it never removes one that a
+//! process writes to. **Erasing.** [`erase`] overwrites single records in any segment, whichever
+//! process writes to it. **Age.** The name of a segment contains its starting time. [`MaxAge`] ends
+//! segments, and [`remove_over`] removes them, by that time.
 //!
-//! This crate does not know what the records mean, how large a log may become, or which segment is
-//! to be removed first.
+//! This crate does not know the meaning of records, the maximum size of a log, or the order in
+//! which segments are removed.
 
 mod age;
 mod erase;
@@ -39,29 +39,30 @@ pub use writer::Writer;
 /// A segment in a folder.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// Where it is.
+    /// The location of the file.
     pub path: PathBuf,
     /// Its size on disk.
     pub bytes: u64,
     /// When it was last changed: written to, or [touched](Segment::touch).
     pub changed: SystemTime,
-    /// When it was begun.
+    /// When it was started.
     pub begun: SystemTime,
 }
 
 /// The paths of the segments of a folder.
 ///
 /// # Errors
-/// The folder cannot be listed.
+/// If the folder cannot be listed.
 pub fn paths(folder: &Path, format: &Format) -> io::Result<Vec<PathBuf>> {
     let paths = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path());
     Ok(paths.filter(|path| format.names(path)).collect())
 }
 
-/// The segments of a folder with their sizes. One that is removed during the call is left out.
+/// The segments of a folder with their sizes. A segment that is removed during the call is left
+/// out.
 ///
 /// # Errors
-/// The folder cannot be listed.
+/// If the folder cannot be listed.
 pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<Listed>> {
     let listed = |path: PathBuf| {
         let metadata = fs::metadata(&path).ok()?;
@@ -77,10 +78,10 @@ pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<Listed>> {
 }
 
 /// Removes a segment under its lock: a process that tries to take it over finds it locked or gone.
-/// False if a process writes to it, or if it is gone already.
+/// Returns false if a process writes to it, or if it is already gone.
 ///
 /// # Errors
-/// It cannot be opened, locked or removed.
+/// If it cannot be opened, locked or removed.
 pub fn remove_unless_written(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
         Ok(file) => file,

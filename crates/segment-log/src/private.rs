@@ -1,5 +1,5 @@
-//! Folders and files that not every user of the machine may read: they hold texts of all tenants,
-//! and their vectors.
+//! Folders and files with restricted permissions, because they contain texts of all tenants, and
+//! their vectors.
 
 use std::{
     fs::{self, File},
@@ -7,9 +7,9 @@ use std::{
     path::Path,
 };
 
-/// Creates a folder and its missing parents with the mode 0700. A folder that is there is closed to
-/// all but its user and group, and with it the files that an older version left in it. The group
-/// stays: processes of several users may share a cache.
+/// Creates a folder and its missing parents with the mode 0700. The permissions of an existing
+/// folder are restricted to its user and group, which also protects files that an older version
+/// left in it. The group keeps access, because processes of several users may share a cache.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -16,9 +16,9 @@ const TOUCH: Duration = Duration::from_secs(60);
 /// A record that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<T> {
-    /// Where it begins.
+    /// The offset at which it begins.
     pub offset: u64,
-    /// Its bytes, frame included.
+    /// Its length in bytes, including the frame.
     pub length: usize,
     /// The value of its content, or `None` if the record is damaged. Records that were erased are
     /// not returned.
@@ -32,17 +32,17 @@ pub struct Segment {
     begun: SystemTime,
     file: Arc<File>,
     framing: Framing,
-    /// Everything before this has been read; it is the start of a record.
+    /// Everything before this offset has been read; it is the start of a record.
     read_to: u64,
     /// When a use was last recorded.
     touched: Option<Instant>,
 }
 
 impl Segment {
-    /// Opens a segment, of which nothing has been read.
+    /// Opens a segment; the reader starts at its beginning.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// If it cannot be opened.
     pub fn open(path: &Path, format: &Format) -> io::Result<Self> {
         let file = File::open(path)?;
         let changed = file.metadata()?.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -56,12 +56,12 @@ impl Segment {
         })
     }
 
-    /// Where it is.
+    /// The location of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// When it was begun.
+    /// When it was started.
     pub fn begun(&self) -> SystemTime {
         self.begun
     }
@@ -79,7 +79,7 @@ impl Segment {
         removed
     }
 
-    /// Bytes of the whole records that have been read.
+    /// Number of bytes of whole records that have been read.
     pub fn read_to(&self) -> u64 {
         self.read_to
     }
@@ -89,15 +89,16 @@ impl Segment {
         Arc::clone(&self.file)
     }
 
-    /// Reads the content of one record again; `None` if it is no longer what it was.
+    /// Reads the content of one record again; `None` if it has changed.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// If the file cannot be read.
     pub fn read(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
         read(&self.file, self.framing, offset, length)
     }
 
-    /// Records on disk that the segment is in use, in its modification time. At most once a minute.
+    /// Records on disk that the segment is in use, through its modification time. This happens at
+    /// most once a minute.
     pub fn touch(&mut self) {
         if self.touched.is_some_and(|at| at.elapsed() < TOUCH) {
             return;
@@ -107,11 +108,11 @@ impl Segment {
         let _ = self.file.set_modified(SystemTime::now());
     }
 
-    /// Reads the whole records that have been added. `decode` makes a value of a content, or
-    /// returns `None` if the content is not valid.
+    /// Reads the whole records that have been added. `decode` converts a content to a value, or
+    /// returns `None` if the content is invalid.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// If the file cannot be read.
     pub fn read_on<T>(&mut self, mut decode: impl FnMut(&[u8]) -> Option<T>) -> io::Result<Vec<Found<T>>> {
         let mut found = Vec::new();
         if self.file.metadata()?.len() <= self.read_to {
@@ -137,8 +138,8 @@ impl Segment {
     }
 
     /// Skips a record that this process has just appended, so that [`read_on`](Self::read_on) does
-    /// not return it. False if records before it have not been read: then it is read like any
-    /// other.
+    /// not return it. Returns false if earlier records have not been read; in that case the record
+    /// is read like any other.
     pub fn pass(&mut self, offset: u64, length: usize) -> bool {
         let known = offset <= self.read_to;
         if known {
@@ -148,11 +149,11 @@ impl Segment {
     }
 }
 
-/// Reads the content of one record again; `None` if it is no longer what it was. Several threads
-/// may read one file at a time.
+/// Reads the content of one record again; `None` if it has changed. Several threads may read one
+/// file at a time.
 ///
 /// # Errors
-/// The file cannot be read.
+/// If the file cannot be read.
 pub fn read(file: &File, framing: Framing, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
     let mut record = vec![0; length];
     match (Rest { file, offset }).read_exact(&mut record) {
@@ -162,8 +163,8 @@ pub fn read(file: &File, framing: Framing, offset: u64, length: usize) -> io::Re
     }
 }
 
-/// A file from an offset on. It does not move the file's own position, which all readers of the
-/// file share.
+/// The part of a file that starts at an offset. Reading it does not move the file's own position,
+/// which all readers of the file share.
 struct Rest<'a> {
     file: &'a File,
     offset: u64,

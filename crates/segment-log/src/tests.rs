@@ -23,7 +23,7 @@ fn write(folder: &Path, format: &Format, contents: &[&str]) -> PathBuf {
     writer.path().to_owned()
 }
 
-/// Contents of the records that were added, `None` for a damaged one.
+/// Contents of the added records, `None` for a damaged one.
 fn added(segment: &mut Segment) -> Vec<Option<String>> {
     let found = segment.read_on(|content| String::from_utf8(content.to_vec()).ok());
     found.unwrap().into_iter().map(|found| found.value).collect()
@@ -188,7 +188,8 @@ fn an_erased_record_leaves_nothing_and_the_others_stay_while_a_process_writes() 
         assert_eq!(erase(&path, &format, Mode::Erase, unwanted).unwrap(), counted);
         assert!(!holds(b"other") && holds(b"first") && holds(b"third"));
         assert_eq!(erase(&path, &format, Mode::Erase, unwanted).unwrap(), Erased::default());
-        // A reader that knew it finds that it changed, and the others where they were.
+        // A reader that knew the record finds that it has changed, and that the others have not
+        // moved.
         let again: Vec<bool> = found
             .iter()
             .map(|one| before.read(one.offset, one.length).unwrap().is_some())

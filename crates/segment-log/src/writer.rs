@@ -9,7 +9,7 @@ use std::{
 
 use crate::{Format, Framing, Listed, MaxAge, age::begun, list, private};
 
-/// Records that wait to be written take at most about this many bytes.
+/// Approximate maximum size of the records that wait to be written.
 const WAITING: usize = 1 << 18;
 
 /// The segment that a process appends to, locked.
@@ -26,11 +26,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes over a segment that no process holds, that has at most `room` bytes and that is
-    /// [young enough](MaxAge::is_full), or starts one. The folder is created if missing.
+    /// Takes over a segment that no process holds, that has at most `room` bytes and that is [young
+    /// enough](MaxAge::is_full), or starts one. The folder is created if missing.
     ///
     /// # Errors
-    /// The folder cannot be created or listed, or no file can be created in it.
+    /// If the folder cannot be created or listed, or no file can be created in it.
     pub fn acquire(folder: &Path, format: &Format, room: u64, age: MaxAge) -> io::Result<Self> {
         private::create_folder(folder)?;
         for Listed { path, begun, .. } in list(folder, format)? {
@@ -40,14 +40,14 @@ impl Writer {
             match Self::take_over(&path, begun, format.framing, room) {
                 Ok(Some(writer)) => return Ok(writer),
                 Ok(None) => {}
-                // Read-only, or removed meanwhile: try the next one.
+                // The segment is read-only or was removed in the meantime: try the next one.
                 Err(error) => tracing::debug!(segment = %path.display(), %error, "cannot take over this cache segment"),
             }
         }
         let path = folder.join(format!("{}{}{}", format.prefix, uuid::Uuid::now_v7(), format.suffix));
         let file = private::create_file(&path)?;
-        // The name is unique to this process. Where the file system has no locks, no other process
-        // can take the segment over either.
+        // The name is unique to this process. If the file system has no locks, no other process can
+        // take over the segment either.
         if let Err(error) = file.try_lock() {
             tracing::debug!(segment = %path.display(), %error, "the cache segment cannot be locked");
         }
@@ -69,13 +69,13 @@ impl Writer {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let length = file.metadata()?.len();
-        // The file may have been removed between opening and locking; what is written to it then
-        // would be lost. Names are not reused.
+        // The file may have been removed between opening and locking, and later writes would be
+        // lost. Names are not reused.
         if length > room || !path.exists() {
             return Ok(None);
         }
-        // Its last writer may have been killed in the middle of a record. No reader has read past
-        // the last whole record.
+        // Its last writer may have been killed while writing a record. No reader has read past the
+        // last whole record.
         let whole = framing.end_of_last(&file, length)?;
         if whole < length {
             file.set_len(whole)?;
@@ -90,17 +90,17 @@ impl Writer {
         }))
     }
 
-    /// Where it is.
+    /// The location of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// When it was begun.
+    /// When it was started.
     pub fn begun(&self) -> SystemTime {
         self.begun
     }
 
-    /// Its bytes, waiting records included.
+    /// Its size in bytes, including waiting records.
     pub fn length(&self) -> u64 {
         self.length + self.waiting.len() as u64
     }
@@ -109,8 +109,8 @@ impl Writer {
     /// by the next [`flush`](Self::flush) at the latest.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a content that the framing cannot hold, and errors of
-    /// the file.
+    /// [`io::ErrorKind::InvalidInput`] for a content that is invalid for the framing; errors of the
+    /// file.
     pub fn append(&mut self, content: &[u8]) -> io::Result<(u64, usize)> {
         if !self.framing.takes(content) {
             return Err(io::Error::new(
@@ -127,11 +127,11 @@ impl Writer {
         Ok((offset, length))
     }
 
-    /// Writes the waiting records to the file; a record that could be written only in part is taken
-    /// back.
+    /// Writes the waiting records to the file. A record that could be written only in part is
+    /// removed again.
     ///
     /// # Errors
-    /// Errors of the file. The records that waited are lost.
+    /// Errors of the file. The waiting records are lost.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -148,7 +148,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the disk keep what was written (`fsync`).
+    /// Syncs written data to the disk (`fsync`).
     pub fn sync(&self) {
         if let Err(error) = self.file.sync_data() {
             tracing::warn!(segment = %self.path.display(), %error, "cannot sync the cache segment");

@@ -8,21 +8,21 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 
 use crate::{Fault, Tenant, budget::Reservation, refusals::Shape};
 
-/// Checks the head of a request. What it learns about the caller goes into the request's
-/// extensions, where handlers find it (tonic passes extensions on to gRPC methods).
+/// Checks the head of a request. Facts about the caller are stored in the request's extensions,
+/// where handlers find them (tonic passes extensions on to gRPC methods).
 #[tonic::async_trait]
 pub trait Authenticator: std::fmt::Debug + Send + Sync + 'static {
-    /// Admits the request, or says why not.
+    /// Admits the request, or returns the refusal.
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault>;
 
-    /// The account of a request that was admitted, whose requests share a part of the server's
-    /// memory; without one, the requests of an address do.
+    /// The account of an admitted request. All requests of an account share one part of the
+    /// server's memory. Requests without an account share one part per address.
     fn account(&self, parts: &Parts) -> Option<String> {
         let _ = parts;
         None
     }
 
-    /// The value of `WWW-Authenticate` in a 401 answer at this path.
+    /// The value of `WWW-Authenticate` in a 401 answer for this path.
     fn challenge(&self, path: &str) -> Option<&'static str> {
         let _ = path;
         None
@@ -34,7 +34,7 @@ pub trait Authenticator: std::fmt::Debug + Send + Sync + 'static {
 pub(crate) struct Auth(pub(crate) Option<Arc<dyn Authenticator>>);
 
 impl Auth {
-    /// The request if it is admitted, its refusal otherwise.
+    /// Returns the request if it is admitted, else its refusal.
     pub(crate) async fn pass(
         &self,
         request: axum::extract::Request,

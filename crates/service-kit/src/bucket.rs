@@ -7,21 +7,21 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// Seconds in a day.
 const DAY: f64 = 86_400.0;
 
-/// A token bucket: units accrue at a rate, up to a bound, and are taken out. It has no clock: its
-/// user says how much time has passed.
+/// A token bucket: units accrue at a rate, up to a bound, and are taken out. It has no clock: the
+/// caller passes in the elapsed time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Units a second.
     rate: f64,
-    /// Most units the bucket holds.
+    /// Maximum number of units in the bucket.
     most: f64,
-    /// Units available; below 0 where more were taken.
+    /// Units available; below 0 if more were taken than were there.
     level: f64,
 }
 
 impl Bucket {
-    /// A full bucket: `rate` units a second, at most `most` at once. Both are finite and not
-    /// negative.
+    /// A full bucket that gains `rate` units a second and holds at most `most`. Both are finite and
+    /// not negative.
     pub fn full(rate: f64, most: f64) -> Self {
         Self {
             rate,
@@ -36,7 +36,7 @@ impl Bucket {
         Self { level, ..self }
     }
 
-    /// Units available; below 0 where more were taken.
+    /// Units available; below 0 if more were taken than were there.
     pub fn level(&self) -> f64 {
         self.level
     }
@@ -57,20 +57,20 @@ impl Bucket {
         self.level = (self.level + units).min(self.most);
     }
 
-    /// How long until so many units are available, or until the bucket is full if it cannot hold so
+    /// Time until this many units are available, or until the bucket is full if it cannot hold that
     /// many. At most a year.
     pub fn wait(&self, units: f64) -> Duration {
         let missing = units.min(self.most) - self.level;
         if missing <= 0.0 {
             return Duration::ZERO;
         }
-        // The division gives infinity at rate 0, and more than a `Duration` can hold at the
-        // smallest rates.
+        // At rate 0 the division gives infinity; at the smallest rates it exceeds the range of
+        // `Duration`.
         Duration::try_from_secs_f64(missing / self.rate).map_or(LONGEST, |wait| wait.min(LONGEST))
     }
 
-    /// Takes units out, whether they are available or not: later callers wait for those that are
-    /// missing. At most a day's units are owed.
+    /// Takes units out even if they are not available. Later callers wait for the missing ones. The
+    /// debt is at most a day's units.
     pub fn take(&mut self, units: f64) {
         self.level = (self.level - units).max(-self.rate * DAY);
     }
@@ -78,7 +78,7 @@ impl Bucket {
     /// Takes units out if they are available.
     ///
     /// # Errors
-    /// How long until they are available; nothing is taken.
+    /// The time until they are available; nothing is taken.
     pub fn try_take(&mut self, units: f64) -> Result<(), Duration> {
         match self.wait(units) {
             Duration::ZERO if self.level >= units => {

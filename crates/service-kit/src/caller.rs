@@ -1,5 +1,5 @@
-//! The caller that a call is made for, as a gateway reports it to the server behind it.
+//! The caller of a call, as a gateway reports it to the server behind it.
 
-/// Metadata that names the caller on whose behalf a gateway makes a call. Without it, access is not
-/// restricted to one caller's runs: all runs are visible.
+/// Metadata that names the caller for whom a gateway makes a call. Without it, all runs are
+/// visible; with it, only the caller's own runs are.
 pub const CALLER: &str = "isomer-caller";

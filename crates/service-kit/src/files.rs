@@ -1,12 +1,12 @@
 //! How many files, connections included, this process may have open.
 
-/// Wanted if the hard limit allows it; no server here needs more.
+/// Limit to set if the hard limit allows it; no server here needs more.
 const WANTED: u64 = 1 << 16;
-/// Assumed where the system does not tell its limit.
+/// Limit assumed if the system does not report one.
 const UNKNOWN: u64 = 1024;
 
-/// Raises the soft limit on open files (often 1024, for the sake of `select`, which nothing here
-/// uses) towards the hard one, and returns the limit then in force.
+/// Raises the soft limit on open files towards the hard limit, and returns the limit then in force.
+/// The soft limit is often 1024 for the sake of `select`, which nothing here uses.
 #[cfg(unix)]
 pub(crate) fn raise_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,7 +30,7 @@ pub(crate) fn raise_limit() -> u64 {
     }
 }
 
-/// Other systems have no such limit that would be reached before others.
+/// On other systems, other limits are reached first.
 #[cfg(not(unix))]
 pub(crate) fn raise_limit() -> u64 {
     WANTED

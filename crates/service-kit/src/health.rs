@@ -12,14 +12,14 @@ use tonic_health::pb::{
 
 use crate::Fault;
 
-/// What health says of each service; the empty name stands for the whole server.
+/// The health of each service; the empty name stands for the whole server.
 #[derive(Debug, Clone)]
 pub(crate) struct HealthBoard {
     statuses: Arc<BTreeMap<&'static str, watch::Sender<ServingStatus>>>,
 }
 
 impl HealthBoard {
-    /// Every service serves.
+    /// A board on which every service is SERVING.
     pub(crate) fn serving(names: &[&'static str]) -> Self {
         let all = names.iter().copied().chain([""]);
         Self {
@@ -30,14 +30,14 @@ impl HealthBoard {
         }
     }
 
-    /// Tells balancers to send nothing new.
+    /// Reports NOT_SERVING, so that balancers send no new requests.
     pub(crate) fn drain(&self) {
         for status in self.statuses.values() {
             status.send_replace(ServingStatus::NotServing);
         }
     }
 
-    /// Whether the whole server takes requests.
+    /// Whether the whole server accepts requests.
     pub(crate) fn is_serving(&self) -> bool {
         self.statuses
             .get("")
@@ -71,7 +71,8 @@ impl Health for HealthBoard {
             Some(status) => WatchStream::new(status.subscribe())
                 .map(|status| Ok(reply(status)))
                 .boxed(),
-            // The protocol wants a watch on an unknown name to stay open: the service may come yet.
+            // The protocol requires that a watch on an unknown name stays open: the service may be
+            // added later.
             None => stream::once(async { Ok(reply(ServingStatus::ServiceUnknown)) })
                 .chain(stream::pending())
                 .boxed(),

@@ -5,21 +5,21 @@
 //! * [`Fault`]: one form of failure, and its one mapping to [`tonic::Status`] with `google.rpc`
 //!   details.
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
-//! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
+//! * [`server`], [`memory`]: serve them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
-//! * [`page_token`]: the tokens of lists.
-//! * [`probe`]: whether a server lives and takes requests.
-//! * [`Process`]: the `main` of a service that is a process of its own.
+//! * [`page_token`]: the tokens of paged lists.
+//! * [`probe`]: checks whether a server is alive and accepts requests.
+//! * [`Process`]: the `main` of a service that runs as its own process.
 //! * [`Bucket`]: the arithmetic of every rate limiter.
 //! * [`Authenticator`]: decides which requests are admitted.
 //! * [`wrap()`]: what happens around each request of a route.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 //!
-//! Without the feature `server` only what a client needs is built: the channel, errors, secrets,
+//! Without the feature `server`, only the client's parts are built: the channel, errors, secrets,
 //! vectors.
 
-// What both sides share is not taken apart any further.
+// Code that both sides share is not split any further by feature.
 #![cfg_attr(not(feature = "server"), allow(dead_code))]
 
 #[cfg(feature = "server")]

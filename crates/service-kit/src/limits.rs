@@ -1,4 +1,4 @@
-//! Limits of a server, and where overload is refused.
+//! The limits of a server, and the refusal of overload.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,11 +11,11 @@ use crate::{
     versions::ClientVersion,
 };
 
-/// Largest message whose length fits a gRPC frame, less what is put around it.
+/// Largest message whose length fits a gRPC frame, minus the overhead around it.
 const MOST_MESSAGE: usize = (u32::MAX - 1024) as usize;
 
 /// Largest message between Isomer's own processes, in bytes, unless a service is configured
-/// otherwise: a matrix of vectors, or a report. Also the least of
+/// otherwise: a matrix of vectors, or a report. Also the minimum of
 /// [`LimitsConfig::max_inner_message_bytes`].
 pub const INNER_MESSAGE: usize = 256 << 20;
 
@@ -71,8 +71,8 @@ impl Default for LimitsConfig {
             max_concurrent_requests: 1024,
             max_connections: 0,
             first_request_seconds: 15,
-            // Clients keep a connection for the next call; one that is closed under a call is an
-            // error for somebody.
+            // Clients reuse a connection for the next call. If the server closes it at that moment,
+            // the call fails.
             idle_seconds: 900,
             request_timeout_seconds: 0,
             oldest_client: ClientVersion::COMPATIBLE,
@@ -145,13 +145,12 @@ impl Validate for LimitsConfig {
 
 impl LimitsConfig {
     /// Largest message between the services of one process and from a server behind this one, in
-    /// bytes: answers, vectors above all, may be larger than the requests that come over the
-    /// network.
+    /// bytes. Answers, vectors in particular, may be larger than requests from the network.
     pub fn max_inner_message_bytes(&self) -> usize {
         self.max_message_bytes.max(INNER_MESSAGE)
     }
 
-    /// The request timeout, where there is one.
+    /// The request timeout, if there is one.
     pub fn request_timeout(&self) -> Option<Duration> {
         (self.request_timeout_seconds > 0).then(|| Duration::from_secs(self.request_timeout_seconds))
     }
@@ -166,7 +165,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
-        // Validation refuses more than a semaphore can count. A configuration that was not
+        // Validation refuses more permits than a semaphore can count. A configuration that was not
         // validated must not cause a panic.
         Self {
             places: Arc::new(Semaphore::new(
@@ -176,7 +175,7 @@ impl Gate {
         }
     }
 
-    /// A permit, or the refusal to send.
+    /// Returns a permit or the refusal.
     pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Fault> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Fault::overloaded(

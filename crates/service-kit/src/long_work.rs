@@ -10,11 +10,11 @@ use tokio::sync::Semaphore;
 
 use crate::off_runtime::{begin_on_a_core, failed, permit_for_each_core};
 
-/// A permit for each core, apart from those of work on messages: that is short, and does not wait
-/// for long work.
+/// One permit per core. They are separate from the permits of `off_runtime`, whose work is short
+/// and does not wait for long work.
 static CORES: LazyLock<Arc<Semaphore>> = LazyLock::new(permit_for_each_core);
 
-/// Set when the future of the caller is dropped.
+/// Set when the caller's future is dropped.
 struct Left(Arc<AtomicBool>);
 
 impl Drop for Left {
@@ -23,12 +23,12 @@ impl Drop for Left {
     }
 }
 
-/// Does long work on a blocking thread of the runtime. As many works as there are cores go on at a
-/// time, so that their memory is bounded; others wait, and end if their callers leave. The flag is
-/// set when the future is dropped; the work looks at it and ends early.
+/// Runs long work on a blocking thread of the runtime. At most one work per core runs at a time, so
+/// that memory is bounded. Other works wait, and end if their callers leave. The flag is set when
+/// the future is dropped; the work checks it and ends early.
 ///
 /// # Errors
-/// `INTERNAL` where the work panicked, or the runtime is shutting down.
+/// `INTERNAL` if the work panicked or the runtime is shutting down.
 pub async fn long_work<T: Send + 'static>(
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
 ) -> Result<T, Fault> {

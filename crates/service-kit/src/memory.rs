@@ -1,6 +1,6 @@
-//! Services of one process call each other over a channel in memory: the same generated clients,
-//! the same layers, no socket. A service that is only ever called by one other may be called
-//! directly ([`DirectCalls`]).
+//! Services of one process call each other over a channel in memory, with the same generated
+//! clients and the same layers, but no socket. A service with only one calling service may be
+//! called directly ([`DirectCalls`]).
 
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -13,17 +13,18 @@ use tower::service_fn;
 pub use crate::layers::DirectCalls;
 use crate::{Fault, Services, client::GrpcChannel, layers::Via, limits::LimitsConfig, wire};
 
-/// Bytes in flight in each direction before the writer waits.
+/// Bytes in flight per direction before the writer waits.
 const PIPE_BYTES: usize = 1 << 20;
-/// Largest HTTP/2 frame: matrices are megabytes, and no network is shared with others.
+/// Largest HTTP/2 frame. It is large because matrices take megabytes and no network is shared with
+/// others.
 const FRAME_BYTES: u32 = 1 << 20;
 
 /// Serves the services in this process and returns the channel to them. They stop when the last
-/// clone of the channel is dropped; a call whose future is dropped is cancelled on their side. Must
-/// be called inside a tokio runtime.
+/// clone of the channel is dropped. A call is cancelled on the server side when its future is
+/// dropped. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// When the services cannot be put together, e.g. descriptors that cannot be read.
+/// If the services cannot be assembled, e.g. because their descriptors cannot be read.
 pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcChannel, Fault> {
     let face = services.into_face(limits, Via::Memory)?;
     let connector = service_fn(move |_: Uri| {
@@ -38,8 +39,8 @@ pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcCh
                     .initial_stream_window_size(wire::STREAM_WINDOW)
                     .initial_connection_window_size(wire::MEMORY_CONNECTION_WINDOW)
                     .max_frame_size(FRAME_BYTES)
-                    // HTTP/2 takes many cancelled calls for an attack and ends the connection with
-                    // all other calls on it. In our own process they are only cancelled calls.
+                    // HTTP/2 treats many cancelled calls as an attack and ends the connection with
+                    // all other calls on it. In our own process they are ordinary cancelled calls.
                     .max_pending_accept_reset_streams(usize::MAX)
                     .max_local_error_reset_streams(None);
                 let service = TowerToHyperService::new(router);

@@ -1,16 +1,16 @@
-//! How slowly bytes may pass, in either direction.
+//! The minimum rate of bytes, in either direction.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes that must pass in each second, on average over the grace.
+/// Minimum number of bytes per second, on average over the grace period.
 const BYTES_PER_SECOND: f64 = 4096.0;
 
 /// The time by which more bytes must have passed.
 ///
-/// Bytes that pass extend it by what they may take at the minimum rate, but never beyond the grace
-/// from now: bytes that came fast earn no right to a long silence.
+/// Bytes that pass extend the time by their duration at the minimum rate, but never beyond one
+/// grace period from now. So a fast burst does not permit a long silence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MinimumRate {
     grace: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct MinimumRate {
 }
 
 impl MinimumRate {
-    /// Begins now.
+    /// Starts the clock.
     pub(crate) fn new(grace: Duration) -> Self {
         Self::of(grace, BYTES_PER_SECOND)
     }
@@ -37,7 +37,7 @@ impl MinimumRate {
         self.deadline = (self.deadline + earned.min(self.grace)).min(Instant::now() + self.grace);
     }
 
-    /// Begins anew.
+    /// Restarts the clock.
     pub(crate) fn restart(&mut self) {
         self.deadline = Instant::now() + self.grace;
     }

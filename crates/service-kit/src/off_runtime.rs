@@ -1,4 +1,4 @@
-//! Work whose time grows with the size of a message, away from the threads that serve requests.
+//! Runs work whose time grows with the size of a message away from the threads that serve requests.
 
 use std::{
     num::NonZero,
@@ -10,24 +10,24 @@ use isomer_fault::Fault;
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Messages of this size or more are processed outside the runtime's threads: below it, handing the
-/// work over takes longer than the work.
+/// Messages of at least this size are processed outside the runtime's threads. For smaller
+/// messages, handing the work over takes longer than the work.
 const LARGE: usize = 128 << 10;
 
-/// A permit for each core. More threads than cores finish no sooner, and together with the
-/// allocator they leave no time to the threads that serve requests.
+/// One permit per core. With more threads than cores the work finishes no sooner, and contention in
+/// the allocator leaves no time to the threads that serve requests.
 static CORES: LazyLock<Arc<Semaphore>> = LazyLock::new(permit_for_each_core);
 
 pub(crate) fn permit_for_each_core() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, NonZero::get)))
 }
 
-/// Does work on `size` bytes: on the current thread if it is short, else on a blocking thread of
-/// the runtime, of which no more than there are cores work at once. Work that waits is dropped with
-/// the future.
+/// Runs work on `size` bytes. Short work runs on the current thread, other work on a blocking
+/// thread of the runtime. At most one blocking thread per core works at once. Waiting work is
+/// dropped with its future.
 ///
 /// # Errors
-/// `INTERNAL` where the work panicked, or the runtime is shutting down.
+/// `INTERNAL` if the work panicked or the runtime is shutting down.
 pub async fn off_runtime<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -39,10 +39,10 @@ pub async fn off_runtime<T: Send + 'static>(
     AbortOnDropHandle::new(working).await.map_err(failed)
 }
 
-/// Begins work on a blocking thread of the runtime, which has a permit as long as it works.
+/// Starts work on a blocking thread of the runtime, which holds a permit while it works.
 ///
 /// # Errors
-/// `INTERNAL` where the runtime is shutting down.
+/// `INTERNAL` if the runtime is shutting down.
 pub(crate) async fn begin_on_a_core<T: Send + 'static>(
     cores: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,

@@ -1,16 +1,16 @@
-//! Page tokens (AIP-158): where a page begins, and a checksum, so that a token that was cut or made
-//! up is refused rather than misread.
+//! Page tokens (AIP-158). A token holds the start of a page and a checksum, so that a truncated or
+//! forged token is refused rather than misread.
 
 use sha2::{Digest, Sha256};
 
 use isomer_fault::Fault;
 
 const CHECK_BYTES: usize = 4;
-/// Longest token that is read. Ids are much shorter.
+/// Maximum length of a token. Ids are much shorter.
 const LONGEST: usize = 16 << 10;
 
-/// The token of the page of `list` after the one that ends with `last`. `list` is the name of the
-/// rpc: a token of another list is refused.
+/// The token of the page that follows the page ending with `last`. `list` is the name of the rpc: a
+/// token of another list is refused.
 pub fn token(list: &str, last: &str) -> String {
     hex::encode([&check(list, last.as_bytes())[..], last.as_bytes()].concat())
 }
@@ -18,7 +18,7 @@ pub fn token(list: &str, last: &str) -> String {
 /// The id after which a page begins; empty for the first page.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` on `page_token` for a text that [`token`] did not make for this list.
+/// `INVALID_ARGUMENT` on `page_token` for a text that [`token`] did not produce for this list.
 pub fn after(list: &str, token: &str) -> Result<String, Fault> {
     if token.is_empty() {
         return Ok(String::new());
@@ -37,14 +37,14 @@ pub fn after(list: &str, token: &str) -> Result<String, Fault> {
     })
 }
 
-/// The index in an unchanging list at which a page begins, where [`token`] was given it in digits.
-/// 0 for the first page.
+/// The index at which a page of an unchanging list begins, if [`token`] got it as digits. 0 for the
+/// first page.
 ///
 /// # Errors
-/// As [`after`].
+/// Those of [`after`].
 pub fn place(list: &str, token: &str) -> Result<usize, Fault> {
     let place = after(list, token)?;
-    // A `last` that is not digits was given to `token` for another list, whose checksum differs.
+    // Only a token of another list has a `last` without digits, and its checksum differs.
     Ok(place.parse().unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! Who goes first where calls wait for each other.
+//! The order in which waiting calls are served.
 
 use std::{
     collections::VecDeque,
@@ -8,38 +8,38 @@ use std::{
     },
 };
 
-/// Bulk work has every n-th turn while both kinds wait, so that it is never starved.
+/// While both kinds wait, bulk work gets every n-th turn, so that it is never starved.
 pub const BATCH_TURN: usize = 4;
 
-/// Which calls go first.
+/// The priority of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
-    /// Somebody is waiting.
+    /// A user is waiting for the result.
     #[default]
     Interactive,
     /// Bulk work.
     Batch,
 }
 
-/// The priority of a piece of work, which rises when a caller of a higher priority joins those that
-/// wait for it. Clones share it.
+/// The priority of a piece of work. It rises when a caller of a higher priority joins the callers
+/// that wait for it. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Urgency(Arc<AtomicBool>);
 
 impl Urgency {
-    /// Work of a priority.
+    /// Work with this priority.
     pub fn new(priority: Priority) -> Self {
         Self(Arc::new(AtomicBool::new(priority == Priority::Interactive)))
     }
 
-    /// Another caller waits for the work, too.
+    /// Adds another caller that waits for the work.
     pub fn join(&self, priority: Priority) {
         if priority == Priority::Interactive {
             self.0.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The priority now.
+    /// The current priority.
     pub fn priority(&self) -> Priority {
         if self.0.load(Ordering::Relaxed) {
             Priority::Interactive
@@ -49,11 +49,11 @@ impl Urgency {
     }
 }
 
-/// What waits, in order of priority and then of arrival. No locks and no clock.
+/// A queue ordered by priority and then by arrival. It has no locks and no clock.
 #[derive(Debug)]
 pub struct Line<T> {
     waiting: VecDeque<(Urgency, T)>,
-    /// Interactive turns in a row while bulk work waited.
+    /// Consecutive interactive turns while bulk work waited.
     turns: usize,
 }
 
@@ -67,37 +67,37 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Line<T> {
-    /// How many wait.
+    /// Number of waiting items.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// All that wait, in order of arrival.
+    /// All waiting items, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.waiting.iter().map(|(_, one)| one)
     }
 
-    /// Adds one at the end of its priority.
+    /// Adds an item at the end of its priority.
     pub fn push(&mut self, urgency: Urgency, one: T) {
         self.waiting.push_back((urgency, one));
     }
 
-    /// Keeps those that are still wanted.
+    /// Keeps the items that are still wanted.
     pub fn retain(&mut self, mut wanted: impl FnMut(&T) -> bool) {
         self.waiting.retain(|(_, one)| wanted(one));
     }
 
-    /// The one whose turn is next.
+    /// The item whose turn is next.
     pub fn peek(&self) -> Option<&T> {
         self.waiting.get(self.next()?).map(|(_, one)| one)
     }
 
-    /// Takes the one whose turn it is.
+    /// Removes and returns the item whose turn is next.
     pub fn pop(&mut self) -> Option<T> {
         let next = self.next()?;
         let (urgency, one) = self.waiting.remove(next)?;

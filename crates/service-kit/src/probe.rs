@@ -1,6 +1,5 @@
-//! Asks a server over gRPC health whether it lives and whether it takes requests, as the probes of
-//! an orchestrator do where plain HTTP cannot: a server that asks for client certificates refuses
-//! those.
+//! Probes a server over gRPC health, as an orchestrator's probes do over plain HTTP. Plain HTTP is
+//! impossible if the server requires client certificates, because the orchestrator has none.
 
 use std::{
     fmt,
@@ -19,15 +18,15 @@ use crate::{
     server::ServerConfig,
 };
 
-/// The name that a server's own certificate must hold for [`this_server`].
+/// The name that the server's certificate must contain for [`this_server`].
 const OWN_NAME: &str = "localhost";
 
-/// What is asked.
+/// The question of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// Whether it answers at all; one that drains does.
+    /// Whether the server answers at all; a draining server does.
     Live,
-    /// Whether it takes requests.
+    /// Whether the server accepts requests.
     Ready,
 }
 
@@ -52,10 +51,10 @@ impl fmt::Display for Question {
     }
 }
 
-/// Asks the server at an address, over a connection of its own.
+/// Probes the server at an address, over a new connection.
 ///
 /// # Errors
-/// `UNAVAILABLE` where it does not answer within the time given, or does not take requests.
+/// `UNAVAILABLE` if the server does not answer within the given time, or does not accept requests.
 pub async fn ask(config: &ClientConfig, question: Question, within: Duration) -> Result<(), Fault> {
     let asking = async {
         let channel = client::connect(config).await?;
@@ -70,7 +69,7 @@ pub async fn ask(config: &ClientConfig, question: Question, within: Duration) ->
                 ),
             )
             .hint("wait until it has started, or look into its log")),
-            // A server without health checks that answers can be asked.
+            // A server without health checks is live if it answers.
             Err(status) if status.code() == Code::Unimplemented => Ok(()),
             Err(status) => Err(Fault::from_status(&status)),
         }
@@ -84,10 +83,10 @@ pub async fn ask(config: &ClientConfig, question: Question, within: Duration) ->
     })
 }
 
-/// The way to the server of this configuration from its own machine. With TLS it shows the server's
-/// certificate, which must also be one for clients where the server asks for those, must be for
-/// `localhost`, and must come from an authority of `client_ca_file` (without that file: of the
-/// platform).
+/// The client configuration for reaching this server from its own machine. With TLS it presents the
+/// server's certificate. That certificate must be valid for `localhost`, must come from an
+/// authority of `client_ca_file` (without that file: of the platform), and must also be a client
+/// certificate if the server requires those.
 pub fn this_server(server: &ServerConfig) -> ClientConfig {
     let mut address = server.listen;
     match address.ip() {

@@ -1,4 +1,4 @@
-//! The `main` of a service that runs as a process of its own.
+//! The `main` of a service that runs as its own process.
 
 use std::{io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -14,48 +14,48 @@ use crate::{
     telemetry::{self, TelemetryConfig},
 };
 
-/// Exit code for a configuration that is not valid.
+/// Exit code for an invalid configuration.
 const CONFIGURATION: u8 = 2;
-/// Exit code for everything that a service depends on: its port, its models, other services.
+/// Exit code for a failed dependency: the port, models, other services.
 const DEPENDENCY: u8 = 3;
 
-/// Longest wait for the answer to a probe.
+/// Maximum wait for the answer to a probe.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// What the configuration of every service has.
+/// The common parts of every service's configuration.
 pub trait ProcessConfig: Default + Serialize + DeserializeOwned + Validate {
     /// Port, TLS, limits.
     fn server(&self) -> &ServerConfig;
     /// Logs and traces.
     fn telemetry(&self) -> &TelemetryConfig;
 
-    /// The configuration, with values from well-known environment variables where it has none.
+    /// The configuration, with missing values filled from well-known environment variables.
     #[must_use]
     fn with_env(self) -> Self {
         self
     }
 }
 
-/// How a service that runs as a process of its own was started.
+/// The command line of a service that runs as its own process.
 #[derive(Debug)]
 pub struct Process {
-    /// The name of the command, with which error messages begin.
+    /// The name of the command, used as a prefix of error messages.
     pub command: &'static str,
     /// Name of the service in traces.
     pub service: &'static str,
     /// Configuration file (TOML).
     pub config: Option<PathBuf>,
-    /// Address to listen on, in place of the configured one.
+    /// Address to listen on, overriding the configured one.
     pub listen: Option<SocketAddr>,
-    /// The service's own flags, laid over the configuration: an object of its sections.
+    /// The service's own flags, which override the configuration: an object of its sections.
     pub flags: Value,
-    /// Asks the server of this configuration that is running, in place of starting one.
+    /// Probes the running server of this configuration instead of starting one.
     pub probe: Option<Question>,
 }
 
 impl Process {
-    /// Loads the configuration, binds the port and serves until the service ends; or probes the
-    /// service that runs. Errors go to stderr.
+    /// Loads the configuration, binds the port and serves until the service ends, or probes the
+    /// running service. Errors go to stderr.
     pub fn main<C: ProcessConfig, F>(self, serve: impl FnOnce(C, TcpListener) -> F) -> ExitCode
     where
         F: Future<Output = Result<(), Fault>>,
@@ -64,7 +64,7 @@ impl Process {
         match self.run(serve) {
             Ok(()) => ExitCode::SUCCESS,
             Err((code, message)) => {
-                // The exit code remains where stderr cannot be written.
+                // If stderr cannot be written, the exit code still reports the failure.
                 let _ = writeln!(std::io::stderr(), "{command}: {message}");
                 ExitCode::from(code)
             }
@@ -92,7 +92,7 @@ impl Process {
             return runtime.block_on(probe::ask(&server, question, PROBE)).map_err(failed);
         }
         runtime.block_on(async {
-            // Exporters of traces run on the runtime.
+            // Trace exporters need the runtime.
             let _telemetry = telemetry::init(self.service, config.telemetry()).map_err(failed)?;
             let listener = server::bind(config.server()).map_err(failed)?;
             serve(config, listener).await.map_err(failed)

@@ -1,5 +1,5 @@
-//! How callers are told that a request failed before, around or after its handler: gRPC callers by
-//! a status, HTTP callers in a sentence, unless a path has another form.
+//! Reports failures that occur before, around or after a handler. gRPC callers get a status and
+//! HTTP callers a sentence, unless a path has another format.
 
 use std::{error::Error, sync::Arc};
 
@@ -9,26 +9,26 @@ use tonic::{Code, Status};
 
 use isomer_fault::Fault;
 
-/// Makes an answer from a fault.
+/// Converts a fault to an answer.
 pub type Shape = fn(Fault) -> Response;
 
-/// The forms of a server's paths.
+/// The formats of a server's paths.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals(Arc<[(&'static str, Shape)]>);
 
 impl Refusals {
-    /// Adds `shape` for a path, or for everything below one that ends in a slash. Of two that
+    /// Adds `shape` for a path, or for everything below a path that ends in a slash. If two paths
     /// match, the one added first applies.
     pub(crate) fn with(&self, path: &'static str, shape: Shape) -> Self {
         Self(self.0.iter().copied().chain([(path, shape)]).collect())
     }
 
-    /// The forms of both; those of `self` apply first.
+    /// The formats of both; those of `self` take precedence.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(self.0.iter().chain(other.0.iter()).copied().collect())
     }
 
-    /// The form in which a caller of `path` reads a failure.
+    /// The format of failures for a caller of `path`.
     pub(crate) fn shape(&self, path: &str, is_grpc: bool) -> Shape {
         if is_grpc {
             return |fault| Status::from(fault).into_http();
@@ -42,11 +42,11 @@ impl Refusals {
     }
 }
 
-/// An HTTP answer that states a fault in a sentence.
+/// An HTTP answer that states a fault in one sentence.
 pub fn plain_refusal(fault: Fault) -> Response {
     let fault = fault.bounded();
     let mut response = Response::new(Body::from(format!("{fault}\n")));
-    // For an HTTP client, what is not implemented does not exist.
+    // For an HTTP client, an unimplemented path does not exist.
     *response.status_mut() = match fault.http_status() {
         StatusCode::NOT_IMPLEMENTED => StatusCode::NOT_FOUND,
         status => status,
@@ -66,8 +66,8 @@ pub fn plain_refusal(fault: Fault) -> Response {
     response
 }
 
-/// Why a request's body could not be read to its end: the fault of a layer around the handler, or
-/// that it was cut off.
+/// The reason why a request's body could not be read to its end: the fault of an outer layer, or
+/// that the body was cut off.
 pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -38,8 +38,8 @@ pub(crate) const DESCRIPTORS: &[&[u8]] = &[
     tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
 ];
 
-/// Collects what a process serves. Each service crate builds one; `isomer serve` merges them behind
-/// one port.
+/// Collects everything that a process serves. Each service crate builds one; `isomer serve` merges
+/// them behind one port.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     grpc: Vec<(&'static str, Router)>,
@@ -51,7 +51,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Nothing yet.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,8 +69,8 @@ impl Services {
         self.add_routes(S::NAME, routes)
     }
 
-    /// Adds a gRPC service that is already a router, for example a proxy to the server that runs
-    /// it. Its routes lie below `/NAME/` and have no fallback. Of two services of the same name the
+    /// Adds a gRPC service that is already a router, for example a proxy to another server. Its
+    /// routes lie below `/NAME/` and have no fallback. If two services have the same name, the
     /// later one serves: a gateway merged after the services of its own process takes their calls.
     #[must_use]
     pub fn add_routes(mut self, name: &'static str, routes: Router) -> Self {
@@ -84,25 +84,26 @@ impl Services {
         self
     }
 
-    /// Adds plain HTTP routes on the same port. `/healthz`, `/readyz` and `/metrics` are there
-    /// already, and a path may be added only once (axum panics on the second, at start).
+    /// Adds plain HTTP routes on the same port. `/healthz`, `/readyz` and `/metrics` exist already.
+    /// Each path may be added only once (axum panics on a duplicate, at start).
     #[must_use]
     pub fn http(mut self, routes: Router) -> Self {
         self.http = self.http.merge(routes);
         self
     }
 
-    /// Sets the form in which HTTP callers of a path (of everything below it, where it ends in a
-    /// slash) are told of failures that no handler answers: no such path or method, a body too
-    /// large, no permit, deadline exceeded, not authenticated. Elsewhere they read a sentence
-    /// ([`plain_refusal`]).
+    /// Sets the format of failures for HTTP callers of a path (or of everything below it if it ends
+    /// in a slash). It applies to failures that no handler answers: an unknown path or method, a
+    /// body that is too large, no permit, a deadline exceeded, failed authentication. Other paths
+    /// use a plain sentence ([`plain_refusal`]).
     #[must_use]
     pub fn refusals(mut self, path: &'static str, shape: Shape) -> Self {
         self.refusals = self.refusals.with(path, shape);
         self
     }
 
-    /// The services and routes of both; of two services of the same name, the one of `other`.
+    /// The services and routes of both. If two services have the same name, the one of `other` is
+    /// kept.
     #[must_use]
     pub fn merge(self, other: Services) -> Self {
         let merged = other
@@ -116,16 +117,17 @@ impl Services {
         merged
     }
 
-    /// Sets the authenticator of requests that come over the network. Channels in memory are
-    /// trusted and do not use it.
+    /// Sets the authenticator of requests from the network. Channels in memory are trusted and do
+    /// not use it.
     #[must_use]
     pub fn authenticator(mut self, keeper: Arc<dyn Authenticator>) -> Self {
         self.auth = Auth(Some(keeper));
         self
     }
 
-    /// Serves gRPC-Web and the Connect protocol too, and lets pages of these origins call
-    /// (`https://app.example`, or `*` for all; what is not a header value is left out).
+    /// Also serves gRPC-Web and the Connect protocol, and permits calls from pages of these origins
+    /// (`https://app.example`, or `*` for all). An origin that is not a valid header value is
+    /// ignored.
     #[must_use]
     pub fn web(mut self, origins: &[String]) -> Self {
         let origins = origins.iter().filter_map(|origin| origin.parse().ok()).collect();
@@ -138,7 +140,7 @@ impl Services {
         &self.names
     }
 
-    /// All that a server serves: the services, health, reflection, `/healthz`, `/readyz`,
+    /// Everything that a server serves: the services, health, reflection, `/healthz`, `/readyz`,
     /// `/metrics`, and the layers around each request.
     pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Bound, Fault> {
         telemetry::install_metrics()?;
@@ -252,7 +254,7 @@ impl Services {
     }
 }
 
-/// What a server binds: the router, and the handle to close it.
+/// A complete server to bind: the router, and the handle to close it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub(crate) router: Router,
@@ -261,7 +263,7 @@ pub(crate) struct Bound {
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// Tells a server's clients that it is closing.
+/// Notifies a server's clients that it is closing.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
     health: HealthBoard,
@@ -269,8 +271,8 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Sets health to NOT_SERVING, and ends health watches and reflection streams, which would keep
-    /// their connections open.
+    /// Sets health to NOT_SERVING. Ends health watches and reflection streams, which would
+    /// otherwise keep their connections open.
     pub(crate) fn drain(&self) {
         self.health.drain();
         self.closing.cancel();
@@ -286,7 +288,7 @@ fn reflection(names: &[&'static str]) -> Builder<'static> {
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
     ];
-    // A set: a name listed twice would be reported twice.
+    // A set, because a name listed twice would be reported twice.
     let names: BTreeSet<&str> = names.iter().copied().chain(ours).collect();
     names
         .into_iter()
@@ -320,8 +322,8 @@ async fn unknown_method(request: Request) -> Response {
     Status::from(layers::no_such_method(request.uri().path())).into_http()
 }
 
-/// Explains the empty answers to a path that has no route, and to a method that a route does not
-/// accept.
+/// Adds an explanation to the empty answers for an unknown path and for a method that a route does
+/// not accept.
 async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Response {
     let tell = refusals.shape(request.uri().path(), false);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -337,7 +339,7 @@ async fn unknown_path(refusals: Refusals, request: Request, next: Next) -> Respo
                 "METHOD_NOT_ALLOWED",
                 format!("{path} does not take {method}"),
             );
-            // The header is added to the answer further out.
+            // An outer layer adds the header to the answer.
             tell(fault.hint("use one of the methods in the answer's `Allow` header"))
         }
         _ => response,

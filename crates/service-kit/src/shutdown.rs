@@ -4,7 +4,7 @@
 pub async fn signal() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
-            // No handler could be installed, so a signal cannot stop the server in order.
+            // No handler could be installed, so signals do not stop the server gracefully.
             std::future::pending::<()>().await;
         }
     };

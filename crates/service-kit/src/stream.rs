@@ -4,8 +4,8 @@ use std::task::{Poll, ready};
 
 use futures::{Stream, StreamExt, stream::poll_fn};
 
-/// Passes items on up to and including the first error, which ends the stream: later items are not
-/// waited for.
+/// Passes items on up to and including the first error, which ends the stream. Later items are not
+/// awaited.
 pub fn until_error<T, E>(stream: impl Stream<Item = Result<T, E>>) -> impl Stream<Item = Result<T, E>> {
     let mut stream = Box::pin(stream);
     let mut failed = false;

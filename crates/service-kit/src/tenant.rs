@@ -1,10 +1,10 @@
-//! The tenant that a call is made for: what one tenant's texts left in a cache is not served to
-//! another.
+//! The tenant of a call. Text that one tenant's calls leave in a cache is not served to another
+//! tenant.
 //!
 //! A gateway names the tenant of each call in metadata. The name is a digest that only the gateway
-//! can compute, so a client that reaches a service without a gateway can name a tenant of its own,
-//! but not the tenant of somebody else. Calls without a name share one set of caches: those of the
-//! owner of a process, and of a server that shares its caches or asks for no key.
+//! can compute. So a client that reaches a service without a gateway can name its own tenant, but
+//! not another caller's. Calls without a name share one set of caches. Such calls come from the
+//! owner of a process, or reach a server that shares its caches or requires no key.
 
 use std::{fmt, sync::Arc};
 
@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 /// Metadata that names the tenant.
 pub const TENANT: HeaderName = HeaderName::from_static("isomer-tenant");
 
-/// The tenant of calls that name none.
+/// The tenant of calls without a tenant name.
 pub static COMMON: Tenant = Tenant(None);
 
-/// The tenant of a call. The default is that of calls that name none.
+/// The tenant of a call. The default is the tenant of calls without a name.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Option<String>", into = "Option<String>")]
 pub struct Tenant(Option<Arc<str>>);
@@ -47,7 +47,7 @@ impl Tenant {
         match named.as_slice() {
             [] => Self::default(),
             [name] if is_name(name) => Self(Some(String::from_utf8_lossy(name).into())),
-            // Neither one of ours nor none: a tenant of its own.
+            // A malformed name gets a tenant of its own.
             other => Self::digest("unknown", other),
         }
     }
@@ -57,9 +57,9 @@ impl Tenant {
         Self::of_headers(request.metadata().as_ref())
     }
 
-    /// The tenant of a call that an account makes for one of its own tenants: a service that calls
-    /// a gateway with a key names the tenant that it works for. Nobody reaches another account's
-    /// caches by the name of a tenant.
+    /// The tenant of a call that an account makes for one of its own tenants. A service that calls
+    /// a gateway with a key names the tenant that it works for. The name of a tenant gives no
+    /// access to another account's caches.
     #[must_use]
     pub fn within(self, account: &Self) -> Self {
         match (&self.0, &account.0) {
@@ -69,8 +69,8 @@ impl Tenant {
         }
     }
 
-    /// The tenant as another operator's server is told of it: separate there as it is here, and of
-    /// no use here.
+    /// The tenant's name for another operator's server. It separates tenants there as here, and is
+    /// of no use at this server.
     #[must_use]
     pub fn as_told_to(&self, server: &str) -> Self {
         match &self.0 {
@@ -79,13 +79,13 @@ impl Tenant {
         }
     }
 
-    /// Whether the call names no tenant.
+    /// Whether the call has no tenant name.
     pub fn is_common(&self) -> bool {
         self.0.is_none()
     }
 
-    /// What caches add to their keys: 64 hexadecimal digits; `None` where the call names no tenant.
-    /// The name of the tenant does not follow from it, so what is kept gives nobody access.
+    /// The tenant's part of cache keys: 64 hexadecimal digits; `None` if the call names no tenant.
+    /// The tenant's name cannot be derived from it, so stored keys give nobody access.
     pub fn scope(&self) -> Option<String> {
         let name = self.0.as_ref()?;
         Self::digest("scope", &[name.as_bytes()])
@@ -93,13 +93,13 @@ impl Tenant {
             .map(|scope| scope.to_string())
     }
 
-    /// Names the tenant in the headers, in place of what they name.
+    /// Writes the tenant's name into the headers, replacing any other.
     pub fn write(&self, headers: &mut HeaderMap) {
         headers.remove(TENANT);
         headers.extend(self.header().map(|value| (TENANT, value)));
     }
 
-    /// A request that is made for the tenant.
+    /// A request on behalf of the tenant.
     pub fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         let mut headers = HeaderMap::new();
@@ -108,7 +108,7 @@ impl Tenant {
         request
     }
 
-    /// The value of the header; `None` where the call names no tenant.
+    /// The value of the header; `None` if the call names no tenant.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         let name = self.0.as_ref()?;
         let mut value = HeaderValue::from_str(name).ok()?;
@@ -135,7 +135,7 @@ fn is_name(name: &[u8]) -> bool {
     name.len() == 64 && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Does not show the name, which opens the tenant's caches.
+/// Hides the name, because it gives access to the tenant's caches.
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_common() {

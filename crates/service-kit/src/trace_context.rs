@@ -1,7 +1,7 @@
 //! W3C trace context (`traceparent`, `tracestate`) in the headers of a call.
 //!
-//! The propagator is our own constant rather than OpenTelemetry's global one, so a call carries its
-//! trace whatever set up the process's telemetry.
+//! The propagator is our own constant rather than OpenTelemetry's global one. So a call carries its
+//! trace however the process's telemetry was set up.
 
 use std::sync::LazyLock;
 
@@ -24,12 +24,12 @@ use crate::telemetry;
 
 static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContextPropagator::new);
 
-/// Makes `span` a child of the span named in the headers, and shows its trace id in the logs. Does
-/// nothing where no trace is kept.
+/// Makes `span` a child of the span in the headers, and shows its trace id in the logs. Does
+/// nothing if no trace is kept.
 pub fn join(span: &Span, headers: &HeaderMap) {
     let parent = PROPAGATOR.extract_with_context(&Context::new(), &Read(headers));
     if parent.span().span_context().is_valid() {
-        // Fails only where no OpenTelemetry layer is installed; then there is no trace to join.
+        // This fails only if no OpenTelemetry layer is installed, and then no trace exists to join.
         let _ = span.set_parent(parent);
     }
     #[cfg(feature = "server")]
@@ -42,8 +42,8 @@ pub fn join(span: &Span, headers: &HeaderMap) {
     }
 }
 
-/// Writes the span's trace context into the headers. Where no trace is kept, headers that are there
-/// already stay, so a proxy passes them on.
+/// Writes the span's trace context into the headers. If no trace is kept, existing headers stay, so
+/// a proxy forwards them.
 pub fn carry(span: &Span, headers: &mut HeaderMap) {
     let context = span.context();
     if context.span().span_context().is_valid() {
@@ -52,8 +52,8 @@ pub fn carry(span: &Span, headers: &mut HeaderMap) {
 }
 
 #[cfg(feature = "server")]
-/// A span for what a server does by itself, such as checking the health of other servers: neither
-/// the span nor the calls within it are exported, here or by the servers that are called, unless
+/// A span for a server's own activity, such as checking the health of other servers. Neither the
+/// span nor the calls within it are exported, here or by the called servers, unless
 /// `OTEL_TRACES_SAMPLER` says otherwise.
 pub fn unsampled() -> Span {
     let span = tracing::info_span!(parent: None, "upkeep");
@@ -65,7 +65,7 @@ pub fn unsampled() -> Span {
         true,
         TraceState::NONE,
     );
-    // Fails only where no OpenTelemetry layer is installed; then nothing is exported.
+    // This fails only if no OpenTelemetry layer is installed, and then nothing is exported.
     let _ = span.set_parent(Context::new().with_remote_span_context(parent));
     span
 }

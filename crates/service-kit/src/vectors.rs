@@ -1,5 +1,5 @@
-//! Vectors as they are sent: the identity of their space, and the smaller element types. All code
-//! that makes vectors uses this module, so that all make them alike.
+//! Vectors in their wire format: the identity of their space, and the smaller element types. All
+//! code that produces vectors uses this module, so that all vectors have the same format.
 
 use half::f16;
 use isomer_proto::common::v1::VectorSpace;
@@ -7,7 +7,7 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 
 /// SHA-256 (hex) over every other field of the message: its Protocol Buffers encoding in field
-/// order with `digest` empty, which any language can repeat.
+/// order with `digest` empty. Any language can reproduce it.
 pub fn digest(space: &VectorSpace) -> String {
     let rest = VectorSpace {
         digest: String::new(),
@@ -23,14 +23,14 @@ pub fn sealed(mut space: VectorSpace) -> VectorSpace {
     space
 }
 
-/// The numbers of little-endian IEEE 754 binary32. Bytes after the last whole number are ignored:
+/// Decodes little-endian IEEE 754 binary32 numbers. Bytes after the last whole number are ignored:
 /// check the length first.
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
     bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number))
 }
 
-/// The numbers of little-endian IEEE 754 binary16, widened without loss. Bytes after the last whole
-/// number are ignored: check the length first.
+/// Decodes little-endian IEEE 754 binary16 numbers, widened without loss. Bytes after the last
+/// whole number are ignored: check the length first.
 pub fn widened(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
     bytes
         .as_chunks()
@@ -39,8 +39,8 @@ pub fn widened(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
         .map(|number| f16::from_le_bytes(*number).to_f32())
 }
 
-/// Appends a row as bits, set where the value is above 0; the first column is the most significant
-/// bit (`numpy.packbits`).
+/// Appends a row as bits. A bit is set if its value is above 0; the first column is the most
+/// significant bit (`numpy.packbits`).
 pub fn bits(row: &[f32], out: &mut Vec<u8>) {
     for eight in row.chunks(8) {
         let byte = eight

@@ -1,5 +1,6 @@
-//! Which versions of Isomer's client libraries are served. A client says its own in `user-agent`;
-//! every answer to a gRPC call says this server's version and the oldest client that it serves.
+//! The supported versions of Isomer's client libraries. A client sends its version in `user-agent`.
+//! Every answer to a gRPC call contains this server's version and the oldest supported client
+//! version.
 
 use std::{fmt, str::FromStr};
 
@@ -10,24 +11,24 @@ use isomer_fault::Fault;
 
 /// The version of this server, in each answer to a gRPC call.
 pub(crate) const SERVER: HeaderName = HeaderName::from_static("isomer-version");
-/// The oldest client library that is served, in each answer to a gRPC call.
+/// The oldest supported client library, in each answer to a gRPC call.
 pub(crate) const OLDEST: HeaderName = HeaderName::from_static("isomer-oldest-client");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Pages in a browser cannot set `user-agent`.
 const FROM_PAGES: HeaderName = HeaderName::from_static("x-user-agent");
-/// How the names of all client libraries begin, in whatever language.
+/// Common prefix of the names of all client libraries, in every language.
 const NAMES: &str = "isomer-client-";
 
-/// A version of the client libraries: `1.2.3`. What follows the third number is not compared, so
-/// that development versions count as the release that they lead to.
+/// A version of the client libraries: `1.2.3`. Anything after the third number is ignored, so that
+/// development versions count as the release that they lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClientVersion(u32, u32, u32);
 
 impl ClientVersion {
-    /// The oldest that the services of this version are compatible with. Raise it where a client
-    /// would misread an answer or be misread, never for what it merely lacks.
+    /// The oldest client version that this version's services are compatible with. Raise it if a
+    /// client would misread an answer or be misread, never merely because a client lacks a feature.
     pub const COMPATIBLE: Self = Self(0, 1, 0);
 }
 
@@ -67,8 +68,8 @@ impl fmt::Display for ClientVersion {
     }
 }
 
-/// Refuses a request of a client library that is older than `oldest`. Whoever names no client
-/// library, or one without a version, is served: stubs of others say nothing of the kind.
+/// Refuses a request of a client library that is older than `oldest`. A request without a client
+/// library's name and version is served, because other stubs send neither.
 pub(crate) fn admit(headers: &HeaderMap, oldest: ClientVersion) -> Result<(), Fault> {
     let Some((name, version)) = named(headers) else {
         return Ok(());
@@ -98,7 +99,7 @@ fn named(headers: &HeaderMap) -> Option<(&str, ClientVersion)> {
         })
 }
 
-/// Says in an answer's headers what is served.
+/// Writes this server's versions into an answer's headers.
 pub(crate) fn say(headers: &mut HeaderMap, oldest: ClientVersion) {
     headers.insert(SERVER, HeaderValue::from_static(VERSION));
     if let Ok(oldest) = HeaderValue::try_from(oldest.to_string()) {

@@ -1,4 +1,4 @@
-//! Calls from pages in a browser: gRPC-Web beside gRPC, and which pages may call at all (CORS).
+//! Calls from pages in a browser: gRPC-Web beside gRPC, and the origins that may call (CORS).
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ const READ: [HeaderName; 14] = [
     HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
-/// Which pages may call: those of the origins named; `*` stands for all. None: a browser lets only
-/// the server's own pages call.
+/// The origins whose pages may call; `*` stands for all. Without origins, a browser permits only
+/// the server's own pages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Web {
     pub(crate) origins: Vec<HeaderValue>,
@@ -48,8 +48,8 @@ impl Web {
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST])
-            // Each client sends headers of its own (OpenAI's sends a dozen); which pages may call
-            // is decided by their origin.
+            // Each client sends its own headers (OpenAI's sends a dozen). The origin decides which
+            // pages may call.
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(READ);
         Some(layer.max_age(REMEMBER))

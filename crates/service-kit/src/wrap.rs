@@ -74,7 +74,7 @@ impl Service<Request> for Wrapped {
     type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // `Next` waits until the inner service is ready.
+        // `Next` awaits the readiness of the inner service.
         Poll::Ready(Ok(()))
     }
 
@@ -143,7 +143,7 @@ mod tests {
                 (StatusCode::OK, "abc".to_owned(), letters("cba"))
             );
         }
-        // A path without a route passes through them, too.
+        // Requests for a path without a route also pass through them.
         let (status, _, back) = ask(&routes, "/nowhere").await;
         assert_eq!((status, back), (StatusCode::NOT_FOUND, letters("cba")));
     }

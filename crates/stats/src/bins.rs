@@ -1,5 +1,5 @@
-//! Error by bin: how far predictions (a judge's ratings) are from gold scores, by gold score or by
-//! word count.
+//! Error by bin: the error of predictions (a judge's ratings) against gold scores, by gold score or
+//! by word count.
 
 use crate::{
     StatsError,
@@ -11,11 +11,11 @@ use crate::{
 /// Agreement within a bin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorBin {
-    /// Keys above this …
+    /// Exclusive lower bound of the keys.
     pub from: f64,
-    /// … up to and including this belong to the bin.
+    /// Inclusive upper bound of the keys.
     pub to: f64,
-    /// Pairs in it.
+    /// Number of pairs in the bin.
     pub n: usize,
     /// Mean absolute error; `None` for an empty bin.
     pub mae: Option<f64>,

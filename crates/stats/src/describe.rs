@@ -5,17 +5,16 @@ use crate::{
     error::{finite, sample},
 };
 
-/// Sum in the order numpy's `add.reduce` uses on contiguous doubles: eight running sums within
-/// blocks of at most 128, blocks halved recursively. Keeps the rounding error at O(log n), and
-/// equals numpy to the last bit, which matters where a reference implementation compares sums for
-/// equality.
+/// Sum in the order of numpy's `add.reduce` on contiguous doubles: eight running sums within blocks
+/// of at most 128, blocks halved recursively. This keeps the rounding error at O(log n). It equals
+/// numpy to the last bit, which matters if a reference implementation compares sums for equality.
 pub fn pairwise_sum(values: &[f64]) -> f64 {
     const LANES: usize = 8;
     const BLOCK: usize = 128;
     let n = values.len();
     if n < LANES {
-        // numpy starts from -0.0 so that a sum of negative zeros keeps its sign; adding it changes
-        // nothing else.
+        // Like numpy, starts from -0.0, so that a sum of negative zeros keeps its sign; adding it
+        // changes nothing else.
         return values.iter().fold(-0.0, |sum, v| sum + v);
     }
     if n <= BLOCK {
@@ -60,7 +59,7 @@ fn sum_of_squared_deviations(values: &[f64]) -> Option<f64> {
 }
 
 /// Quantile `q` in [0, 1] by linear interpolation between order statistics (numpy's default).
-/// `sorted` must ascend. `None` of no values.
+/// `sorted` must be ascending. `None` if there are no values.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;

@@ -8,9 +8,9 @@ pub enum StatsError {
     TooFew {
         /// Name of the statistic.
         what: &'static str,
-        /// How many it needs.
+        /// Required number of observations.
         needed: usize,
-        /// How many there are.
+        /// Actual number of observations.
         found: usize,
     },
     /// Two series that should be paired differ in length.
@@ -28,7 +28,7 @@ pub enum StatsError {
     /// A value is NaN or infinite.
     #[error("{argument}: value {index} is not a finite number")]
     NotFinite {
-        /// Which argument.
+        /// Name of the argument.
         argument: &'static str,
         /// Its position, from 0.
         index: usize,
@@ -36,33 +36,33 @@ pub enum StatsError {
     /// A correlation with a series that does not vary.
     #[error("a correlation with a constant series is undefined")]
     Constant,
-    /// Every difference is zero, so nothing is left to rank.
+    /// Every difference is zero, so there is nothing to rank.
     #[error("all differences are zero: the signed-rank test has nothing to rank")]
     AllZero,
     /// A confidence level outside (0, 1).
     #[error("a confidence level lies strictly between 0 and 1, not at {level}")]
     Level {
-        /// What was asked for.
+        /// The requested level.
         level: f64,
     },
     /// No interval reaches the level with so few observations.
     #[error("{n} observations allow no {what} of level {level}: the widest one has {best}")]
     LevelUnreachable {
-        /// Which interval.
+        /// The kind of interval.
         what: &'static str,
-        /// Level asked for.
+        /// The requested level.
         level: f64,
         /// Observations.
         n: usize,
-        /// The highest level there is.
+        /// The highest reachable level.
         best: f64,
     },
     /// An argument outside its allowed range.
     #[error("{argument} is {value}: it must be {allowed}")]
     OutOfRange {
-        /// Which argument.
+        /// Name of the argument.
         argument: &'static str,
-        /// The value given.
+        /// The given value.
         value: f64,
         /// The allowed values.
         allowed: &'static str,
@@ -70,9 +70,9 @@ pub enum StatsError {
     /// A method that cannot be used with tied values.
     #[error("{what} is not defined with ties; use {instead}")]
     Ties {
-        /// Which method.
+        /// Name of the method.
         what: &'static str,
-        /// What to use instead.
+        /// A suitable alternative.
         instead: &'static str,
     },
     /// A statistic that is undefined for another reason.
@@ -80,7 +80,7 @@ pub enum StatsError {
     Undefined {
         /// Name of the statistic.
         what: &'static str,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }

@@ -1,9 +1,9 @@
-//! Folds of cross-validation: items that belong together are in one fold.
+//! Folds of cross-validation: items of one cluster are in the same fold.
 
 use crate::random::{shuffle, stream};
 
 /// The fold of each item, below `folds`. Clusters are shuffled with `seed` and dealt in turn, so
-/// that two folds differ by at most one cluster. `clusters` has the cluster of each item.
+/// that two folds differ by at most one cluster. `clusters` contains the cluster of each item.
 pub fn folds(clusters: &[u32], folds: usize, seed: u64) -> Vec<usize> {
     let mut distinct: Vec<u32> = clusters.to_vec();
     distinct.sort_unstable();

@@ -27,7 +27,7 @@ pub struct Friedman {
     pub f_statistic: f64,
     /// Its p-value, (treatments − 1) and (treatments − 1)(blocks − 1) degrees of freedom.
     pub f_p_value: f64,
-    /// Blocks (data sets).
+    /// Number of blocks (data sets).
     pub blocks: usize,
 }
 
@@ -63,7 +63,7 @@ pub fn friedman(scores: ArrayView2<'_, f64>) -> Result<Friedman, StatsError> {
         }
         let mut sorted = negated;
         sorted.sort_by(f64::total_cmp);
-        // Compared as numbers: −0.0 and 0.0 tie.
+        // Compared as numbers, so −0.0 and 0.0 tie.
         ties += sorted
             .chunk_by(|a, b| a == b)
             .map(|group| {
@@ -105,11 +105,11 @@ pub fn friedman(scores: ArrayView2<'_, f64>) -> Result<Friedman, StatsError> {
 /// Nemenyi's comparison of all pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nemenyi {
-    /// Average ranks further apart than this differ at the level asked for.
+    /// Minimum difference of average ranks that is significant at the given level.
     pub critical_difference: f64,
     /// p-value of every pair: `p_values[[i, j]]`, 1 on the diagonal.
     pub p_values: Array2<f64>,
-    /// Letters: treatments that share one do not differ.
+    /// Letters: treatments that share a letter do not differ significantly.
     pub letters: Vec<String>,
 }
 
@@ -173,7 +173,7 @@ mod tests {
             let after = nemenyi(&found, alpha).unwrap();
             assert!((after.critical_difference - published).abs() < 5e-3, "{after:?}");
         }
-        // The paper's own statistic leaves ties uncorrected.
+        // The paper's own statistic is not corrected for ties.
         let squares: f64 = found.average_ranks.iter().map(|rank| rank * rank).sum();
         let uncorrected = 12.0 * 14.0 / 20.0 * (squares - 4.0 * 25.0 / 4.0);
         assert!((uncorrected - 9.28).abs() < 5e-3, "{uncorrected}");

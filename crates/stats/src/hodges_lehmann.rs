@@ -1,5 +1,4 @@
-//! The Hodges–Lehmann estimate of location, and the interval that belongs to it by inverting the
-//! signed-rank test.
+//! The Hodges–Lehmann estimate of location, and its interval by inverting the signed-rank test.
 //!
 //! Source: M. Hollander and D. A. Wolfe, "Nonparametric Statistical Methods", sections 3.2 and 3.3
 //! (Tukey's interval).
@@ -40,25 +39,25 @@ pub fn hodges_lehmann_paired(treatment: &[f64], reference: &[f64]) -> Result<f64
 /// An interval of the Hodges–Lehmann shift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WilcoxonInterval {
-    /// Lower end; −∞ of an interval that is open below.
+    /// Lower end; −∞ if the interval is open below.
     pub low: f64,
-    /// Upper end; +∞ of an interval that is open above.
+    /// Upper end; +∞ if the interval is open above.
     pub high: f64,
-    /// Level asked for.
+    /// Requested level.
     pub level: f64,
-    /// Level that the interval has for continuous data: at least `level` where it is exact, since
-    /// W+ takes whole values only; the nominal level otherwise.
+    /// Level of the interval for continuous data. If exact, it is at least `level`, because W+ is a
+    /// whole number; otherwise it is the nominal level.
     pub achieved: f64,
-    /// Whether it rests on the exact null distribution (up to 50 values) or on the normal one.
+    /// Whether it is based on the exact null distribution (up to 50 values) or on the normal one.
     pub exact: bool,
 }
 
-/// The shifts that the signed-rank test does not reject: between two Walsh averages. Exact up to 50
-/// values, by the normal approximation beyond. With ties or zeros the interval is conservative (it
-/// covers at least as often).
+/// The shifts that the signed-rank test does not reject: between two Walsh averages. It is exact up
+/// to 50 values, and uses the normal approximation beyond. With ties or zeros the interval is
+/// conservative (it covers at least as often).
 ///
-/// `alternative` says which ends it has: [`Alternative::TwoSided`] both, [`Alternative::Greater`] a
-/// lower one only (the shift is at least …), [`Alternative::Less`] an upper one only.
+/// `alternative` selects the ends: [`Alternative::TwoSided`] both, [`Alternative::Greater`] only a
+/// lower one (the shift is at least …), [`Alternative::Less`] only an upper one.
 ///
 /// # Errors
 /// If there are no values, values are not finite, or the level is outside (0, 1) or unreachable
@@ -72,8 +71,8 @@ pub fn wilcoxon_interval(values: &[f64], level: f64, alternative: Alternative) -
     let exact = n <= EXACT_MAX;
     // The interval runs from the k-th smallest average to the k-th largest.
     let (k, achieved) = if exact {
-        // 1e-12: a level like 0.9375 that n can reach exactly is not lost to the rounding of 1 −
-        // level.
+        // 1e-12: a level like 0.9375 that n can reach exactly must not be lost to the rounding of 1
+        // − level.
         let (c, below) = signed_rank_quantile(n, tail * (1.0 + 1e-12)).ok_or(StatsError::LevelUnreachable {
             what: "signed-rank interval",
             level,

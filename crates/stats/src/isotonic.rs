@@ -2,9 +2,9 @@
 //! adjacent violators (R. E. Barlow et al., "Statistical Inference under Order Restrictions", 1972;
 //! M. J. Best and N. Chakravarti, Mathematical Programming 47, 1990).
 //!
-//! It equals scikit-learn's `IsotonicRegression(out_of_bounds="clip")`: equal x are one point at
-//! their weighted mean, values between two knots are interpolated linearly, and values beyond the
-//! knots are those of the nearest knot.
+//! It equals scikit-learn's `IsotonicRegression(out_of_bounds="clip")`: equal x are merged into one
+//! point at their weighted mean, values between two knots are interpolated linearly, and values
+//! beyond the knots are those of the nearest knot.
 
 use crate::{
     StatsError,
@@ -18,12 +18,12 @@ pub struct Isotonic {
     y: Vec<f64>,
 }
 
-/// Points that are pooled: their weight and the sum of weight x y.
+/// Pooled points: their weight and the sum of weight x y.
 #[derive(Clone, Copy)]
 struct Block {
     weight: f64,
     sum: f64,
-    /// The first of its distinct x.
+    /// Index of the first of its distinct x.
     first: usize,
 }
 
@@ -42,10 +42,10 @@ impl Isotonic {
         Self::fit_weighted(x, y, &vec![1.0; x.len()])
     }
 
-    /// The same with a weight for each point; points of weight 0 do not count.
+    /// Fits with a weight for each point; points of weight 0 are ignored.
     ///
     /// # Errors
-    /// As [`Isotonic::fit`]; also if a weight is negative, or no point has weight.
+    /// Those of [`Isotonic::fit`]; also if a weight is negative, or no point has weight.
     pub fn fit_weighted(x: &[f64], y: &[f64], weights: &[f64]) -> Result<Self, StatsError> {
         paired(x, y, "isotonic regression", 1)?;
         finite("weights", weights)?;
@@ -74,7 +74,7 @@ impl Isotonic {
             });
         }
         let (mut distinct, mut blocks): (Vec<f64>, Vec<Block>) = (Vec::new(), Vec::new());
-        // −0 and 0 are one x.
+        // −0 and 0 are the same x.
         for group in order.chunk_by(|a, b| x[*a] == x[*b]) {
             let weight = group.iter().map(|i| weights[*i]).sum();
             let sum = group.iter().map(|i| weights[*i] * y[*i]).sum();
@@ -96,7 +96,7 @@ impl Isotonic {
         Ok(Self::knots_of(&distinct, &blocks))
     }
 
-    /// The first and the last x of each block: between them the function is constant.
+    /// The first and last x of each block, between which the function is constant.
     fn knots_of(distinct: &[f64], blocks: &[Block]) -> Self {
         let (mut x, mut y) = (Vec::new(), Vec::new());
         for (b, block) in blocks.iter().enumerate() {
@@ -134,17 +134,17 @@ impl Isotonic {
         (self.x[0], self.x[self.x.len() - 1])
     }
 
-    /// Whether all values are equal: x says nothing of y.
+    /// Whether all values are equal, so that x gives no information about y.
     pub fn is_constant(&self) -> bool {
         self.y.first() == self.y.last()
     }
 }
 
-/// The value of each point under the function that the points of the other folds give. `fold` has
-/// the fold of each point (see [`crate::folds::folds`]).
+/// The value of each point under the function fitted to the points of the other folds. `fold`
+/// contains the fold of each point (see [`crate::folds::folds`]).
 ///
 /// # Errors
-/// As [`Isotonic::fit`]; also if there are fewer than two folds.
+/// Those of [`Isotonic::fit`]; also if there are fewer than two folds.
 pub fn cross_validated(x: &[f64], y: &[f64], fold: &[usize]) -> Result<Vec<f64>, StatsError> {
     paired(x, y, "isotonic regression", 2)?;
     if fold.len() != x.len() {
@@ -209,8 +209,8 @@ mod tests {
     }
 
     proptest! {
-        /// The pooled function is the projection: no other non-decreasing one is nearer, and
-        /// residuals of each block sum to 0.
+        /// The pooled function is the projection: no other non-decreasing function is nearer, and
+        /// the residuals of each block sum to 0.
         #[test]
         fn it_never_falls_and_keeps_the_mean(points in prop::collection::vec((0..8_u8, -20..20_i8), 1..40)) {
             let x: Vec<f64> = points.iter().map(|p| f64::from(p.0)).collect();

@@ -3,18 +3,18 @@
 
 use crate::StatsError;
 
-/// Most letters of a display. A relation of n treatments may need 3^(n/3).
+/// Maximum number of letters of a display. A relation of n treatments may need 3^(n/3).
 const MOST_LETTERS: usize = 256;
 
-/// Letters by the insert-and-absorb method: start from one letter for all; each significant pair
-/// splits every letter that both have into one without the first and one without the second;
-/// letters contained in others go. Every pair that differs significantly shares no letter, every
-/// pair that does not shares one.
+/// Letters by the insert-and-absorb method. It starts from one letter for all. Each significant
+/// pair splits every letter that both have into one without the first and one without the second;
+/// letters contained in others are removed. Pairs that differ significantly share no letter; all
+/// other pairs share one.
 ///
-/// `order` lists the treatments from the first row of the display to the last, best first as a
-/// rule; letters are named in that order (`a` is the first one's). `different(i, j)` says whether
-/// treatments i and j differ significantly, and must say the same of (j, i). Result: the letters of
-/// each treatment, by its number. Beyond 26, letters are numbered (`a1`, `b1`, …).
+/// `order` lists the treatments from the first row of the display to the last, usually best first;
+/// letters are named in that order (`a` is the first one's). `different(i, j)` returns whether
+/// treatments i and j differ significantly, and must be symmetric. The result contains the letters
+/// of each treatment, by its number. After 26 letters, numbers are added (`a1`, `b1`, …).
 ///
 /// Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise
 /// comparisons" (2004).
@@ -37,7 +37,7 @@ pub fn significance_letters(
         }
         seen[i] = true;
     }
-    // Columns hold places of the order, so that what comes first is first.
+    // Columns contain positions in the order, so that earlier treatments come first.
     let mut columns: Vec<Vec<bool>> = if n == 0 { Vec::new() } else { vec![vec![true; n]] };
     for a in 0..n {
         for b in a + 1..n {
@@ -71,7 +71,7 @@ pub fn significance_letters(
     Ok(letters)
 }
 
-/// Splits the columns that hold both places, then drops what is contained in another column.
+/// Splits the columns that contain both positions, then drops columns contained in another.
 fn split(columns: Vec<Vec<bool>>, a: usize, b: usize) -> Vec<Vec<bool>> {
     let mut found: Vec<Vec<bool>> = Vec::with_capacity(columns.len() + 1);
     for column in columns {
@@ -117,15 +117,15 @@ mod tests {
 
     #[test]
     fn a_display_worked_out_by_hand() {
-        // Five treatments; 0 differs from 2, 3, 4, and 1 from 3, 4. What does not differ: 0~1, 1~2,
-        // 2~3, 2~4, 3~4. Cliques of that: {0, 1}, {1, 2}, {2, 3, 4}.
+        // Five treatments; 0 differs from 2, 3, 4, and 1 from 3, 4. Pairs that do not differ: 0~1,
+        // 1~2, 2~3, 2~4, 3~4. Their cliques: {0, 1}, {1, 2}, {2, 3, 4}.
         let found = letters(5, &[(0, 2), (0, 3), (0, 4), (1, 3), (1, 4)]);
         assert_eq!(found, ["a", "ab", "bc", "c", "c"]);
     }
 
     #[test]
     fn a_relation_that_is_no_interval_needs_a_letter_for_each_clique() {
-        // Only 0~2 and 1~3 and 0~3: cliques {0, 2}, {0, 3}, {1, 3}.
+        // Pairs that do not differ: only 0~2, 1~3 and 0~3; cliques {0, 2}, {0, 3}, {1, 3}.
         let found = letters(4, &[(0, 1), (1, 2), (2, 3)]);
         assert_eq!(found, ["ab", "c", "a", "bc"]);
     }
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_display_of_too_many_letters_is_refused_and_one_below_is_made() {
-        // Twins that differ from each other alone: a letter for each choice of one of each pair.
+        // Pairs of treatments that differ only from each other: there is a letter for each
+        // selection of one treatment from every pair.
         let twins = |n: usize| {
             let order: Vec<usize> = (0..n).collect();
             significance_letters(&order, |i, j| i / 2 == j / 2 && i != j)

@@ -4,8 +4,8 @@
 //!   differences.
 //! * [`rank`]: average ranks. [`precision`]: R-Precision.
 //! * [`correlation`]: Pearson, Spearman, Kendall's tau-b, their tests and intervals.
-//! * [`wilcoxon`]: the signed-rank test as scipy 1.17 computes it, and exactly with ties.
-//! * [`mod@hodges_lehmann`]: the shift estimate that belongs to that test, and its interval.
+//! * [`wilcoxon`]: the signed-rank test as in scipy 1.17, and exactly with ties.
+//! * [`mod@hodges_lehmann`]: the corresponding shift estimate, and its interval.
 //! * [`bootstrap`]: percentile and BCa intervals, the paired bootstrap test.
 //! * [`permutation`]: sign flips and two samples.
 //! * [`multiple`]: adjustment for several tests. [`mcnemar`]: paired decisions, McNemar's exact
@@ -13,15 +13,14 @@
 //! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]:
 //!   letters of significance.
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
-//! * [`proportion`]: exact bounds of a proportion, draws in clusters included. [`threshold`]: a
-//!   score's threshold, chosen for a target. [`isotonic`]: isotonic
-//!   regression. [`mod@dose_response`]: the dose at half of an effect. [`folds`]: folds of
-//!   cross-validation.
+//! * [`proportion`]: exact bounds of a proportion, including draws in clusters. [`threshold`]: a
+//!   score's threshold, chosen for a target. [`isotonic`]: isotonic regression.
+//!   [`mod@dose_response`]: the dose at half of an effect. [`folds`]: folds of cross-validation.
 //! * [`reliability`]: split halves. [`power`]: what a design can detect.
-//! * [`gate`]: how a gate decides.
+//! * [`gate`]: the decisions of a gate.
 //! * [`random`]: numbered random streams, the same on any number of threads.
-//! * [`stop`]: ends the draws of a computation that nobody waits for.
-//! * [`special`]: the distributions behind them.
+//! * [`stop`]: stops the draws of a computation whose caller has left.
+//! * [`special`]: the underlying distributions.
 
 pub mod agreement;
 pub mod bins;

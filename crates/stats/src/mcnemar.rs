@@ -1,16 +1,16 @@
-//! Paired decisions of two systems on the same items: McNemar's exact test, and the sign test that
-//! it is a case of.
+//! Paired decisions of two systems on the same items: McNemar's exact test, and the sign test, of
+//! which it is a special case.
 //!
-//! Both ask whether the items on which the two differ fall to either side with equal chances, and
-//! say nothing of the items on which they agree (Q. McNemar, "Note on the sampling error of the
-//! difference between correlated proportions or percentages", Psychometrika 12, 1947). The
-//! two-sided p-value is twice the smaller tail of a binomial distribution with p = 1/2, at most 1:
-//! `statsmodels.stats.contingency_tables.mcnemar(exact=True)` and `scipy.stats.binomtest`.
+//! Both test whether the items on which the two systems differ fall to either side with equal
+//! probability. They ignore the items on which the systems agree (Q. McNemar, "Note on the sampling
+//! error of the difference between correlated proportions or percentages", Psychometrika 12, 1947).
+//! The two-sided p-value is twice the smaller tail of a binomial distribution with p = 1/2, at most
+//! 1: `statsmodels.stats.contingency_tables.mcnemar(exact=True)` and `scipy.stats.binomtest`.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Two-sided p-value of McNemar's exact test. `only_first` items are right under the first system
-/// alone, `only_second` under the second alone. 1 where there are none.
+/// Two-sided p-value of McNemar's exact test. `only_first` items are right only under the first
+/// system, `only_second` only under the second. 1 if there are none.
 pub fn mcnemar_exact(only_first: u64, only_second: u64) -> f64 {
     let (few, all) = (only_first.min(only_second), only_first + only_second);
     if all == 0 || 2 * few >= all {
@@ -19,9 +19,9 @@ pub fn mcnemar_exact(only_first: u64, only_second: u64) -> f64 {
     Binomial::new(0.5, all).map_or(f64::NAN, |law| (2.0 * law.cdf(few)).min(1.0))
 }
 
-/// Two-sided p-value of the sign test over units that each hold one or several paired decisions.
-/// `differences` has the sum of a unit's differences; units at 0 are left out, as in McNemar's
-/// test, which this is where each unit is one decision.
+/// Two-sided p-value of the sign test over units that each contain one or several paired decisions.
+/// `differences` contains the sum of each unit's differences. Units at 0 are left out, as in
+/// McNemar's test, which is the case of one decision per unit.
 pub fn sign_test(differences: impl IntoIterator<Item = i64>) -> f64 {
     let (mut above, mut below) = (0, 0);
     for difference in differences {

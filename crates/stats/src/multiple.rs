@@ -1,8 +1,8 @@
 //! Adjustment of p-values for several tests.
 
-/// Holm-adjusted p-values, in the order given: the k-th smallest (from 0) of m times m − k, made
-/// monotone, capped at 1. Source: Holm (1979), "A simple sequentially rejective multiple test
-/// procedure".
+/// Holm-adjusted p-values, in the given order: the k-th smallest (from 0) of m is multiplied by m −
+/// k, made monotone, and capped at 1. Source: Holm (1979), "A simple sequentially rejective
+/// multiple test procedure".
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let m = p_values.len();
     let mut adjusted = vec![0.0; m];
@@ -14,9 +14,10 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// p-values adjusted for the rate of false discoveries, in the order given: the k-th smallest
-/// (from 1) of m times m / k, made monotone from the largest down, capped at 1. Source: Benjamini
-/// and Hochberg (1995), "Controlling the false discovery rate"; scipy `false_discovery_control`.
+/// p-values adjusted for the false discovery rate, in the given order: the k-th smallest (from 1)
+/// of m is multiplied by m / k, made monotone from the largest down, and capped at 1. Source:
+/// Benjamini and Hochberg (1995), "Controlling the false discovery rate"; scipy
+/// `false_discovery_control`.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let m = p_values.len();
     let mut adjusted = vec![0.0; m];

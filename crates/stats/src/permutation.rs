@@ -1,10 +1,10 @@
-//! Permutation tests: of paired differences (every sign may flip) and of two independent samples
-//! (labels may swap).
+//! Permutation tests for paired differences (every sign may flip) and for two independent samples
+//! (labels may be exchanged).
 //!
-//! Exact if all arrangements can be visited, with random arrangements otherwise. The p-value is
-//! `(extreme + 1) / (drawn + 1)`, so that it is never zero (B. Phipson and G. K. Smyth,
-//! "Permutation p-values should never be zero", 2010). Arrangements that equal the observed one but
-//! for rounding count as being as far out, as in scipy's `permutation_test`.
+//! The test is exact if all arrangements can be visited, and uses random arrangements otherwise.
+//! The p-value is `(extreme + 1) / (drawn + 1)`, so that it is never zero (B. Phipson and G. K.
+//! Smyth, "Permutation p-values should never be zero", 2010). Arrangements that equal the observed
+//! one up to rounding count as equally extreme, as in scipy's `permutation_test`.
 
 use rand_chacha::rand_core::RngCore;
 use rayon::prelude::*;
@@ -19,9 +19,9 @@ use crate::{
 
 /// Maximum number of differences whose 2^n sign patterns are all visited.
 pub const EXACT_SIGNS: usize = 20;
-/// Most arrangements of two samples that are all visited.
+/// Maximum number of arrangements of two samples that are all visited.
 const EXACT_SPLITS: u64 = 1 << 20;
-/// Two statistics this close, relative to the observed one, are the same.
+/// Relative difference from the observed statistic up to which two statistics are equal.
 const SAME: f64 = 1e-14;
 
 /// Result of a permutation test.
@@ -31,9 +31,9 @@ pub struct PermutationTest {
     pub statistic: f64,
     /// The p-value.
     pub p_value: f64,
-    /// Arrangements it rests on.
+    /// Number of arrangements behind the result.
     pub arrangements: u64,
-    /// Whether these are all there are.
+    /// Whether these are all possible arrangements.
     pub exact: bool,
 }
 
@@ -47,14 +47,15 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the statistics of arrangements. Those within `slack` of the observed one equal it.
+    /// Counts the statistics of arrangements. Statistics within `slack` of the observed one count
+    /// as equal to it.
     pub fn of(found: impl ParallelIterator<Item = f64>, observed: f64, slack: f64) -> Self {
         found
             .fold(Self::default, |counts, found| counts.add(found, observed, slack))
             .reduce(Self::default, Self::merge)
     }
 
-    /// Counts of so many arrangements that all equal the observed one.
+    /// Counts for `arrangements` arrangements that all equal the observed one.
     pub fn all(arrangements: u64) -> Self {
         Self {
             at_most: arrangements,
@@ -88,11 +89,12 @@ impl Counts {
 }
 
 /// Tests whether paired differences centre on zero: under the null hypothesis each could have had
-/// the other sign. All 2^n patterns up to 20 differences, `resamples` random ones beyond.
+/// the other sign. Up to 20 differences all 2^n patterns are visited, beyond that `resamples`
+/// random ones.
 ///
 /// # Errors
-/// If there are no differences, some are not finite, all are zero, or there are no resamples where
-/// they are needed.
+/// If there are no differences, some are not finite, all are zero, or random patterns are needed
+/// and there are no resamples.
 pub fn sign_flip_test(
     differences: &[f64],
     alternative: Alternative,
@@ -123,7 +125,7 @@ pub fn sign_flip_test(
     Ok(counts.result(statistic, resamples as u64, false, alternative))
 }
 
-/// The sum with a minus where `signs` has a bit.
+/// The sum, with a minus for each bit set in `signs`.
 fn signed_sum(differences: &[f64], signs: u64) -> f64 {
     differences
         .iter()
@@ -132,12 +134,13 @@ fn signed_sum(differences: &[f64], signs: u64) -> f64 {
         .sum()
 }
 
-/// Tests whether two independent samples have one mean: under the null hypothesis each value could
-/// have been in either. All arrangements where there are at most 2^20, `resamples` random ones
-/// otherwise.
+/// Tests whether two independent samples have the same mean: under the null hypothesis each value
+/// could have been in either sample. All arrangements are visited if there are at most 2^20, and
+/// `resamples` random ones otherwise.
 ///
 /// # Errors
-/// If a sample is empty, values are not finite, or there are no resamples where they are needed.
+/// If a sample is empty, values are not finite, or random arrangements are needed and there are no
+/// resamples.
 pub fn two_sample_permutation_test(
     x: &[f64],
     y: &[f64],
@@ -185,12 +188,12 @@ fn some(resamples: usize) -> Result<(), StatsError> {
     Ok(())
 }
 
-/// n over k; `None` if it does not fit.
+/// The binomial coefficient n over k; `None` on overflow.
 fn binomial(n: u64, k: u64) -> Option<u64> {
     (0..k.min(n - k)).try_fold(1_u64, |found, i| Some(found.checked_mul(n - i)? / (i + 1)))
 }
 
-/// Visits every choice of k of n places, in lexicographic order.
+/// Visits every selection of k of n positions, in lexicographic order.
 fn each_choice(n: usize, k: usize, mut visit: impl FnMut(&[usize])) {
     let mut chosen: Vec<usize> = (0..k).collect();
     loop {
@@ -223,7 +226,7 @@ mod tests {
     fn random_flips_approach_the_exact_value() {
         let d: Vec<f64> = (0..20).map(|i| f64::from((i * 37) % 23) - 8.5).collect();
         let exact = sign_flip_test(&d, Alternative::TwoSided, 0, 0).unwrap();
-        // A twenty-first difference of next to nothing leaves the distribution as it is.
+        // A twenty-first difference near zero does not change the distribution.
         let mut more = d.clone();
         more.push(1e-9);
         let drawn = sign_flip_test(&more, Alternative::TwoSided, 40_000, 5).unwrap();

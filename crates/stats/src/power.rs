@@ -1,9 +1,9 @@
-//! What a design with given numbers of data sets and seeds can detect.
+//! The effects that a design with given numbers of data sets and seeds can detect.
 //!
-//! The mean of per-dataset differences, seeds averaged first, has variance (σ²_between + σ²_seeds /
-//! seeds) / data sets. Its test is Student's t, whose power is exact (noncentral t); Wilcoxon's
-//! signed-rank test needs π/3 as many observations for the same power under normal differences (its
-//! asymptotic relative efficiency is 3/π, E. J. G. Pitman).
+//! The mean of per-dataset differences, averaged over seeds first, has variance (σ²_between +
+//! σ²_seeds / seeds) / data sets. Its test is Student's t, whose power is exact (noncentral t).
+//! Wilcoxon's signed-rank test needs π/3 as many observations for the same power under normal
+//! differences (its asymptotic relative efficiency is 3/π, E. J. G. Pitman).
 
 use crate::{
     Alternative, StatsError,
@@ -12,23 +12,23 @@ use crate::{
     special::{noncentral_student_sf, student_quantile},
 };
 
-/// Most data sets or seeds that are searched for.
+/// Maximum number of data sets or seeds in the search.
 const MOST: usize = 1_000_000;
 
 /// A design.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Design {
-    /// Data sets (units of observation).
+    /// Number of data sets (units of observation).
     pub units: usize,
-    /// Seeds averaged within each.
+    /// Number of seeds averaged within each.
     pub seeds: usize,
-    /// Standard deviation between data sets of the true differences.
+    /// Standard deviation of the true differences between data sets.
     pub sd_between: f64,
     /// Standard deviation over seeds within a data set.
     pub sd_seeds: f64,
 }
 
-/// Which test the design is for.
+/// The test of a design.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PowerOf {
     /// Student's t of the mean difference.
@@ -38,16 +38,16 @@ pub enum PowerOf {
     SignedRank,
 }
 
-/// What is asked of a design.
+/// The requirements on a design.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
-    /// Chance of a false alarm, in (0, 1).
+    /// Probability of a false alarm, in (0, 1).
     pub alpha: f64,
-    /// Chance of detecting the effect, in (alpha, 1).
+    /// Probability of detecting the effect, in (alpha, 1).
     pub power: f64,
     /// One-sided or two-sided.
     pub alternative: Alternative,
-    /// Which test.
+    /// The kind of test.
     pub test: PowerOf,
 }
 
@@ -63,9 +63,9 @@ impl Default for Aim {
 }
 
 impl Design {
-    /// Estimates both standard deviations from differences, one series of seeds a data set (one-way
-    /// analysis of variance; a between-variance below zero is zero). With one seed everywhere the
-    /// spread over seeds is unknown and counts as between.
+    /// Estimates both standard deviations from differences, one series of seeds per data set
+    /// (one-way analysis of variance; a negative between-variance is set to zero). With one seed
+    /// everywhere the deviation over seeds is unknown and counts as between.
     ///
     /// # Errors
     /// If there are fewer than two data sets, one has no seeds, differences are not finite, or
@@ -113,10 +113,11 @@ impl Design {
         ((self.sd_between.powi(2) + self.sd_seeds.powi(2) / self.seeds as f64) / self.units as f64).sqrt()
     }
 
-    /// Chance of detecting a mean difference of `effect` (its size; the sign is the alternative's).
+    /// Probability of detecting a mean difference of `effect` (its size; the sign is the
+    /// alternative's).
     ///
     /// # Errors
-    /// If there are fewer than two data sets or no seeds, spreads are negative or not finite, or
+    /// If there are fewer than two data sets or no seeds, deviations are negative or not finite, or
     /// `alpha` or `power` is out of range.
     pub fn power(&self, effect: f64, aim: &Aim) -> Result<f64, StatsError> {
         self.check(aim)?;
@@ -127,10 +128,10 @@ impl Design {
         Ok(power(effect.abs() / se, (self.units - 1) as f64, aim))
     }
 
-    /// Smallest mean difference detected with the power asked for.
+    /// Smallest mean difference that is detected with the requested power.
     ///
     /// # Errors
-    /// As [`Design::power`].
+    /// Those of [`Design::power`].
     pub fn minimal_detectable_effect(&self, aim: &Aim) -> Result<f64, StatsError> {
         self.check(aim)?;
         let freedom = (self.units - 1) as f64;
@@ -149,19 +150,19 @@ impl Design {
         Ok(high * self.standard_error() / efficiency(aim.test).sqrt())
     }
 
-    /// Data sets needed to detect `effect` with these seeds; `None` above a million.
+    /// Number of data sets needed to detect `effect` with these seeds; `None` above a million.
     ///
     /// # Errors
-    /// As [`Design::power`].
+    /// Those of [`Design::power`].
     pub fn units_needed(&self, effect: f64, aim: &Aim) -> Result<Option<usize>, StatsError> {
         self.least(2, effect, aim, |units| Self { units, ..*self })
     }
 
-    /// Seeds needed to detect `effect` with these data sets; `None` if no number of seeds suffices
-    /// because the spread between data sets alone is too large.
+    /// Number of seeds needed to detect `effect` with these data sets; `None` if no number of seeds
+    /// suffices because the deviation between data sets alone is too large.
     ///
     /// # Errors
-    /// As [`Design::power`].
+    /// Those of [`Design::power`].
     pub fn seeds_needed(&self, effect: f64, aim: &Aim) -> Result<Option<usize>, StatsError> {
         self.least(1, effect, aim, |seeds| Self { seeds, ..*self })
     }

@@ -2,9 +2,9 @@
 
 use crate::{StatsError, error::finite};
 
-/// Share of the relevant among the R highest scores, R being the number of relevant ones; in [0,
-/// 1]. Where equal scores lie across the cut, their expectation over all orders counts, so that no
-/// order of the input is favoured.
+/// Share of relevant entries among the R highest scores, where R is the number of relevant entries;
+/// in [0, 1]. If equal scores lie across the cut, the result is their expectation over all orders,
+/// so that the order of the input does not matter.
 ///
 /// Source: E. M. Voorhees and D. K. Harman, "TREC" (2005), chapter 3; PARTIAL uses it per group of
 /// candidates.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn equal_scores_across_the_cut_count_by_their_expectation() {
-        // Three share the second place, one of them relevant: a third of a hit.
+        // Three entries share the second place, one of them relevant: a third of a hit.
         let found = r_precision(&[0.9, 0.5, 0.5, 0.5], &[true, true, false, false]).unwrap();
         assert!((found - (1.0 + 1.0 / 3.0) / 2.0).abs() < 1e-15);
     }

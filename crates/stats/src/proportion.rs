@@ -1,9 +1,9 @@
-//! Exact bounds of a proportion (Clopper and Pearson 1934): of `successes` in `trials` independent
+//! Exact bounds of a proportion (Clopper and Pearson 1934), for `successes` in `trials` independent
 //! draws.
 //!
-//! Each bound is one-sided: the lower bound lies above the true proportion with a chance of at most
-//! `alpha`, and so does the upper bound below it. Both together are a two-sided interval at `1 - 2
-//! alpha`.
+//! Each bound is one-sided: the lower bound is above the true proportion with a probability of at
+//! most `alpha`, and the upper bound is below it with the same maximum probability. Together they
+//! are a two-sided interval at `1 - 2 alpha`.
 //!
 //! [`clustered_proportion`] is for draws that come in clusters, e.g. decisions on items that share
 //! a text, or on one item under several seeds.
@@ -12,10 +12,10 @@ use statrs::distribution::{Beta, ContinuousCDF};
 
 use crate::special::student_quantile;
 
-/// Halvings of [0, 1] until two neighbouring doubles are left.
+/// Number of halvings of [0, 1] until two neighbouring doubles are left.
 const HALVINGS: usize = 80;
 
-/// The largest p that `successes` or more in `trials` draws reject at `alpha`: the lower bound; 0
+/// The lower bound: the largest p that `successes` or more in `trials` draws reject at `alpha`; 0
 /// without successes or trials.
 pub fn clopper_pearson_lower(successes: u64, trials: u64, alpha: f64) -> f64 {
     if successes == 0 || trials == 0 {
@@ -26,8 +26,8 @@ pub fn clopper_pearson_lower(successes: u64, trials: u64, alpha: f64) -> f64 {
     quantile(alpha, successes as f64, (trials - successes) as f64 + 1.0)
 }
 
-/// The smallest p that `successes` or fewer in `trials` draws reject at `alpha`: the upper bound; 1
-/// where all succeed.
+/// The upper bound: the smallest p that `successes` or fewer in `trials` draws reject at `alpha`; 1
+/// if all succeed.
 pub fn clopper_pearson_upper(successes: u64, trials: u64, alpha: f64) -> f64 {
     1.0 - clopper_pearson_lower(trials.saturating_sub(successes), trials, alpha)
 }
@@ -39,21 +39,22 @@ pub struct ProportionInterval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Independent draws that the clusters are worth.
+    /// Number of independent draws equivalent to the clusters.
     pub effective: f64,
-    /// Whether each cluster is one draw: then this is Clopper and Pearson's interval.
+    /// Whether each cluster is one draw. In that case this is Clopper and Pearson's interval.
     pub exact: bool,
 }
 
-/// Interval of a proportion whose draws come in clusters: successes and draws of each. Clusters
-/// without a draw do not count; `None` with fewer than two others.
+/// Interval of a proportion whose draws come in clusters, given the successes and draws of each.
+/// Clusters without a draw are ignored; `None` with fewer than two others.
 ///
-/// Where a cluster holds several draws, Clopper and Pearson's interval is that of the effective
-/// number of draws: p (1 − p) over the variance between clusters (a ratio estimate's, linearised),
-/// times the squared ratio of Student's quantiles with n − 1 and clusters − 1 degrees of freedom,
-/// and at most n (E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small
-/// expected number of positive counts estimated from survey data", Survey Methodology 24, 1998).
-/// Where all draws or none succeed, no variance is seen: each cluster then counts as one draw.
+/// If a cluster contains several draws, Clopper and Pearson's interval is computed for the
+/// effective number of draws: p (1 − p) divided by the variance between clusters (a ratio
+/// estimate's, linearised), times the squared ratio of Student's quantiles with n − 1 and clusters
+/// − 1 degrees of freedom, and at most n (E. L. Korn and B. I. Graubard, "Confidence intervals for
+/// proportions with small expected number of positive counts estimated from survey data", Survey
+/// Methodology 24, 1998). If all draws or none succeed, no variance is observed, so each cluster
+/// counts as one draw.
 pub fn clustered_proportion(clusters: &[(f64, f64)], level: f64) -> Option<ProportionInterval> {
     let own: Vec<(f64, f64)> = clusters.iter().copied().filter(|(_, draws)| *draws > 0.0).collect();
     if own.len() < 2 || !(level > 0.0 && level < 1.0) {
@@ -93,8 +94,8 @@ pub fn clustered_proportion(clusters: &[(f64, f64)], level: f64) -> Option<Propo
     })
 }
 
-/// The x at which the beta distribution with these parameters reaches `p`, by bisection: statrs'
-/// own inverse can be off by 8e-7 of it (`tests/it/reference/statrs.rs`).
+/// The x at which the beta distribution with these parameters reaches `p`, by bisection: the
+/// relative error of statrs' own inverse can reach 8e-7 (`tests/it/reference/statrs.rs`).
 fn quantile(p: f64, a: f64, b: f64) -> f64 {
     let Ok(law) = Beta::new(a, b) else {
         return f64::NAN;
@@ -132,8 +133,8 @@ mod tests {
             let upper = clopper_pearson_upper(n - k, n, alpha);
             assert!((upper - (1.0 - bound)).abs() < 1e-12);
         }
-        // All of n: the lower bound is alpha^(1/n). None of n: the upper bound is 1 - alpha^(1/n)
-        // (the rule of three).
+        // All n succeed: the lower bound is alpha^(1/n). None succeeds: the upper bound is 1 -
+        // alpha^(1/n) (the rule of three).
         assert!((clopper_pearson_lower(20, 20, 0.05) - 0.05f64.powf(0.05)).abs() < 1e-12);
         assert!((clopper_pearson_upper(0, 20, 0.05) - (1.0 - 0.05f64.powf(0.05))).abs() < 1e-12);
     }
@@ -155,12 +156,12 @@ mod tests {
         assert!(found.exact && found.effective == 20.0);
         assert!((found.low - clopper_pearson_lower(17, 20, 0.025)).abs() < 1e-12);
         assert!((found.high - clopper_pearson_upper(17, 20, 0.025)).abs() < 1e-12);
-        // Each draw written five times is worth no more than the draw itself.
+        // Five copies of each draw are worth no more than the draw itself.
         let copies: Vec<(f64, f64)> = single.iter().map(|(s, d)| (5.0 * s, 5.0 * d)).collect();
         let again = clustered_proportion(&copies, 0.95).unwrap();
         assert!(!again.exact && again.effective <= 20.0, "{again:?}");
         assert!(again.low <= found.low && again.high >= found.high);
-        // All succeed: each cluster is one draw.
+        // All draws succeed, so each cluster counts as one draw.
         let all: Vec<(f64, f64)> = vec![(5.0, 5.0); 20];
         let certain = clustered_proportion(&all, 0.95).unwrap();
         assert_eq!((certain.effective, certain.high), (20.0, 1.0));
@@ -174,7 +175,7 @@ mod tests {
         let (mut covers, mut naive, runs) = (0, 0, 1_000);
         for run in 0..runs {
             let mut rng = stream(11, run);
-            // A cluster's own chance is 0.6 or 1.0; each has six draws.
+            // A cluster's own probability is 0.6 or 1.0; each has six draws.
             let clusters: Vec<(f64, f64)> = (0..40)
                 .map(|_| {
                     let own = if uniform(&mut rng) < 0.5 { 0.6 } else { 1.0 };

@@ -25,7 +25,7 @@ pub fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     ((u128::from(rng.next_u64()) * n as u128) >> 64) as usize
 }
 
-/// A uniform number in (0, 1): 53 bits, in the middle of their step.
+/// A uniform number in (0, 1): 53 bits, at the midpoint of their step.
 pub fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }

@@ -1,6 +1,7 @@
 //! Ranks.
 
-/// Ranks from 1, ties given their average (scipy `rankdata`, method `average`). NaN sorts last.
+/// Ranks from 1, with the average rank for ties (scipy `rankdata`, method `average`). NaN sorts
+/// last.
 pub fn average_ranks(values: &[f64]) -> Vec<f64> {
     // -0.0 and 0.0 are equal and must tie, so the sign of zero is dropped before the total order is
     // used.

@@ -14,25 +14,25 @@ use crate::{
     stop::draws,
 };
 
-/// How similarly two halves of the data sets rank the encoders.
+/// The similarity of the rankings of encoders by two halves of the data sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reliability {
     /// Median over the splits of Spearman's correlation between the halves' mean scores.
     pub median: f64,
-    /// The 2.5 % and 97.5 % quantiles over the splits: how much the figure depends on the split,
-    /// not a confidence interval.
+    /// The 2.5 % and 97.5 % quantiles over the splits. They show how much the figure depends on the
+    /// split, and are not a confidence interval.
     pub spread: (f64, f64),
-    /// Splits with a correlation.
+    /// Number of splits with a correlation.
     pub splits: usize,
-    /// Splits without one, because a half scores all encoders alike.
+    /// Number of splits without one, because a half scores all encoders alike.
     pub undefined: usize,
 }
 
 /// Splits the data sets in halves within every stratum (task type), ranks the encoders by their
-/// mean score on each half and correlates the two. An odd one out goes to the half that has fewer
-/// data sets. `scores` has a row for each encoder and a column for each data set, seeds and
-/// transformations averaged before; `strata` names the stratum of each data set. HTEB (table 3)
-/// takes 1000 splits.
+/// mean score on each half and correlates the two rankings. If a stratum has an odd number of data
+/// sets, the extra one goes to the half that has fewer. `scores` has a row for each encoder and a
+/// column for each data set, averaged over seeds and transformations before; `strata` names the
+/// stratum of each data set. HTEB (table 3) uses 1000 splits.
 ///
 /// # Errors
 /// If there are fewer than three encoders or two data sets, numbers of data sets and strata differ,

@@ -4,11 +4,11 @@ use ndarray::{Array2, ArrayView2};
 
 use crate::StatsError;
 
-/// A matrix whose rows are these series. `names` are those of the first series and of any other in
-/// the error, e.g. `["the first rater", "another rater"]`.
+/// A matrix whose rows are these series. `names` are the names of the first series and of any other
+/// in errors, e.g. `["the first rater", "another rater"]`.
 ///
 /// # Errors
-/// If a series has another length than the first.
+/// If a series differs in length from the first.
 pub fn matrix<S: AsRef<[f64]>>(series: &[S], names: [&'static str; 2]) -> Result<Array2<f64>, StatsError> {
     let length = series.first().map_or(0, |first| first.as_ref().len());
     let [left_name, right_name] = names;
@@ -25,7 +25,7 @@ pub fn matrix<S: AsRef<[f64]>>(series: &[S], names: [&'static str; 2]) -> Result
     }
 }
 
-/// Requires finite values; an error names the position in the row.
+/// Requires finite values; the error gives the index within the row.
 pub(crate) fn finite_rows(argument: &'static str, rows: ArrayView2<'_, f64>) -> Result<(), StatsError> {
     match rows.indexed_iter().find(|(_, value)| !value.is_finite()) {
         Some(((_, index), _)) => Err(StatsError::NotFinite { argument, index }),

@@ -1,9 +1,9 @@
 //! Distributions: normal, Student's t (central and not), chi-squared, F, the studentised range.
 //!
-//! They are statrs' distributions where these meet the tolerance of the tests against scipy
-//! (`tests/it/reference`). `tests/it/reference/statrs.rs` shows by how much the others miss it: the
-//! tails of the normal distribution, and Student's t around its centre and in its quantiles. statrs
-//! has no noncentral t and no studentised range.
+//! They are statrs' distributions if these meet the tolerance of the tests against scipy
+//! (`tests/it/reference`). `tests/it/reference/statrs.rs` shows the errors of the others: the tails
+//! of the normal distribution, and Student's t around its centre and in its quantiles. statrs has
+//! no noncentral t and no studentised range.
 
 use statrs::{
     distribution::{ChiSquared, Continuous, ContinuousCDF, FisherSnedecor, Normal, StudentsT},
@@ -31,7 +31,7 @@ fn erfc(x: f64) -> f64 {
     scale / fraction
 }
 
-/// P(Z ≤ z) of a standard normal variable, with its relative precision kept in the lower tail.
+/// P(Z ≤ z) of a standard normal variable. The relative precision is kept in the lower tail.
 pub fn normal_cdf(z: f64) -> f64 {
     0.5 * erfc(-z / std::f64::consts::SQRT_2)
 }
@@ -76,8 +76,8 @@ pub fn student_quantile(p: f64, freedom: f64) -> f64 {
         return f64::NAN;
     };
     let density = |t: f64| centre * (-(freedom + 1.0) / 2.0 * (t * t / freedom).ln_1p()).exp();
-    // Newton's step on the logarithm of the upper tail, kept within a bracket that every evaluation
-    // narrows.
+    // Newton's step on the logarithm of the upper tail, restricted to a bracket that every
+    // evaluation narrows.
     let z = -normal_quantile(p);
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut t = z + (z * z * z + z) / (4.0 * freedom);
@@ -100,19 +100,19 @@ pub fn student_quantile(p: f64, freedom: f64) -> f64 {
     -t
 }
 
-/// P(X ≥ x) of chi-squared with `freedom` degrees of freedom; NaN unless there are some.
+/// P(X ≥ x) of chi-squared with `freedom` degrees of freedom; NaN unless `freedom` is positive.
 pub fn chi_squared_sf(x: f64, freedom: f64) -> f64 {
     ChiSquared::new(freedom).map_or(f64::NAN, |law| law.sf(x))
 }
 
-/// P(X ≥ x) of Fisher's F with `numerator` and `denominator` degrees of freedom; NaN unless there
-/// are some.
+/// P(X ≥ x) of Fisher's F with `numerator` and `denominator` degrees of freedom; NaN unless both
+/// are positive.
 pub fn f_sf(x: f64, numerator: f64, denominator: f64) -> f64 {
     FisherSnedecor::new(numerator, denominator).map_or(f64::NAN, |law| law.sf(x))
 }
 
-/// 1 − I(a, b) at part / (part + rest), from whichever side keeps its digits: near 1 the argument
-/// of the mirrored function would be rounded to 1.
+/// 1 − I(a, b) at part / (part + rest), computed from the side that keeps its digits: near 1 the
+/// argument of the mirrored function would be rounded to 1.
 fn beta_complement(a: f64, b: f64, part: f64, rest: f64) -> f64 {
     let below = beta_reg(a, b, part / (part + rest));
     if below < 0.5 {
@@ -159,15 +159,15 @@ pub fn noncentral_student_sf(t: f64, freedom: f64, delta: f64) -> f64 {
     let Ok(law) = ChiSquared::new(freedom) else {
         return f64::NAN;
     };
-    // Over s = √(V / freedom), whose density is concentrated around 1. statrs' density itself
-    // overflows from about 250 degrees of freedom on; its logarithm does not.
+    // Integrates over s = √(V / freedom), whose density is concentrated around 1. statrs' density
+    // itself overflows from about 250 degrees of freedom on; its logarithm does not.
     let density = |s: f64| 2.0 * freedom * s * law.ln_pdf(freedom * s * s).exp();
     let spread = 12.0 / (2.0 * freedom).sqrt();
     let (from, to) = ((1.0 - spread).max(0.0), 1.0 + spread);
     integrate(|s| density(s) * normal_sf(t * s - delta), from, to, 64).clamp(0.0, 1.0)
 }
 
-/// x > 0 where a decreasing function reaches `target`.
+/// The x > 0 at which a decreasing function reaches `target`.
 fn solve_decreasing(target: f64, f: impl Fn(f64) -> f64) -> f64 {
     if target <= 0.0 {
         return f64::INFINITY;

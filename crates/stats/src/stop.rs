@@ -23,8 +23,8 @@ impl Drop for Outer {
     }
 }
 
-/// Computes on this thread, and draws on any, until a flag is set. `None` if it was: what was
-/// computed then lacks draws.
+/// Computes on this thread, with draws on any thread, until a flag is set. `None` if it was set,
+/// because the result then lacks draws.
 pub fn until<T>(left: &Arc<AtomicBool>, compute: impl FnOnce() -> T) -> Option<T> {
     let outer = Outer(LEFT.replace(Some(Arc::clone(left))));
     let found = compute();
@@ -37,7 +37,7 @@ pub(crate) fn caller_left() -> bool {
     LEFT.with_borrow(|left| left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed)))
 }
 
-/// Numbers of draws, in parallel, until the caller of the computation on this thread leaves.
+/// The numbers of draws, in parallel, until the caller of the computation on this thread leaves.
 pub(crate) fn draws(count: usize) -> impl ParallelIterator<Item = usize> {
     let left = LEFT.with_borrow(Clone::clone);
     (0..count)
@@ -81,7 +81,7 @@ mod tests {
         assert!(!caller_left(), "the flag is that of one computation");
     }
 
-    /// Each would take hours.
+    /// Without stopping, each computation would take hours.
     #[test]
     fn every_computation_with_draws_stops() {
         let left = Arc::new(AtomicBool::new(true));

@@ -1,39 +1,41 @@
-//! A threshold of a score: chosen for a target, and what it does.
+//! A threshold of a score: its choice for a target, and its effects.
 //!
 //! A point is accepted if its score is at least the threshold. Points with equal scores are
 //! accepted together, so that no threshold lies among them. Precision, recall and F1 are
-//! scikit-learn's; thresholds are looked for between the scores that
-//! `sklearn.metrics.precision_recall_curve` and `roc_curve` go through.
+//! scikit-learn's. Candidate thresholds lie between the scores that
+//! `sklearn.metrics.precision_recall_curve` and `roc_curve` visit.
 
-/// What a threshold is chosen for.
+/// The target of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
-    /// The lowest threshold whose precision is at least this: the most recall.
+    /// The lowest threshold whose precision is at least this value, which maximises recall.
     Precision(f64),
-    /// The lowest threshold whose false-positive rate is at most this: the most recall.
+    /// The lowest threshold whose false-positive rate is at most this value, which maximises
+    /// recall.
     FalsePositiveRate(f64),
-    /// The threshold with the highest F1, the highest of several.
+    /// The threshold with the highest F1; the highest such threshold if several tie.
     F1,
 }
 
-/// Why there is no threshold.
+/// The reason why no threshold exists.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NoThreshold {
-    /// Nothing to find.
+    /// The points include no positive.
     #[error("there is no positive")]
     NoPositive,
-    /// Nothing to keep out.
+    /// The points include no negative.
     #[error("there is no negative")]
     NoNegative,
     /// No threshold reaches the target.
     #[error("no threshold reaches it: the best has {best:.4}")]
     Unreachable {
-        /// The highest precision, or the lowest false-positive rate, that accepts a positive.
+        /// The highest precision, or the lowest false-positive rate, of a threshold that accepts a
+        /// positive.
         best: f64,
     },
 }
 
-/// What became of the points; numbers are sums of weights.
+/// The classification of the points; numbers are sums of weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
     /// Positives accepted.
@@ -47,7 +49,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Share of the accepted that are positive; `None` if nothing is accepted.
+    /// Share of positives among the accepted points; `None` if nothing is accepted.
     pub fn precision(&self) -> Option<f64> {
         share(self.true_positives, self.false_positives)
     }
@@ -77,13 +79,13 @@ fn share(part: f64, rest: f64) -> Option<f64> {
 /// A chosen threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Chosen {
-    /// Half way between the two scores below; the lowest score where everything is accepted.
+    /// Midpoint of the following two scores; the lowest score if everything is accepted.
     pub threshold: f64,
-    /// The lowest score that is accepted.
+    /// The lowest accepted score.
     pub accepted: f64,
-    /// The highest score that is not; absent where everything is accepted.
+    /// The highest rejected score; absent if everything is accepted.
     pub rejected: Option<f64>,
-    /// What it does.
+    /// The classification of the points under it.
     pub counts: Counts,
 }
 
@@ -94,14 +96,14 @@ pub struct Point {
     pub score: f64,
     /// Whether it is positive.
     pub positive: bool,
-    /// The item that it belongs to: items have weights.
+    /// The item to which it belongs. Weights are per item.
     pub item: u32,
 }
 
 /// Points with their labels, sorted once.
 #[derive(Debug, Clone)]
 pub struct Points {
-    /// The highest score first.
+    /// The points, highest score first.
     sorted: Vec<Point>,
     /// Positives of each item that have no score and are never accepted, e.g. relevant documents
     /// that a search did not return.
@@ -109,7 +111,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// From points in any order. `missed` has an entry for each item.
+    /// Creates points from any order. `missed` has an entry for each item.
     pub fn new(mut points: Vec<Point>, missed: Vec<u32>) -> Self {
         points.sort_by(|a, b| b.score.total_cmp(&a.score));
         Self { sorted: points, missed }
@@ -120,12 +122,12 @@ impl Points {
         self.sorted.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// What a threshold does, each point counted as often as its item's weight says.
+    /// The counts under a threshold, with each point counted as often as its item's weight.
     pub fn counts(&self, threshold: f64, weights: &[f64]) -> Counts {
         let weight = |item: u32| weights[item as usize];
         let mut counts = self.nothing_accepted(&weight);
@@ -135,8 +137,8 @@ impl Points {
         counts
     }
 
-    /// What became of the points of each cluster, with a threshold for each item. `clusters` has
-    /// the cluster of each item, below `count`.
+    /// The counts for the points of each cluster, with a threshold for each item. `clusters`
+    /// contains the cluster of each item, below `count`.
     pub fn counts_of(&self, threshold: impl Fn(u32) -> f64, clusters: &[u32], count: usize) -> Vec<Counts> {
         let mut all = vec![Counts::default(); count];
         for point in &self.sorted {
@@ -170,11 +172,11 @@ impl Points {
         counts
     }
 
-    /// Chooses a threshold, each point counted as often as its item's weight says.
+    /// Chooses a threshold, with each point counted as often as its item's weight.
     ///
     /// # Errors
-    /// If there is no positive or no negative, or no threshold that accepts a positive reaches the
-    /// target.
+    /// If the points lack positives or negatives, or no threshold that accepts a positive reaches
+    /// the target.
     pub fn choose(&self, target: Target, weights: &[f64]) -> Result<Chosen, NoThreshold> {
         let weight = |item: u32| weights[item as usize];
         let mut counts = self.nothing_accepted(&weight);
@@ -186,7 +188,7 @@ impl Points {
         }
         let mut best: Option<f64> = None;
         let mut found: Option<Chosen> = None;
-        // Whether the last found threshold still lacks the score below it.
+        // Whether the last found threshold still lacks the next lower score.
         let mut open = false;
         for group in self.sorted.chunk_by(|a, b| a.score == b.score) {
             let counted: f64 = group.iter().map(|point| weight(point.item)).sum();
@@ -276,7 +278,7 @@ mod tests {
         let all = points(&ROWS);
         let even = [1.0; 8];
         let at = |target| all.choose(target, &even).unwrap();
-        // 4 of 5 down to 0.5; below, 4 of 6.
+        // 4 of 5 down to 0.5; below that, 4 of 6.
         let found = at(Target::Precision(0.8));
         assert_eq!((found.accepted, found.rejected), (0.5, Some(0.4)));
         assert!((found.threshold - 0.45).abs() < 1e-12);
@@ -296,7 +298,7 @@ mod tests {
         let tied = points(&[(0.5, true), (0.5, false)]);
         let refused = tied.choose(Target::Precision(0.9), &[1.0; 2]).unwrap_err();
         assert_eq!(refused, NoThreshold::Unreachable { best: 0.5 });
-        // Where one answer for all reaches it, the threshold is the lowest score.
+        // If accepting everything reaches the target, the threshold is the lowest score.
         let found = tied.choose(Target::Precision(0.5), &[1.0; 2]).unwrap();
         assert_eq!((found.threshold, found.rejected), (0.5, None));
     }
@@ -308,7 +310,7 @@ mod tests {
         let refused = |all: &Points, target| all.choose(target, &even).unwrap_err();
         assert_eq!(refused(&one_class(false), Target::F1), NoThreshold::NoPositive);
         assert_eq!(refused(&one_class(true), Target::F1), NoThreshold::NoNegative);
-        // Zero false positives, and the highest score is a negative's.
+        // The target is zero false positives, and the highest score is a negative's.
         let all = points(&[(0.9, false), (0.8, true)]);
         assert_eq!(
             refused(&all, Target::FalsePositiveRate(0.1)),
@@ -339,7 +341,7 @@ mod tests {
         let counts = missed.counts(0.45, &[1.0; 8]);
         assert_eq!(counts.recall(), Some(0.4));
         assert_eq!(counts.precision(), Some(0.8));
-        // Those of the clusters add up, missed positives included.
+        // The counts of the clusters add up, including missed positives.
         let clusters = [0, 0, 1, 1, 2, 2, 2, 2];
         let parts = missed.counts_of(|_| 0.45, &clusters, 3);
         let sum = |of: fn(&Counts) -> f64| parts.iter().map(of).sum::<f64>();

@@ -1,11 +1,11 @@
-//! Order statistics of the Walsh averages (x_i + x_j) / 2, i ≤ j, without making them all.
+//! Order statistics of the Walsh averages (x_i + x_j) / 2, i ≤ j, without computing all of them.
 //!
-//! There are n(n + 1)/2 of them, too many to sort for a thousand resamples of a large data set.
-//! With the values sorted, the averages up to a limit are counted in one sweep, and floating-point
-//! averaging is monotone, so the count is exact. A bracket around the wanted one is narrowed by
-//! interpolating between counts, with bisection over the doubles themselves as every third step so
-//! that no data can stall it; once about 2 n averages are left inside, those are collected and the
-//! wanted one selected. O(n log n) time, O(n) memory, and the result equals sorting to the last
+//! There are n(n + 1)/2 of them, too many to sort for a thousand resamples of a large data set. If
+//! the values are sorted, the averages up to a limit are counted in one sweep, and floating-point
+//! averaging is monotone, so the count is exact. A bracket around the wanted average is narrowed by
+//! interpolating between counts. Every third step is a bisection over the doubles themselves, so
+//! that no data can stall it. Once about 2 n averages are left inside, they are collected and the
+//! wanted one is selected. O(n log n) time, O(n) memory, and the result equals sorting to the last
 //! bit.
 
 /// The averages of sorted values.
@@ -25,7 +25,7 @@ pub(crate) fn middle(sorted: &[f64], scratch: &mut Vec<f64>) -> Option<f64> {
     Some(if count % 2 == 1 { low } else { (low + high) / 2.0 })
 }
 
-/// An end of the bracket: a place among the doubles, and how many averages lie up to it.
+/// An end of the bracket: a position among the doubles, and the number of averages up to it.
 #[derive(Clone, Copy)]
 struct End {
     at: u64,
@@ -33,12 +33,12 @@ struct End {
 }
 
 impl<'a> Walsh<'a> {
-    /// Of ascending, finite values.
+    /// Averages of ascending, finite values.
     pub(crate) fn new(sorted: &'a [f64]) -> Self {
         Self { sorted }
     }
 
-    /// How many averages there are.
+    /// The number of averages.
     pub(crate) fn count(&self) -> u64 {
         let n = self.sorted.len() as u64;
         n * (n + 1) / 2
@@ -54,7 +54,7 @@ impl<'a> Walsh<'a> {
     fn select(&self, first: u64, second: u64, scratch: &mut Vec<f64>) -> (f64, f64) {
         let n = self.sorted.len();
         let (least, most) = (self.sorted[0], self.sorted[n - 1]);
-        // Below everything, and at the top of everything. Two below: the place under 0.0 is −0.0,
+        // Below all averages, and at the largest one. Two below: the double under 0.0 is −0.0,
         // which equals it.
         let mut low = End {
             at: ordinal(least) - 2,
@@ -71,8 +71,8 @@ impl<'a> Walsh<'a> {
             let probe = match step {
                 0 => ordinal(self.sorted[n / 2]),
                 _ if step.is_multiple_of(3) => low.at + (high.at - low.at) / 2,
-                // From below on one step, from above on the next, a little off the mark so that the
-                // bracket closes.
+                // The target is approached from below on one step and from above on the next, with
+                // a small offset so that the bracket closes.
                 _ => {
                     let target = if step % 3 == 1 {
                         second as f64 + margin
@@ -110,7 +110,7 @@ impl<'a> Walsh<'a> {
         (found, above.iter().copied().fold(f64::INFINITY, f64::min))
     }
 
-    /// How many averages are ≤ limit: for each i from the left, j walks down from the right.
+    /// The number of averages ≤ limit: for each i from the left, j walks down from the right.
     fn count_up_to(&self, limit: f64) -> u64 {
         let sorted = self.sorted;
         let mut count = 0;
@@ -127,7 +127,7 @@ impl<'a> Walsh<'a> {
         count as u64
     }
 
-    /// The largest average ≤ limit and the smallest one above it.
+    /// The largest average ≤ limit and the smallest one > limit.
     fn neighbours(&self, limit: f64) -> (f64, f64) {
         let sorted = self.sorted;
         let (mut under, mut over) = (f64::NEG_INFINITY, f64::INFINITY);

@@ -2,7 +2,8 @@
 //! hashed to [`BITS`] bits. Two features with the same hash share a weight; at that width this
 //! affects one in several hundred.
 //!
-//! A change here invalidates existing model files: raise [`crate::model::VERSION`] and train again.
+//! A change here invalidates existing model files: increment [`crate::model::VERSION`] and train
+//! again.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ const NONE: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     exact: u64,
-    /// Lower case, each digit as `0`.
+    /// Lower-case form, with each digit as `0`.
     lower: u64,
     suffixes: [u64; 4],
     prefixes: [u64; 3],
@@ -222,16 +223,16 @@ pub fn of_pos(words: &[Word], index: usize, out: &mut Vec<u32>) {
     f.one(before.short_shape);
 }
 
-/// The run of capitalised words that each token is in.
+/// The run of capitalised words that contains a token.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
-    /// Its tokens.
+    /// Its first token.
     start: usize,
     end: usize,
 }
 
-/// For each token, the run of capitalised words it is in (`of` and `the` may be between two of
-/// them), or the token alone.
+/// For each token, the run of capitalised words that contains it (`of` and `the` may be inside), or
+/// the token alone.
 pub fn capital_runs(words: &[Word]) -> Vec<Run> {
     let mut runs: Vec<Run> = (0..words.len()).map(|at| Run { start: at, end: at + 1 }).collect();
     let joins = [
@@ -266,7 +267,7 @@ pub fn capital_runs(words: &[Word]) -> Vec<Run> {
     runs
 }
 
-/// Appends a token's features for the entity it is in to `out`.
+/// Appends the features that determine a token's entity to `out`.
 pub fn of_entity(words: &[Word], pos: &[Pos], runs: &[Run], index: usize, out: &mut Vec<u32>) {
     out.clear();
     let mut f = Features { out, template: 100 };
@@ -319,7 +320,7 @@ pub fn of_entity(words: &[Word], pos: &[Pos], runs: &[Run], index: usize, out: &
     if !w.capital && end - start == 1 {
         return;
     }
-    // The first and last word of a name and its surroundings tell what kind of name it is.
+    // The first and last word of a name and its surroundings indicate the kind of name.
     let place = u64::from(index == start) | u64::from(index + 1 == end) << 1 | ((end - start).min(4) as u64) << 2;
     let (first, last) = (words[start], words[end - 1]);
     let (left, right) = (at(words, start, -1), at(words, end, 0));

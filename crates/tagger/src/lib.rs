@@ -1,15 +1,15 @@
 //! English parts of speech and named entities, without a runtime, a network or a large file.
 //!
-//! * [`tokenise`](fn@tokenise): text → tokens, as English treebanks and spaCy divide it (`don't` is
-//!   `do` + `n't`).
-//! * [`Tagger::tag`]: tokens → a Universal part of speech each ([`Pos`]), and spans that are named
-//!   entities ([`EntityLabel`], the eighteen types of OntoNotes).
+//! * [`tokenise`](fn@tokenise): text → tokens, divided as in English treebanks and spaCy (`don't`
+//!   is `do` + `n't`).
+//! * [`Tagger::tag`]: tokens → one Universal part of speech per token ([`Pos`]), and the spans of
+//!   named entities ([`EntityLabel`], the eighteen types of OntoNotes).
 //!
-//! Both taggers are linear chains: a score for each (feature, tag) and (tag, next tag), the best
-//! sequence found by Viterbi's algorithm, the scores learnt by the averaged structured perceptron
-//! (Collins 2002). Scores are integers, so that a text gets the same tags on every machine. The
-//! model is part of the binary ([`Tagger::english`]). This crate's README describes its training,
-//! its data and its accuracy.
+//! Both taggers are linear chains with a score for each (feature, tag) and (tag, next tag).
+//! Viterbi's algorithm finds the best sequence, and the averaged structured perceptron
+//! (Collins 2002) learns the scores. Scores are integers, so that a text gets the same tags on
+//! every machine. The model is part of the binary ([`Tagger::english`]). This crate's README
+//! describes its training, its data and its accuracy.
 
 pub mod features;
 mod labels;
@@ -38,7 +38,7 @@ pub struct Token {
 /// A named entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
-    /// Its tokens, by index; never empty. Entities do not overlap and come in order.
+    /// Its tokens, by index; never empty. Entities do not overlap and are in order.
     pub tokens: Range<usize>,
     /// Its type.
     pub label: EntityLabel,
@@ -70,11 +70,11 @@ enum Bio {
 }
 
 impl Tagger {
-    /// The English tagger, unpacked at the first call (milliseconds, about 4 MB).
+    /// The English tagger, loaded at the first call (milliseconds, about 4 MB).
     ///
     /// # Errors
-    /// Only if the built-in file were damaged, which a test rules out; the error is then the same
-    /// each time.
+    /// If the built-in file is damaged, which a test rules out. The error is then the same each
+    /// time.
     pub fn english() -> Result<&'static Self, &'static ModelError> {
         static TAGGER: OnceLock<Result<Tagger, ModelError>> = OnceLock::new();
         TAGGER.get_or_init(|| Self::read(ENGLISH)).as_ref()
@@ -109,8 +109,8 @@ impl Tagger {
         self.tag_tokens(text, tokenise(text))
     }
 
-    /// Tags tokens that were found by other means: spans in order that do not overlap, each within
-    /// the text and between two characters. An invalid span is treated as an empty word.
+    /// Tags tokens from another tokeniser: ordered spans that do not overlap, each within the text
+    /// and on character boundaries. An invalid span is treated as an empty word.
     pub fn tag_tokens(&self, text: &str, spans: Vec<Range<usize>>) -> Tagged {
         let words = features::words(text, &spans);
         let mut buffer = Vec::new();
@@ -151,7 +151,7 @@ impl Bio {
     }
 }
 
-/// Entities of a sequence of tags. An inside tag that continues no entity begins one.
+/// Entities of a sequence of tags. An inside tag that continues no entity begins a new one.
 fn spans_of(tags: impl Iterator<Item = Bio>) -> Vec<Entity> {
     let mut entities: Vec<Entity> = Vec::new();
     for (at, tag) in tags.enumerate() {

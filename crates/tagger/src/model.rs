@@ -1,21 +1,21 @@
 //! The model file: sparse weights of one byte, sorted by feature.
 //!
-//! Numbers are little-endian; a *varint* has seven bits a byte, low ones first, the high bit set on
-//! all but the last. The file is `ISOTAG`, a byte [`VERSION`], then two chains. A chain is: number
-//! of tags (u8); their names (length u8, UTF-8); the scores into the first token (i16 a tag), then
-//! of each next tag from each previous (i16), where -32768 forbids; number of features (u32); for
-//! each, in order of its hash: the difference to the hash before (varint), the number of its
-//! weights (u8), and each weight's tag (u8) and value (i8).
+//! Numbers are little-endian; a *varint* has seven bits per byte, low ones first, with the high bit
+//! set on all but the last. The file is `ISOTAG`, a byte [`VERSION`], then two chains. A chain
+//! consists of: number of tags (u8); their names (length u8, UTF-8); the scores into the first
+//! token (i16 per tag), then of each next tag from each previous (i16), where -32768 forbids;
+//! number of features (u32); for each, in order of its hash: the difference to the previous hash
+//! (varint), the number of its weights (u8), and each weight's tag (u8) and value (i8).
 
 use crate::viterbi::{self, FORBIDDEN, Transitions};
 
-/// Raise it with every change of the file format or of the features.
+/// Increment it with every change of the file format or of the features.
 pub const VERSION: u8 = 1;
 
 const MAGIC: &[u8; 6] = b"ISOTAG";
 const FORBIDDEN_I16: i16 = i16::MIN;
 
-/// Why a model file cannot be used.
+/// The reason why a model file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The file is not a model file.
@@ -27,7 +27,7 @@ pub enum ModelError {
         /// Its version.
         found: u8,
     },
-    /// It ends too soon.
+    /// The file is truncated.
     #[error("the model file is cut short")]
     Short,
     /// Its parts contradict each other.
@@ -65,7 +65,7 @@ impl Chain {
     /// Builds a chain from features in ascending order, each with its weights.
     ///
     /// # Errors
-    /// If features are out of order, tags out of range, or sizes do not fit.
+    /// If features are out of order, tags out of range, or sizes are inconsistent.
     pub fn new(
         tags: Vec<String>,
         transitions: Transitions,
@@ -205,7 +205,7 @@ pub fn write(pos: &Chain, entities: &Chain) -> Vec<u8> {
 /// Reads a file of two chains.
 ///
 /// # Errors
-/// See [`ModelError`].
+/// Those of [`ModelError`].
 pub fn read(bytes: &[u8]) -> Result<(Chain, Chain), ModelError> {
     let bytes = bytes.strip_prefix(MAGIC.as_slice()).ok_or(ModelError::Magic)?;
     let (&version, rest) = bytes.split_first().ok_or(ModelError::Short)?;

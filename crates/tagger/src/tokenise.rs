@@ -1,9 +1,9 @@
 //! Text to tokens.
 //!
 //! White space splits first. From each piece, punctuation is then split off at both ends and
-//! clitics (`n't`, `'s`, `'ll`) at the end, and the rest is split at hyphens and slashes between
-//! letters. The result follows spaCy's English tokeniser, as far as its documentation and its
-//! output on running text show, because its tags are the reference.
+//! clitics (`n't`, `'s`, `'ll`) at the end. The rest is split at hyphens and slashes between
+//! letters. The result follows spaCy's English tokeniser as far as its documentation and its output
+//! on running text show its rules, because its tags are the reference.
 
 use std::ops::Range;
 
@@ -28,8 +28,8 @@ const UNITS: &[&str] = &[
 /// Clitics, in lower case, with either apostrophe.
 const CLITICS: &[&str] = &["s", "m", "re", "ve", "ll", "d"];
 
-/// Bytes of an abbreviation or a clitic, at most. Longer pieces are not compared with the lists, so
-/// that the time does not grow with the square of a piece.
+/// Maximum length of an abbreviation or a clitic in bytes. Longer pieces are not compared with the
+/// lists, so that the time does not grow with the square of a piece's length.
 const LONGEST: usize = 8;
 
 /// The tokens of a text, in order; every character that is not white space is in exactly one.
@@ -100,7 +100,7 @@ fn is_mark(c: char) -> bool {
     )
 }
 
-/// Whether a piece is an address, which is kept whole whatever punctuation it has.
+/// Whether a piece is an address, which is kept whole whatever its punctuation.
 fn is_address(piece: &str) -> bool {
     if piece.contains("://") || piece.starts_with("www.") {
         return true;
@@ -141,7 +141,7 @@ fn is_whole(piece: &str) -> bool {
         (Some(_), None, _) => true,
         // An initial: `J.`
         (Some(letter), Some('.'), None) => letter.is_alphabetic(),
-        // A clitic that stands alone, two apostrophes as quotes, `:)` and the like.
+        // A stand-alone clitic, two apostrophes as quotes, `:)` and the like.
         (Some('\'' | '’'), Some(_), _) => {
             let clitic = || CLITICS.contains(&piece.trim_start_matches(['\'', '’']).to_lowercase().as_str());
             piece == "''" || piece.len() <= LONGEST && clitic()
@@ -204,7 +204,7 @@ fn keeps_full_stop(piece: &str, body: &str) -> bool {
     if !before.is_uppercase() {
         return false;
     }
-    // One capital before the stop: an initial or a chain such as `U.S.`; more of them: `NATO.`
+    // One capital before the stop: an initial or a chain such as `U.S.`; several capitals: `NATO.`
     let head = &body[..body.len() - before.len_utf8()];
     !head.chars().next_back().is_some_and(char::is_alphanumeric)
 }
@@ -243,7 +243,7 @@ fn unit(piece: &str) -> Option<usize> {
     UNITS.contains(&tail.to_lowercase().as_str()).then_some(tail.len())
 }
 
-/// Words that are two tokens without an apostrophe, and the length of the first.
+/// Words that are two tokens without an apostrophe, with the length of the first.
 const JOINED: &[(&str, usize)] = &[
     ("cannot", 3),
     ("gonna", 3),
@@ -262,7 +262,7 @@ const JOINED: &[(&str, usize)] = &[
     ("thats", 4),
 ];
 
-/// Splits what is left between the marks.
+/// Splits the part between the marks.
 fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     let piece = &text[range.clone()];
     if is_address(piece) {
@@ -286,7 +286,7 @@ fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     let (mut at, mut run_end) = (0, 0);
     while let Some(c) = piece[at..].chars().next() {
         let rest = &piece[at..];
-        // A run is measured once, not at each of its characters.
+        // A run is measured once, not for each of its characters.
         if at >= run_end {
             run_end = piece.len() - rest.trim_start_matches(c).len();
         }
@@ -312,7 +312,7 @@ fn middle(text: &str, range: Range<usize>, tokens: &mut Vec<Range<usize>>) {
     push(start..range.end);
 }
 
-/// Length of the mark that splits at this place; 0 if none. `run` is the length of the run of this
+/// Length of the mark that splits here; 0 if there is none. `run` is the length of the run of this
 /// character, and `after` follows it.
 fn infix(before: Option<char>, c: char, run: usize, after: &str) -> usize {
     let Some(before) = before else {

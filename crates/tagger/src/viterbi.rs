@@ -9,13 +9,13 @@ pub struct Transitions {
     first: Vec<i32>,
 }
 
-/// What forbids a transition. Small enough that sums over a long text do not overflow, since they
-/// are shifted back to 0 at each step.
+/// The score of a forbidden transition. It is small enough that sums over a long text do not
+/// overflow, because they are shifted back to 0 at each step.
 pub const FORBIDDEN: i32 = i32::MIN / 4;
 
 impl Transitions {
-    /// `scores` are rows of the next tag, columns of the previous; `first` is for the first token.
-    /// `None` if the sizes do not fit.
+    /// `scores` has rows for the next tag and columns for the previous; `first` is for the first
+    /// token. `None` if the sizes are inconsistent.
     pub fn new(tags: usize, scores: Vec<i32>, first: Vec<i32>) -> Option<Self> {
         (tags > 0 && tags <= 256 && scores.len() == tags * tags && first.len() == tags).then_some(Self {
             tags,
@@ -24,19 +24,19 @@ impl Transitions {
         })
     }
 
-    /// From one tag to the next.
+    /// The score of a transition from one tag to the next.
     pub fn score(&self, previous: usize, next: usize) -> i32 {
         self.scores[next * self.tags + previous]
     }
 
-    /// To the first tag.
+    /// The score of the first tag.
     pub fn first(&self, tag: usize) -> i32 {
         self.first[tag]
     }
 }
 
-/// The tags of the highest sum; among equal sums, the one whose tags come first. `emit` adds the
-/// scores of a position's tags to the slice it is given.
+/// The tags with the highest sum; among equal sums, those that come first. `emit` adds the scores
+/// of a position's tags to the given slice.
 pub fn best(transitions: &Transitions, len: usize, mut emit: impl FnMut(usize, &mut [i32])) -> Vec<usize> {
     let tags = transitions.tags;
     if len == 0 {
@@ -47,7 +47,7 @@ pub fn best(transitions: &Transitions, len: usize, mut emit: impl FnMut(usize, &
     let mut next = vec![0; tags];
     let mut back = vec![0_u8; tags * len];
     for (at, back) in back.chunks_exact_mut(tags).enumerate().skip(1) {
-        // Kept near 0, so that a text may have any length.
+        // Sums are kept near 0, so that a text may have any length.
         let top = sums.iter().copied().max().unwrap_or(0);
         for sum in &mut sums {
             *sum = (*sum - top).max(FORBIDDEN);
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_forbidden_transition_is_not_taken_however_long_the_text() {
         let transitions = Transitions::new(2, vec![0, 0, FORBIDDEN, 0], vec![0, 0]).unwrap();
-        // The second tag scores more everywhere but at the start, and cannot follow the first.
+        // The second tag scores more everywhere except at the start, and cannot follow the first.
         let path = best(&transitions, 100_000, |at, out| {
             out[1] += if at == 0 { -10_000_000 } else { 1000 };
         });

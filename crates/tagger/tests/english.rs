@@ -1,5 +1,5 @@
-//! The model of this crate, on sentences of our own with spaCy's tags (tests/data:
-//! `training/label.py` wrote the reference) and on any text.
+//! The model of this crate, on our own sentences with spaCy's tags (tests/data: `training/label.py`
+//! wrote the reference) and on any text.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../examples/support/mod.rs"]
@@ -104,7 +104,7 @@ fn a_long_text_is_tagged_in_one_go() {
     let tagged = tagger().tag(&text);
     let alone = tagger().tag(sentence);
     assert_eq!(tagged.tokens.len(), 2000 * alone.tokens.len());
-    // From the second sentence on, each is tagged as the one before it.
+    // From the second sentence on, each is tagged like the previous one.
     let middle = &tagged.tokens[alone.tokens.len() * 1000..alone.tokens.len() * 1001];
     assert!(middle.iter().zip(&alone.tokens).all(|(a, b)| a.pos == b.pos));
 }

@@ -1,22 +1,23 @@
-//! Whose usage a unit counts for, where several processes ask for it one after the other.
+//! Decides to whom the usage of a unit is attributed if several processes request it one after
+//! another.
 
 use std::{collections::HashSet, sync::Arc};
 
 use parking_lot::Mutex;
 use uuid::{Builder, Uuid};
 
-/// A run that may move from one process to another. Its usage is counted from the start in each of
-/// them, each unit once: the process that continues it counts what was counted before the move, and
-/// no other run does.
+/// A run that may move between processes. Each process counts its usage from the start, each unit
+/// once. So the process that continues it also counts the units counted before the move, and no
+/// other run does.
 #[derive(Debug, Clone)]
 pub struct Claimant {
     id: Uuid,
-    /// Digests of what this process has counted: 8 bytes a unit.
+    /// Digests of the units that this process has counted: 8 bytes per unit.
     counted: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl Claimant {
-    /// The claimant of this name, e.g. the id of a run.
+    /// The claimant with this name, e.g. the id of a run.
     pub fn new(name: &str) -> Self {
         let id = Uuid::try_parse(name).unwrap_or_else(|_| derived(&[name.as_bytes()]));
         Self {
@@ -35,14 +36,14 @@ impl Claimant {
         derived(&[self.id.as_bytes(), request])
     }
 
-    /// Whether this process has not counted a unit yet; then it has now.
+    /// Marks a unit as counted by this process; returns whether it was not counted before.
     pub fn count_here(&self, unit: &[u8]) -> bool {
         let digest = derived(&[unit]).as_u64_pair().0;
         self.counted.lock().insert(digest)
     }
 }
 
-/// An id that depends on these bytes alone.
+/// An id that depends only on these bytes.
 fn derived(parts: &[&[u8]]) -> Uuid {
     let mut hasher = blake3::Hasher::new();
     for part in parts {

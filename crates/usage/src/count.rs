@@ -1,8 +1,8 @@
 //! The count of one call, kept while the call runs.
 //!
-//! The count of the call that is being answered is a task-local value: code that calls a model
-//! reads it with [`current`] or [`begin`]. Code that spawns a task carries it over with [`scoped`].
-//! Outside a call nothing is counted.
+//! The count of the current call is a task-local value: code that calls a model reads it with
+//! [`current`] or [`begin`]. Code that spawns a task carries it over with [`scoped`]. Outside a
+//! call nothing is counted.
 
 use std::{fmt, future::Future, sync::Arc, task::Waker};
 
@@ -22,7 +22,7 @@ pub struct Count(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    /// Called with everything that is added.
+    /// Called with each addition.
     observer: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
     whole: Option<Whole>,
     waker: AtomicWaker,
@@ -74,18 +74,18 @@ impl Count {
         }))
     }
 
-    /// A count that calls `observer` with everything that is added, at that moment.
+    /// A count that calls `observer` with each addition, at that moment.
     pub fn telling(observer: impl Fn(&Usage) + Send + Sync + 'static) -> Self {
         Self::new(Some(Box::new(observer)), None)
     }
 
-    /// A count of a part of the current call: whatever is added or begun in it also counts in the
+    /// A count for a part of the current call: additions and pieces of work in it also count in the
     /// current count.
     pub fn of_part() -> Self {
         Self::new(None, current().map(|count| Whole { count, priced: None }))
     }
 
-    /// A count of a part of this one, in which it counts at a price: `priced` sets the cost.
+    /// A count for a part of this one, in which it counts at a price: `priced` sets the cost.
     #[must_use]
     pub fn priced_part(&self, priced: impl Fn(&Usage) -> Usage + Send + Sync + 'static) -> Self {
         let whole = Whole {
@@ -95,7 +95,7 @@ impl Count {
         Self::new(None, Some(whole))
     }
 
-    /// Counts what was used.
+    /// Adds usage.
     pub fn add(&self, more: &Usage) {
         if *more == Usage::default() {
             return;
@@ -110,7 +110,7 @@ impl Count {
     }
 
     /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end,
-    /// e.g. because the caller is gone, its actual use is unknown, so the bound is counted.
+    /// e.g. because the caller disconnected, its actual usage is unknown, so the bound is counted.
     pub fn begin(&self, bound: Usage) -> Open {
         self.open(&bound);
         Open {
@@ -119,12 +119,12 @@ impl Count {
         }
     }
 
-    /// What has been used so far.
+    /// The usage so far.
     pub fn used(&self) -> Usage {
         self.state().used
     }
 
-    /// What has been used, the bound of the pieces in flight, and a version that grows with every
+    /// The usage so far, the bound of the pieces in flight, and a version that increases with every
     /// change.
     pub fn snapshot(&self) -> (Usage, Usage, u64) {
         let state = *self.state();
@@ -184,16 +184,16 @@ pub struct Open {
 }
 
 impl Open {
-    /// Ends the piece, which has used this.
+    /// Ends the piece with this usage.
     pub fn end(mut self, used: &Usage) {
         if let Some(count) = self.count.take() {
-            // In this order, so that the count is never less than what will be charged.
+            // In this order, so that the count is never less than the later charge.
             count.add(used);
             count.close(&self.bound);
         }
     }
 
-    /// Ends the piece, which has used nothing.
+    /// Ends the piece without usage.
     pub fn nothing(self) {
         self.end(&Usage::default());
     }

@@ -1,12 +1,12 @@
 //! Usage reported in the answer of a call while it grows.
 //!
 //! A caller that wants reports sends the request header [`HEADER`] with the value [`FRAMES`]. A
-//! server that supports it sends the response headers at once, with the same header. It then puts
-//! frames of its own between the frames of gRPC: the flag byte [`FLAG`], four bytes of length, a
-//! [`Report`]. The caller takes them out of the answer ([`Reported`]). So the caller knows the
+//! server that supports it sends the response headers at once, with the same header. It then
+//! inserts its own frames between the frames of gRPC: the flag byte [`FLAG`], four bytes of length,
+//! a [`Report`]. The caller removes them from the answer ([`Reported`]). So the caller knows the
 //! usage even if the call fails, reaches its deadline or is cancelled.
 //!
-//! A server that does not support the header ignores it. Other callers are never sent such frames.
+//! A server that does not support the header ignores it. Other callers never receive such frames.
 
 use std::{
     convert::Infallible,
@@ -30,7 +30,7 @@ use crate::{
     sum,
 };
 
-/// The header that asks for reports, and with which an answer announces them.
+/// The header that requests reports. An answer with reports repeats it.
 pub const HEADER: HeaderName = HeaderName::from_static("isomer-usage");
 /// Its value.
 pub const FRAMES: HeaderValue = HeaderValue::from_static("frames");
@@ -38,26 +38,26 @@ pub const FRAMES: HeaderValue = HeaderValue::from_static("frames");
 pub const FLAG: u8 = 0x40;
 /// Bytes of a frame before its message: the flag and the length.
 const HEAD: usize = 5;
-/// Longest report: two messages of a few numbers.
+/// Maximum size of a report: two messages of a few numbers.
 const LONGEST: usize = 1024;
 
-/// Usage so far. Both fields cover the whole call, so a report replaces the one before it.
+/// Usage so far. Both fields cover the whole call, so a report replaces the previous one.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Report {
-    /// What was used.
+    /// The usage so far.
     #[prost(message, optional, tag = "1")]
     pub used: Option<Usage>,
-    /// What the work in flight may use at most. It counts as used if the answer breaks off.
+    /// The maximum usage of the work in flight. It counts as used if the answer breaks off.
     #[prost(message, optional, tag = "2")]
     pub open: Option<Usage>,
 }
 
-/// Whether the headers ask for reports, or announce them.
+/// Whether the headers request or announce reports.
 pub fn is_reported(headers: &HeaderMap) -> bool {
     headers.get(HEADER).is_some_and(|value| value == FRAMES)
 }
 
-/// A generated gRPC server whose calls are counted and reported to callers that ask for it.
+/// A generated gRPC server whose calls are counted, and reported to callers that request it.
 #[derive(Debug, Clone)]
 pub struct Reporting<S>(pub S);
 
@@ -87,7 +87,7 @@ where
         // The headers are sent before it is known whether the messages would be compressed.
         request.headers_mut().remove("grpc-accept-encoding");
         // A part, so that an enclosing count of the whole call, such as that of a charging gateway,
-        // is updated too.
+        // is also updated.
         let count = Count::of_part();
         let answering = count.sync_scope(|| self.0.call(request));
         let body = Body::new(Interleaved {
@@ -110,12 +110,12 @@ where
 pub struct Provisional(Arc<Mutex<Option<Open>>>);
 
 impl Provisional {
-    /// Begins a call of the current count.
+    /// Begins a call in the current count.
     pub fn begin(bound: Usage) -> Self {
         Self(Arc::new(Mutex::new(Some(count::begin(bound)))))
     }
 
-    /// Ends the call, which has used this, unless the server has reported it already.
+    /// Ends the call with this usage, unless the server has already reported it.
     pub fn end(&self, used: &Usage) {
         let open = self.0.lock().take();
         if let Some(open) = open {
@@ -124,7 +124,7 @@ impl Provisional {
     }
 }
 
-/// A channel whose calls ask for reports and read them into the current count.
+/// A channel whose calls request reports and read them into the current count.
 #[derive(Debug, Clone)]
 pub struct Asking<S>(pub S);
 
@@ -166,13 +166,13 @@ enum Answer {
     Body(Body),
 }
 
-/// The frames of an answer with reports between them.
+/// The frames of an answer, interleaved with reports.
 struct Interleaved {
     answer: Option<Answer>,
     count: Count,
     /// The version of the count in the last report.
     told: u64,
-    /// A frame that waits until a report has been sent before it.
+    /// A frame that waits until a report has been sent.
     held: Option<Frame<Bytes>>,
 }
 
@@ -249,7 +249,7 @@ impl http_body::Body for Interleaved {
 
 /// The frames of an answer without the reports, which are added to the current count.
 ///
-/// If it is dropped before the answer has ended, the work in flight counts by its bound.
+/// If it is dropped before the answer has ended, the bound of the work in flight is counted.
 #[derive(Debug)]
 pub struct Reported<B> {
     body: B,
@@ -258,9 +258,9 @@ pub struct Reported<B> {
     open: Option<Open>,
     /// Bytes being parsed: the beginning of a frame, or an incomplete report.
     begun: BytesMut,
-    /// Bytes of the current gRPC frame that are still to come.
+    /// Number of bytes of the current gRPC frame that have not arrived.
     passing: usize,
-    /// Bytes that have come and are not parsed yet.
+    /// Received bytes that are not parsed yet.
     waiting: Bytes,
 }
 
@@ -320,7 +320,7 @@ impl<B> Reported<B> {
     fn take(&mut self, report: &Report) {
         let Some(count) = &self.count else { return };
         let (used, open) = (report.used.unwrap_or_default(), report.open.unwrap_or_default());
-        // Add the new bound first, so that the count never falls in between.
+        // The new bound is added first, so that the count never decreases in between.
         let before = std::mem::replace(&mut self.open, (open != Usage::default()).then(|| count.begin(open)));
         count.add(&sum::beyond(&used, &self.told));
         self.told = used;
@@ -329,7 +329,7 @@ impl<B> Reported<B> {
         }
     }
 
-    /// The answer has ended, so everything that it used has been reported.
+    /// Records the end of the answer: all of its usage has been reported.
     fn end(&mut self) {
         if let Some(open) = self.open.take() {
             open.nothing();
@@ -394,7 +394,8 @@ mod tests {
         bytes.freeze()
     }
 
-    /// A service that uses 30 tokens, begins a piece of at most 100 and answers when it is let.
+    /// A service that uses 30 tokens, begins a piece of at most 100, and answers when the test
+    /// permits it.
     #[derive(Clone)]
     struct Worker(std::sync::Arc<tokio::sync::Notify>);
 

@@ -1,7 +1,6 @@
-//! The one sum of usage.
+//! The sum of usage.
 //!
-//! All sums saturate, so that a hostile server that reports huge numbers cannot make them wrap
-//! around.
+//! All sums saturate, so that a hostile server's huge numbers cannot cause overflow.
 
 use isomer_proto::common::v1::Usage;
 
@@ -28,7 +27,7 @@ pub fn add(sum: &mut Usage, more: &Usage) {
     };
 }
 
-/// The sum of several.
+/// The sum of several usages.
 pub fn total<'a>(parts: impl IntoIterator<Item = &'a Usage>) -> Usage {
     let mut sum = Usage::default();
     parts.into_iter().for_each(|part| add(&mut sum, part));

@@ -13,7 +13,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The settings of `config.json` that matter here. RoBERTa's are the same except for the positions.
+/// The relevant settings of `config.json`. RoBERTa's are the same except for the positions.
 pub(super) struct Config {
     name: &'static str,
     prefixes: &'static [&'static str],
@@ -34,8 +34,7 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         let position_rows = settings.size("max_position_embeddings")?;

@@ -1,6 +1,6 @@
-//! DeBERTa v2 and v3 (He et al. 2021): BERT whose attention adds two scores, those of queries with
-//! learnt relative positions as keys and those of keys with relative positions as queries. Each
-//! layer projects one shared table.
+//! DeBERTa v2 and v3 (He et al. 2021): BERT whose attention adds two scores. One uses the queries
+//! with learnt relative positions as keys; the other uses the keys with relative positions as
+//! queries. Each layer projects one shared table.
 
 use isomer_kernels::{PackedMatrix, gemm, rows};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -28,7 +28,7 @@ pub(super) struct Config {
     farthest: usize,
     /// Rows of the table of relative positions, in one direction.
     span: usize,
-    /// Whether far distances share rows by logarithm.
+    /// Whether large distances share rows logarithmically.
     bucketed: bool,
     types: usize,
     absolute: bool,
@@ -41,8 +41,7 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         for (key, served) in [("relative_attention", json!(true)), ("share_att_key", json!(true))] {
@@ -67,7 +66,7 @@ impl Config {
         };
         let longest = settings.size("max_position_embeddings")?;
         let positive = |key: &str| -> Result<Option<usize>, EmbedError> {
-            // A negative number means none.
+            // A negative number means no limit.
             let some = settings.get(key).and_then(Value::as_i64).is_none_or(|value| value > 0);
             if some { settings.maybe_size(key) } else { Ok(None) }
         };
@@ -109,7 +108,7 @@ impl Config {
         let bucket = if !self.bucketed || size <= middle {
             query_minus_key
         } else {
-            // In f32, in this order, as torch does.
+            // Computed in f32, in this order, like torch.
             let log = |x: f32| f64::from(x).ln() as f32;
             let far = log(size / middle) / log((self.farthest - 1) as f32 / middle) * (middle - 1.0);
             (far.ceil() + middle) as isize * query_minus_key.signum()
@@ -118,7 +117,7 @@ impl Config {
     }
 }
 
-/// Checks `pos_att_type`. Only both kinds together are served, since the scale depends on their
+/// Checks `pos_att_type`. Both kinds are required together, since the scale depends on their
 /// number.
 fn both_kinds(settings: Settings<'_>) -> Result<(), EmbedError> {
     let kinds = match settings.get("pos_att_type") {
@@ -208,7 +207,8 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, NormKind::Layer, self.eps)?),
             layers,
             heads: self.heads,
-            // The scale counts the products and both kinds of positions.
+            // The scale depends on the number of products: the plain one and both kinds of
+            // positions.
             scale: self.heads.scale() / 3f32.sqrt(),
             rotary: None,
             bias: None,

@@ -17,7 +17,7 @@ use crate::{
 /// A constant in the library's code.
 const EPS: f32 = 1e-12;
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -32,11 +32,10 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
-        // If true, the table of sinusoids is computed, not read.
+        // If this is true, the table of sinusoids is computed, not read from the checkpoint.
         settings.only("sinusoidal_pos_embds", &json!(false))?;
         let (hidden, heads) = (settings.size("dim")?, settings.size("n_heads")?);
         let width = settings.head_width(("dim", hidden), ("n_heads", heads))?;

@@ -1,6 +1,6 @@
-//! The encoder that BERT and its relatives share: embeddings, then layers of attention and
+//! The encoder shared by BERT and its relatives: embeddings, then layers of attention and
 //! feed-forward, each followed by a residual and a normalisation. The families differ in names, in
-//! how positions enter and in the feed-forward.
+//! the use of positions, and in the feed-forward.
 
 use super::Architecture;
 use crate::{
@@ -9,17 +9,17 @@ use crate::{
     error::EmbedError,
 };
 
-/// An encoder with the normalisation after each block.
+/// An encoder with a normalisation after each block.
 pub(super) struct Encoder<L: Layers> {
-    /// The backend that computes it.
+    /// The backend that computes the encoder.
     pub(super) backend: L,
     /// `model_type`.
     pub(super) name: &'static str,
     /// Width of a token's vector.
     pub(super) hidden: usize,
-    /// Rows of the table of words.
+    /// Rows of the word table.
     pub(super) vocabulary: usize,
-    /// Longest text in tokens.
+    /// Maximum length of a text in tokens.
     pub(super) longest: usize,
     /// Token embeddings.
     pub(super) words: L::Table,
@@ -39,7 +39,7 @@ pub(super) struct Encoder<L: Layers> {
     pub(super) rotary: Option<L::Rotary>,
     /// Bias of the attention, the same in all layers.
     pub(super) bias: Option<L::Bias>,
-    /// Of the feed-forward.
+    /// Activation of the feed-forward.
     pub(super) activation: Activation,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Encoder<L: Layers> {
 pub(super) enum Numbering {
     /// From 0.
     FromZero,
-    /// From the padding token's id + 1, counting tokens that are not padding. The position of a
+    /// From the padding token's id + 1, counting tokens other than padding. The position of a
     /// padding token is its id.
     AfterPadding(u32),
 }
@@ -84,15 +84,15 @@ pub(super) struct Layer<L: Layers> {
     pub(super) query_key_norms: Option<(L::Norm, L::Norm)>,
     /// Learnt positions of the attention.
     pub(super) positions: Option<L::Positions>,
-    /// After the attention.
+    /// The output layer of the attention.
     pub(super) out: L::Linear,
-    /// After the attention's residual.
+    /// Normalisation after the attention's residual.
     pub(super) attention_norm: L::Norm,
-    /// After a second residual of the same input, in the only family that has one.
+    /// Normalisation after a second residual of the same input, in the only family that has one.
     pub(super) second_norm: Option<L::Norm>,
     /// The feed-forward.
     pub(super) feed: Feed<L>,
-    /// After the feed-forward's residual.
+    /// Normalisation after the feed-forward's residual.
     pub(super) norm: L::Norm,
 }
 
@@ -157,7 +157,7 @@ impl<B: Backend> Architecture for Encoder<B> {
         let on = &self.backend;
         let plan = on.plan(batch);
         let mut x = on.gather(&self.words, batch.ids(), threads)?;
-        // torch adds the token type first, then the position.
+        // Like torch, adds the token type first and then the position.
         if let Some(types) = &self.types {
             x = on.add_rows(x, types, &batch.types())?;
         }

@@ -16,7 +16,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -36,12 +36,11 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         settings.only("position_embedding_type", &json!("rope"))?;
-        // Scales queries by the logarithm of the text's length.
+        // This setting scales queries by the logarithm of the text's length.
         settings.only("logn_attention_scale", &json!(false))?;
         let (hidden, heads) = (settings.size("hidden_size")?, settings.size("num_attention_heads")?);
         let width = settings.head_width(("hidden_size", hidden), ("num_attention_heads", heads))?;

@@ -1,8 +1,8 @@
-//! Jina embeddings v2 (Günther et al. 2023): BERT with a gated feed-forward, and a linear bias by
-//! distance in both directions in place of positions (ALiBi; Press et al. 2022). The folder says
-//! `bert` and `alibi`.
+//! Jina embeddings v2 (Günther et al. 2023): BERT with a gated feed-forward. In place of positions
+//! it has a linear bias by distance in both directions (ALiBi; Press et al. 2022). The folder's
+//! configuration says `bert` and `alibi`.
 //!
-//! Two layouts exist, told apart by their tensors. `mlp.gated_layers` gates with its first half.
+//! Two layouts exist, which differ in their tensors. `mlp.gated_layers` gates with its first half.
 //! `mlp.up_gated_layer` gates with its second half; it comes with norms over all heads of queries
 //! and keys and a second residual after the attention.
 
@@ -19,7 +19,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -36,8 +36,7 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         settings.only("position_embedding_type", &json!("alibi"))?;
@@ -67,8 +66,8 @@ impl Config {
     }
 }
 
-/// Slope of each head: a geometric series over the largest power of two, then every other term of
-/// the next one's.
+/// The slope of each head: a geometric series over the largest power of two, then every other term
+/// of the series for the next one.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn slopes(heads: usize) -> Vec<f32> {
     let power = if heads == 0 { 1 } else { 1 << heads.ilog2() };

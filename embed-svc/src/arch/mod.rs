@@ -1,4 +1,4 @@
-//! Transformer architectures: one file each, chosen by `model_type` of `config.json`.
+//! Transformer architectures: one file each, selected by `model_type` of `config.json`.
 
 mod bert;
 mod deberta;
@@ -37,21 +37,21 @@ pub trait Architecture: Send + Sync {
     fn name(&self) -> &'static str;
     /// Width of a token's vector.
     fn hidden_size(&self) -> usize;
-    /// Longest text, in tokens.
+    /// Maximum length of a text, in tokens.
     fn max_positions(&self) -> usize;
-    /// Ids must be smaller than this.
+    /// Upper bound (exclusive) of token ids.
     fn vocabulary(&self) -> usize;
     /// Runs the batch and passes `tokens × hidden_size` values to the sink, or the sums that the
-    /// batch asks for instead. Ids and lengths must be within the limits above.
+    /// batch requests instead. Ids and lengths must be within the limits above.
     fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError>;
 }
 
 type Load = fn(&ModelFolder, &Weights, &Device) -> Result<Box<dyn Architecture>, EmbedError>;
 
-/// Every `model_type` that is served, with what loads it.
+/// Every supported `model_type`, with its loader.
 const SERVED: [(&str, Load); 17] = [
     ("bert", |folder, weights, device| {
-        // Jina's v2 models have the model type bert too.
+        // Jina's v2 models also have the model type bert.
         if folder.config["position_embedding_type"] == "alibi" {
             reader::place(&jina::Config::read(folder)?, weights, device)
         } else {
@@ -113,8 +113,8 @@ fn model_type(folder: &ModelFolder) -> Option<&str> {
     folder.config.get("model_type").and_then(Value::as_str)
 }
 
-/// The device that computes a folder: the one that is asked for, or Candle's CPU in place of ours
-/// for a family that our kernels do not compute.
+/// The device that computes a folder. It is the requested one, or Candle's CPU in place of ours for
+/// a family that our kernels do not support.
 pub fn placed(folder: &ModelFolder, device: &Device) -> Device {
     match device {
         Device::Cpu if model_type(folder) == Some(T5) => Device::candle(candle_core::Device::Cpu),
@@ -122,7 +122,7 @@ pub fn placed(folder: &ModelFolder, device: &Device) -> Device {
     }
 }
 
-/// The family of a folder, if the device computes it. Reads no weights.
+/// The family of a folder, if the device supports it. Reads no weights.
 ///
 /// # Errors
 /// If the architecture is unknown or the device lacks it.
@@ -151,8 +151,7 @@ fn unserved(folder: &ModelFolder) -> EmbedError {
 /// Loads the transformer of a folder onto a device.
 ///
 /// # Errors
-/// If the architecture is unknown, one of its settings cannot be followed exactly, or tensors do
-/// not fit.
+/// If the architecture is unknown, one of its settings is unsupported, or tensors do not match.
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
     let kind = model_type(folder);
     match SERVED.iter().find(|(name, _)| Some(*name) == kind) {
@@ -186,7 +185,7 @@ mod tests {
             .map(|(name, _)| *name)
             .filter(|name| !modelled.contains(*name))
             .collect();
-        // CamemBERT is RoBERTa's reader, tensor by tensor.
+        // CamemBERT uses RoBERTa's reader, tensor by tensor.
         assert_eq!(without, ["camembert"]);
     }
 }

@@ -1,5 +1,5 @@
 //! ModernBERT (Warner et al. 2024): normalisation before each block, rotary positions, gated
-//! feed-forward; layers that see a window alternate with layers that see everything.
+//! feed-forward. Layers that see a window alternate with layers that see all tokens.
 //! gte-modernbert-base, modernbert-embed, nomic-embed-modernbert.
 
 use super::{
@@ -16,11 +16,11 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
-    /// For each layer, whether it sees a window only.
+    /// For each layer, whether it sees only a window.
     windowed: Vec<bool>,
     window: Span,
     heads: Heads,
@@ -39,8 +39,7 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         let (hidden, heads) = (settings.size("hidden_size")?, settings.size("num_attention_heads")?);
@@ -82,7 +81,7 @@ impl Config {
     }
 }
 
-/// Which layers see a window only: those of `layer_types`, or all except each n-th.
+/// The layers that see only a window: those of `layer_types`, or all except each n-th.
 fn windowed(settings: Settings<'_>) -> Result<Vec<bool>, EmbedError> {
     let layers = settings.count_or("num_hidden_layers", 22)?;
     if let Some(windowed) = settings.layer_types(layers)? {
@@ -111,7 +110,7 @@ pub(super) struct ModernBert<L: Layers> {
 
 struct Layer<L: Layers> {
     windowed: bool,
-    /// The first layer has none: the embeddings are normalised already.
+    /// `None` in the first layer, because the embeddings are normalised already.
     attention_norm: Option<L::Norm>,
     qkv: L::Linear,
     out: L::Linear,

@@ -15,14 +15,14 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// Fixed in the library's code, whatever `pad_token_id` says.
+/// Fixed in the library's code, whatever the value of `pad_token_id`.
 const PADDING: u32 = 1;
-/// Rows of the table of biases; the library's code assumes this number.
+/// Rows of the table of biases. The library's code assumes this number.
 const BUCKETS: usize = 32;
-/// Distances from here on share the last bucket.
+/// All distances from here on share the last bucket.
 const FARTHEST: f32 = 128.0;
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -38,8 +38,7 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         settings.only("relative_attention_num_buckets", &json!(BUCKETS))?;
@@ -64,8 +63,8 @@ impl Config {
 }
 
 /// Bucket of a relative position (Raffel et al. 2020, §2.1). Half of the buckets are for keys after
-/// the query, half for those before it and itself. Near distances have a bucket each; farther ones
-/// share buckets by logarithm.
+/// the query, the other half for the query itself and keys before it. Small distances have a bucket
+/// each; larger ones share buckets logarithmically.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -78,7 +77,7 @@ fn bucket(key_minus_query: isize) -> usize {
     if distance < near {
         return side + distance;
     }
-    // In f32, in this order, as torch does: another rounding at a boundary would give another
+    // Computed in f32, in this order, like torch: another rounding at a boundary would give another
     // bucket.
     let near_width = near as f32;
     let span = f64::from(FARTHEST / near_width).ln() as f32;

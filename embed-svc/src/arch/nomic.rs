@@ -17,7 +17,7 @@ use crate::{
     folder::ModelFolder,
 };
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     vocabulary: usize,
     hidden: usize,
@@ -39,8 +39,7 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         for switch in [
@@ -55,7 +54,7 @@ impl Config {
             settings.only(switch, &json!(false))?;
         }
         settings.only("scale_attn_weights", &json!(true))?;
-        // xPos and grouped keys: no published checkpoint has them.
+        // xPos and grouped keys are refused: no published checkpoint has them.
         for absent in ["rotary_emb_scale_base", "num_heads_kv"] {
             settings.only(absent, &json!(null))?;
         }
@@ -93,8 +92,8 @@ impl Config {
     }
 }
 
-/// Rotation of a fraction of each head. With a scaling factor, texts longer than those of the
-/// training get a larger base.
+/// Rotation of a fraction of each head. With a scaling factor, texts longer than those in training
+/// get a larger base.
 fn rotation(settings: Settings<'_>, head: usize) -> Result<Rotation, EmbedError> {
     let (base, share) = (
         settings.number_or("rotary_emb_base", 10_000.0)?,

@@ -1,9 +1,9 @@
 //! NV-Embed (Lee et al. 2024): Mistral in which every token sees every other, followed by latent
-//! attention: tokens are the queries, a learnt array of latents gives keys and values. NV-Embed-v1
-//! and v2.
+//! attention. There the tokens are the queries, and a learnt array of latents gives keys and
+//! values. NV-Embed-v1 and v2.
 //!
 //! Keys and values of the latents are the same for every text, so they are multiplied into the
-//! projections around them when the model is loaded: with `K_h` and `V_h` of head `h`, scores are
+//! adjacent projections when the model is loaded. With `K_h` and `V_h` of head `h`, scores are
 //! `x · (K_h W_q,h)ᵀ` and the result is `Σ_h softmax_h · (W_o,h V_hᵀ)ᵀ`. In the published sizes (8
 //! heads of 4,096 columns, 512 latents) that is an eighth of the work.
 
@@ -30,7 +30,7 @@ const EPS: f32 = 1e-5;
 const WIDENING: usize = 4;
 const BLOCKS: &str = "cross_attend_blocks";
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     decoder: decoder::Config,
     latents: usize,
@@ -42,13 +42,13 @@ impl Config {
     /// Reads and checks a folder's configuration.
     ///
     /// # Errors
-    /// If a key is missing, impossible, or asks for something that is not served; the error names
-    /// the key.
+    /// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
     pub(super) fn read(folder: &ModelFolder) -> Result<Self, EmbedError> {
         let settings = Settings::of(folder);
         // "b" means bidirectional.
         settings.only("mask_type", &json!("b"))?;
-        // The Pooling module leaves the prompt out of the mean; the model's own switch must agree.
+        // The Pooling module excludes the prompt from the mean, and the model's own switch must
+        // agree.
         if settings.flag_or("is_mask_instruction", true)? == folder.include_prompt {
             return Err(settings.refuse(
                 format!(
@@ -98,9 +98,9 @@ pub(super) struct NvEmbed<L: Layers> {
     decoder: Decoder<L>,
     latents: usize,
     ask_norm: L::Norm,
-    /// From tokens to the scores of all heads, `heads · latents` columns, scaled.
+    /// Layer from tokens to the scores of all heads: `heads · latents` columns, scaled.
     scores: L::Linear,
-    /// From the softmax of the scores to tokens.
+    /// Layer from the softmax of the scores to tokens.
     answers: L::Linear,
     feed_norm: L::Norm,
     feed: Feed<L>,
@@ -126,7 +126,7 @@ impl Build for Config {
             head: self.head,
             width,
         };
-        // The first pass only checks names; the maths is done once, in the second.
+        // The first pass only checks names. The weights are computed once, in the second pass.
         let mut folded = (Vec::new(), Vec::new());
         let scores = reader.computed(columns, width, || {
             folded = memory.fold();
@@ -150,7 +150,7 @@ impl Build for Config {
     }
 }
 
-/// The latents and the projections of the attention to them.
+/// The latents, and the projections of their attention.
 struct Memory<'a> {
     /// `latents × width`.
     latents: &'a [f32],
@@ -210,7 +210,7 @@ impl Memory<'_> {
     }
 }
 
-/// `x · Wᵀ`, `m × n`, of `x` (`m × k`) and `W` (`n × k`).
+/// `x · Wᵀ` (`m × n`), for `x` (`m × k`) and `W` (`n × k`).
 fn product(x: &[f32], m: usize, weights: &[f32], n: usize, k: usize) -> Vec<f32> {
     let mut out = vec![0.0; m * n];
     gemm_with(x, m, &PackedMatrix::pack(weights, n, k), Epilogue::default(), &mut out);

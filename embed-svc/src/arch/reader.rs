@@ -1,8 +1,8 @@
-//! From the tensors of a checkpoint to layers on a backend.
+//! Creates layers on a backend from the tensors of a checkpoint.
 //!
-//! An architecture lists its tensors once, in [`Build::build`]. That function runs twice: first on
-//! [`Names`], which only checks that every tensor is there, so that an error can list all that are
-//! missing before anything is copied; then on the backend.
+//! An architecture lists its tensors once, in [`Build::build`]. That function runs twice. The first
+//! run uses [`Names`] and only checks that every tensor exists, so that an error can list all
+//! missing tensors before anything is copied. The second run uses the backend.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ use crate::{
     weights::{Floats, Table, Weights},
 };
 
-/// An architecture's configuration, which can build the architecture.
+/// The configuration of an architecture, from which it can be built.
 pub(super) trait Build {
     /// The architecture with layers of type `L`.
     type On<L: Layers>;
 
-    /// Makes every layer.
+    /// Creates every layer.
     fn build<L: Layers>(&self, reader: &mut Reader<'_, L>) -> Result<Self::On<L>, EmbedError>;
 }
 
@@ -50,7 +50,7 @@ where
     })
 }
 
-/// Layers that hold nothing.
+/// Layers without contents.
 #[derive(Clone)]
 struct Names;
 
@@ -96,7 +96,7 @@ pub(super) enum NormKind {
     LayerNoBias,
     /// Root mean square.
     Rms,
-    /// Root mean square with the factor stored less 1 (Gemma).
+    /// Root mean square whose stored factor is 1 too small (Gemma).
     RmsPlusOne,
 }
 
@@ -120,7 +120,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         }
     }
 
-    /// The backend that makes the layers.
+    /// The backend that creates the layers.
     pub(super) fn layers(&self) -> L {
         self.layers.clone()
     }
@@ -131,17 +131,16 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.prefix = prefixes.iter().find(found).copied().unwrap_or_default();
     }
 
-    /// Whether a tensor is there.
+    /// Whether a tensor exists.
     pub(super) fn has(&self, name: &str) -> bool {
         self.weights.has(&format!("{}{name}", self.prefix))
     }
 
-    /// The name in the file of a tensor that is to be read now. In the first pass the tensor is
-    /// only checked, and noted if it is missing.
+    /// The file's name of a tensor that is to be read now. In the first pass the tensor is only
+    /// checked, and recorded if it is missing.
     fn locate(&mut self, name: &str, shape: &[usize]) -> Result<Option<String>, EmbedError> {
         let full = format!("{}{name}", self.prefix);
-        // Checkpoints converted from TensorFlow long ago call the two vectors of a norm gamma and
-        // beta.
+        // Old checkpoints converted from TensorFlow call the two vectors of a norm gamma and beta.
         let old = [
             ("LayerNorm.weight", "LayerNorm.gamma"),
             ("LayerNorm.bias", "LayerNorm.beta"),
@@ -171,7 +170,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         }
     }
 
-    /// One linear layer from several tensors, `(name, outputs)`, stacked: their outputs are side by
+    /// One linear layer stacked from several tensors, `(name, outputs)`: their outputs are side by
     /// side.
     pub(super) fn linear(
         &mut self,
@@ -197,7 +196,7 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.layers.linear(&all, bias.then_some(&biases), outputs, inputs)
     }
 
-    /// Some outputs of a tensor that holds several layers: the rows `rows` of `outputs`.
+    /// Some outputs of a tensor that contains several layers: the rows `rows` of `outputs`.
     pub(super) fn linear_rows(
         &mut self,
         name: &str,

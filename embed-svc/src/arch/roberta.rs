@@ -8,8 +8,7 @@ use crate::{error::EmbedError, folder::ModelFolder};
 /// Reads and checks a folder's configuration; `name` is its `model_type`.
 ///
 /// # Errors
-/// If a key is missing, impossible, or asks for something that is not served; the error names the
-/// key.
+/// If a key is missing, invalid, or requests an unsupported feature; the error names the key.
 pub(super) fn read(folder: &ModelFolder, name: &'static str) -> Result<bert::Config, EmbedError> {
     let settings = Settings::of(folder);
     let padding = settings.count_or("pad_token_id", 1)?;

@@ -1,4 +1,4 @@
-//! `config.json` of a transformer, key by key. Every refusal names the key.
+//! Reads `config.json` of a transformer key by key. Every error names the key.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{backend::Activation, error::EmbedError, folder::ModelFolder};
 
-/// Larger sizes indicate a damaged file, not a model.
+/// A larger size indicates a damaged file.
 const LARGEST: u64 = 1 << 24;
 
 /// Reads keys of one folder's configuration.
@@ -62,19 +62,19 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// Whether a key is there with the value null.
+    /// Whether a key exists with the value null.
     pub(super) fn is_null(&self, key: &str) -> bool {
         self.config.get(key).is_some_and(Value::is_null)
     }
 
-    /// A window of attention in tokens. Null means none; an absent key means the reference
+    /// A window of attention in tokens. Null means no window; an absent key means the reference
     /// library's default.
     pub(super) fn window(&self, key: &str, default: usize) -> Result<Option<usize>, EmbedError> {
         let default = (!self.is_null(key)).then_some(default);
         Ok(self.maybe_size(key)?.or(default))
     }
 
-    /// `layer_types`, if present: for each layer, whether it sees a window only.
+    /// `layer_types`, if present: for each layer, whether it sees only a window.
     pub(super) fn layer_types(&self, layers: usize) -> Result<Option<Vec<bool>>, EmbedError> {
         let Some(types) = self.get("layer_types") else {
             return Ok(None);
@@ -131,7 +131,7 @@ impl<'a> Settings<'a> {
         value.as_str().ok_or_else(|| self.wrong(key, value, "a word"))
     }
 
-    /// Refuses any other value of a key; an absent key is accepted.
+    /// Refuses every value of a key except `served`; an absent key is accepted.
     pub(super) fn only(&self, key: &str, served: &Value) -> Result<(), EmbedError> {
         match self.get(key) {
             Some(value) if value != served => Err(self.refuse(
@@ -142,7 +142,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// An activation function by the name that transformers gives it.
+    /// An activation function by its name in transformers.
     pub(super) fn activation(&self, key: &str, default: &'a str) -> Result<Activation, EmbedError> {
         match self.word_or(key, default)? {
             "gelu" | "gelu_python" => Ok(Activation::Gelu),

@@ -1,8 +1,9 @@
 //! T5 encoders (Raffel et al. 2020), computed by candle-transformers on Candle's tensors:
 //! sentence-T5, GTR, INSTRUCTOR.
 //!
-//! candle-transformers' encoder takes no attention mask: padding would be attended to. So nothing
-//! is padded here. Each text runs alone, and its bits do not depend on the texts beside it.
+//! candle-transformers' encoder takes no attention mask, so padding would receive attention.
+//! Therefore nothing is padded here. Each text runs alone, and its bits do not depend on the other
+//! texts.
 
 use std::collections::HashMap;
 
@@ -22,11 +23,12 @@ use crate::{
     weights::Weights,
 };
 
-/// Longest text in tokens. Relative positions set no limit, but the scores of a text are held
-/// whole: `heads × tokens²` values.
+/// Maximum text length in tokens. Relative positions set no limit, but all scores of a text are in
+/// memory at once: `heads × tokens²` values.
 const LONGEST: usize = 2048;
 
-/// Names of the embedding table. Checkpoints of the encoder alone may have the second only.
+/// Names of the embedding table. Checkpoints that contain only the encoder may have only the second
+/// name.
 const TABLES: [&str; 2] = ["shared.weight", "encoder.embed_tokens.weight"];
 
 /// A loaded encoder.
@@ -40,7 +42,7 @@ struct T5 {
 /// Loads an encoder.
 ///
 /// # Errors
-/// If a setting cannot be followed, a tensor is missing, or [`check`] refuses the device.
+/// If a setting is unsupported, a tensor is missing, or [`check`] refuses the device.
 pub(super) fn load(
     folder: &ModelFolder,
     weights: &Weights,
@@ -83,8 +85,8 @@ fn failure(device: &candle_core::Device, source: candle_core::Error) -> EmbedErr
     EmbedError::compute(format!("{:?}", device.location()), source)
 }
 
-/// Reads `config.json`. candle-transformers' own reading ignores some settings, e.g. the activation
-/// of a feed-forward that is not gated: such a setting is refused here.
+/// Reads `config.json`. candle-transformers' own parser ignores some settings, e.g. the activation
+/// of a feed-forward without a gate. Such a setting is refused here.
 fn read(settings: Settings<'_>) -> Result<Config, EmbedError> {
     let projection = settings.word_or("feed_forward_proj", "relu")?;
     let (gated, activation, name) = match projection {
@@ -103,7 +105,7 @@ fn read(settings: Settings<'_>) -> Result<Config, EmbedError> {
     settings.only("is_decoder", &json!(false))?;
     let buckets = settings.size_or("relative_attention_num_buckets", 32)?;
     let farthest = settings.size_or("relative_attention_max_distance", 128)?;
-    // A side has half of the buckets; half of those are for one distance each.
+    // Each direction has half of the buckets; half of those are for one distance each.
     if buckets < 4 || farthest <= buckets / 4 {
         return Err(settings.refuse(
             format!("relative_attention_num_buckets {buckets} do not reach relative_attention_max_distance {farthest}"),
@@ -127,8 +129,8 @@ fn read(settings: Settings<'_>) -> Result<Config, EmbedError> {
     })
 }
 
-/// The encoder's tensors under the names that candle-transformers asks for. A decoder's are left in
-/// the file.
+/// The encoder's tensors under the names that candle-transformers expects. A decoder's tensors are
+/// not read.
 fn tensors(
     config: &Config,
     weights: &Weights,
@@ -154,7 +156,7 @@ fn tensors(
     wanted.into_iter().map(tensor).collect()
 }
 
-/// Names and shapes of everything but the embedding table.
+/// Names and shapes of all tensors except the embedding table.
 fn layers(config: &Config) -> Vec<(String, Vec<usize>)> {
     let (hidden, inner, heads) = (config.d_model, config.d_ff, config.num_heads);
     let columns = heads * config.d_kv;
@@ -216,7 +218,7 @@ impl Architecture for T5 {
             }
             between();
             let ids = Tensor::from_slice(ids, (1, ids.len()), &self.device)?;
-            // A clone shares the tensors. The library's `&mut` is for the cache of a decoder.
+            // A clone shares the tensors. The library needs `&mut` only for the cache of a decoder.
             self.model.clone().forward(&ids)?.flatten_all()?.to_vec1::<f32>()
         };
         let texts: Vec<&[u32]> = batch.ranges().map(|range| &batch.ids()[range]).collect();

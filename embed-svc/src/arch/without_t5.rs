@@ -1,4 +1,4 @@
-//! Stands for `t5.rs` in builds without the feature `t5`.
+//! Replaces `t5.rs` in builds without the feature `t5`.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ pub(super) fn load(folder: &ModelFolder, _: &Weights, device: &Device) -> Result
     check(folder, device).map(|never| match never {})
 }
 
-/// Refuses the folder, and says how to get a build that computes it.
+/// Refuses the folder, and names the build that supports it.
 ///
 /// # Errors
 /// Always.

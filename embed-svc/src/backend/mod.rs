@@ -1,8 +1,8 @@
 //! The backends that compute an architecture's layers.
 //!
-//! An architecture is written once, over [`Layers`] (what is loaded) and [`Backend`] (what is
-//! computed with it). [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any device
-//! that Candle knows.
+//! An architecture is written once, over [`Layers`] (loaded data) and [`Backend`] (operations on
+//! them). [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any device that Candle
+//! supports.
 
 pub mod candle;
 pub mod cpu;
@@ -20,12 +20,12 @@ pub struct Heads {
     pub query: usize,
     /// Number of key and value heads, a divisor of `query`.
     pub key: usize,
-    /// Width of each.
+    /// Width of each head.
     pub width: usize,
 }
 
 impl Heads {
-    /// As many keys as queries.
+    /// Heads with as many keys as queries.
     pub fn equal(count: usize, width: usize) -> Self {
         Self {
             query: count,
@@ -46,8 +46,8 @@ impl Heads {
     }
 }
 
-/// The parameters of an attention: what happens to queries and keys before it, which keys a query
-/// sees, and what is added to the scores.
+/// The parameters of an attention: the preparation of queries and keys, the keys that a query sees,
+/// and the terms added to the scores.
 pub struct Attention<'a, L: Layers> {
     /// Its heads.
     pub heads: Heads,
@@ -58,13 +58,13 @@ pub struct Attention<'a, L: Layers> {
     /// Normalisation of the queries, before the rotation: of each head if it is as wide as a head,
     /// else of all heads together.
     pub query_norm: Option<&'a L::Norm>,
-    /// The same of the keys.
+    /// Normalisation of the keys, in the same way.
     pub key_norm: Option<&'a L::Norm>,
     /// Rotation of queries and keys.
     pub rotary: Option<&'a L::Rotary>,
-    /// Added to the scores.
+    /// Bias added to the scores.
     pub bias: Option<&'a L::Bias>,
-    /// Added to the scores, before the scale.
+    /// Term of the learnt positions, added to the scores before the scale.
     pub positions: Option<&'a L::Positions>,
 }
 
@@ -108,16 +108,16 @@ pub struct PositionWeights {
     pub keys: Vec<f32>,
     /// Positions as queries, of the same shape.
     pub queries: Vec<f32>,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// Row of each distance: element `longest - 1 + query position - key position`.
     pub row: Vec<u32>,
-    /// Longest text in tokens.
+    /// Maximum text length in tokens.
     pub longest: usize,
 }
 
-/// How many threads a forward pass may use. On the CPU a batch of many texts is divided into one
-/// piece per thread, without barriers; all threads compute a small batch together.
+/// The number of threads for a forward pass. On the CPU a batch of many texts is divided into one
+/// piece per thread, without barriers; all threads together compute a small batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The calling thread only.
@@ -129,25 +129,26 @@ pub enum Threads {
 /// The result of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
-    /// A vector a token.
+    /// One vector per token.
     Tokens(&'a [f32]),
-    /// The weighted sums that the batch asks for ([`TokenBatch::sums`]), text by text, instead of
+    /// The weighted sums that the batch requests ([`TokenBatch::sums`]), text by text, instead of
     /// the tokens' vectors; zero for empty texts. Only backends for which the sums are cheaper
     /// return them.
     Sums(&'a [f32]),
 }
 
-/// Where a forward pass puts its result, and what it calls on the way.
+/// Receives the result of a forward pass, and is called during the pass.
 pub struct Sink<'a> {
-    /// Called once all work has been given to a device that is then waited for; at most once.
+    /// Called when all work has been submitted to a device and only its completion is awaited; at
+    /// most once.
     pub launched: &'a mut (dyn FnMut() + Send),
     /// Called once, at the end.
     pub visit: &'a mut dyn FnMut(Rows<'_>),
-    /// Called before each layer; may wait.
+    /// Called before each layer; may block.
     pub between: &'a (dyn Fn() + Sync),
 }
 
-/// Layers that hold weights, and how they are made from a checkpoint's tensors.
+/// Layers that hold weights, and their construction from a checkpoint's tensors.
 pub trait Layers: Clone + Send + Sync + Sized + 'static {
     /// A linear layer.
     type Linear: Send + Sync;
@@ -187,11 +188,11 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
 ///
 /// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the
 /// same text, so a text's result does not depend on its batch. On [`cpu::Cpu`], and on an NVIDIA
-/// GPU where our kernels compute, the bits are equal. Elsewhere on [`candle::Candle`] the libraries
-/// below choose their order of summation by the size of the batch, so results are equal up to
+/// GPU with our kernels, the bits are equal. Elsewhere on [`candle::Candle`] the underlying
+/// libraries choose their order of summation by the size of the batch, so results are equal up to
 /// rounding.
 pub trait Backend: Layers {
-    /// One vector a token.
+    /// One vector per token.
     type States;
     /// Data about a batch that the layers share.
     type Plan;
@@ -199,7 +200,7 @@ pub trait Backend: Layers {
     /// Makes the plan, once per batch.
     fn plan(&self, batch: &TokenBatch) -> Self::Plan;
 
-    /// The rows `rows` of a table, which must lie inside it.
+    /// The rows `rows` of a table; all of them must exist.
     fn gather(&self, table: &Self::Table, rows: &[u32], threads: Threads) -> Result<Self::States, EmbedError>;
     /// Adds the rows `rows` of a table, one to each row of `x`.
     fn add_rows(&self, x: Self::States, table: &Self::Table, rows: &[u32]) -> Result<Self::States, EmbedError>;
@@ -227,8 +228,8 @@ pub trait Backend: Layers {
     fn normalise(&self, x: Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
     /// Normalisation of each row into a new value; `x` is unchanged.
     fn normalised(&self, x: &Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
-    /// Softmax of each `width` columns of `x · Wᵀ + b`, which stay in 32 bits until then; `width`
-    /// must divide the number of columns.
+    /// Softmax over each group of `width` columns of `x · Wᵀ + b`, which are kept in 32 bits until
+    /// then; `width` must divide the number of columns.
     fn shares(&self, x: &Self::States, scores: &Self::Linear, width: usize) -> Result<Self::States, EmbedError>;
     /// Attention inside each text; rows hold queries, keys and values side by side.
     fn attention(
@@ -238,7 +239,7 @@ pub trait Backend: Layers {
         plan: &Self::Plan,
         how: &Attention<'_, Self>,
     ) -> Result<Self::States, EmbedError>;
-    /// Passes the rows, or the sums that the batch asks for, to the sink.
+    /// Passes the rows, or the sums that the batch requests, to the sink.
     fn read(
         &self,
         x: &Self::States,

@@ -1,16 +1,16 @@
-//! Angles of rotary position embeddings (Su et al. 2021), computed in `f32` step by step as the
-//! reference library does: at position 8,000 another rounding of a frequency gives another angle.
+//! Angles of rotary position embeddings (Su et al. 2021), computed in `f32` step by step like the
+//! reference library. At position 8,000 another rounding of a frequency gives another angle.
 
 use std::borrow::Cow;
 
 use super::Pairs;
 
-/// What is rotated, and how fast.
+/// The rotated elements, and their frequencies.
 #[derive(Debug, Clone)]
 pub struct Rotation {
-    /// Which elements of a head form a pair.
+    /// The pairing of a head's elements.
     pub pairs: Pairs,
-    /// Angle between neighbouring positions, one a pair.
+    /// Angle between neighbouring positions, one per pair.
     pub frequencies: Vec<f32>,
     /// Factor on cosines and sines.
     pub factor: f32,
@@ -21,16 +21,16 @@ pub struct Rotation {
 /// Frequencies of texts that are longer than a limit.
 #[derive(Debug, Clone)]
 pub struct Beyond {
-    /// Longest text, in tokens, that keeps the plain frequencies.
+    /// Maximum length, in tokens, of a text with the plain frequencies.
     pub limit: usize,
     /// Frequencies of longer texts.
     pub frequencies: Longer,
 }
 
-/// See [`Beyond`].
+/// The frequencies of long texts; see [`Beyond`].
 #[derive(Debug, Clone)]
 pub enum Longer {
-    /// The same for all of them (LongRoPE; Ding et al. 2024).
+    /// The same for all long texts (LongRoPE; Ding et al. 2024).
     Fixed(Vec<f32>),
     /// A base that grows with the text, `base · (factor · n / trained - factor + 1)^(d / (d - 2))`
     /// (dynamic NTK).
@@ -39,7 +39,7 @@ pub enum Longer {
         base: f64,
         /// Growth.
         factor: f64,
-        /// Longest text of the training.
+        /// Maximum text length in training.
         trained: f64,
     },
 }
@@ -70,7 +70,7 @@ pub struct Angles {
 }
 
 impl Rotation {
-    /// Rotation of the first `width` elements of each head with one base and nothing else.
+    /// Rotation of the first `width` elements of each head with a single base.
     pub fn plain(base: f64, width: usize, pairs: Pairs) -> Self {
         Self {
             pairs,
@@ -147,7 +147,7 @@ mod tests {
                 trained: 2.0,
             },
         });
-        // 2 · 4 / 2 - 1 = 3, squared.
+        // The value is 2 · 4 / 2 - 1 = 3, squared.
         assert_eq!(rotation.of_length(4)[1], 1.0 / 90_000f64.sqrt() as f32);
     }
 }

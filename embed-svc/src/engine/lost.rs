@@ -1,4 +1,4 @@
-//! Devices that can compute nothing more.
+//! Devices that have failed permanently.
 
 use std::sync::Arc;
 
@@ -6,13 +6,14 @@ use tokio::sync::SetOnce;
 
 use crate::error::EmbedError;
 
-/// The error of a device that can compute nothing more. Its driver answers every further call of
-/// the process with the same error, so the process has to end. Cheap to clone.
+/// The error of a device that has failed permanently. Its driver answers every further call of the
+/// process with the same error, so the process must end. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct LostDevice(Arc<SetOnce<EmbedError>>);
 
 impl LostDevice {
-    /// Keeps the error of a batch if its device is lost. The first error stays: it names the cause.
+    /// Records the error of a batch if its device is lost. The first error is kept, because it
+    /// names the cause.
     pub(crate) fn note<T>(&self, result: &Result<T, EmbedError>) {
         if let Err(error @ EmbedError::DeviceLost { .. }) = result
             && self.0.set(error.for_another()).is_ok()

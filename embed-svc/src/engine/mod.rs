@@ -3,8 +3,8 @@
 //!
 //! Requests arrive tokenised. While a batch runs, further requests gather in the queue. A free
 //! replica takes as many as fit into the token budget, so load makes batches larger and an idle
-//! model answers at once. Interactive requests go before bulk ones: on the CPU also before a bulk
-//! batch that has begun ([`precedence`]).
+//! model answers at once. Interactive requests take precedence over bulk requests. On the CPU they
+//! also take precedence over a bulk batch that has begun ([`precedence`]).
 
 mod lost;
 pub mod precedence;
@@ -29,27 +29,27 @@ pub use precedence::Precedence;
 pub use queue::{Priority, Queue};
 use worker::{LANES, Turn, Work};
 
-/// A request is cut into pieces of the budget divided by this number, so that small requests find
+/// A request is split into pieces of the budget divided by this number, so that small requests find
 /// room beside a large one.
 const PIECES: usize = 4;
 
 /// Bounds of an engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Tokens run at once.
+    /// Maximum number of tokens in one batch.
     pub batch_tokens: usize,
-    /// Tokens that may wait.
+    /// Maximum number of tokens in the queue.
     pub queued_tokens: usize,
 }
 
-/// Vectors and where the time went.
+/// Vectors and their timing.
 #[derive(Debug, Default)]
 pub struct Encoded {
     /// The values of each text ([`Model::values`]), before a final normalisation.
     pub vectors: Vec<f32>,
-    /// From arrival until the first piece ran.
+    /// Time from arrival until the first piece ran.
     pub queued: Duration,
-    /// From then to the end of the last piece.
+    /// Time from then to the end of the last piece.
     pub computed: Duration,
 }
 
@@ -57,21 +57,21 @@ pub struct Encoded {
 pub struct Replica {
     /// The model. Replicas on the CPU share one.
     pub model: Arc<Model>,
-    /// The threads that compute; on a GPU, the work left to the CPU.
+    /// The threads that compute. For a GPU, they do the work left to the CPU.
     pub pool: Arc<rayon::ThreadPool>,
-    /// The threads that compute interactive batches. Where they are those of `pool`, batches of
-    /// both kinds wait for each other.
+    /// The threads that compute interactive batches. If they are those of `pool`, batches of both
+    /// kinds wait for each other.
     pub interactive: Arc<rayon::ThreadPool>,
 }
 
 impl Replica {
     /// Whether bulk batches pause between layers while interactive ones are computed. On a GPU they
-    /// do not: the layers of a batch have been given to it long before it computes them.
+    /// do not: the layers of a batch are submitted long before the GPU computes them.
     fn gives_way(&self) -> bool {
         self.model.device().is_cpu() && !Arc::ptr_eq(&self.pool, &self.interactive)
     }
 
-    /// The kinds of batches that have threads of their own.
+    /// The kinds of batches with separate threads.
     fn works(&self) -> &'static [Work] {
         if self.gives_way() {
             &[Work::Interactive, Work::Bulk]
@@ -84,9 +84,9 @@ impl Replica {
 /// The state that the engines of a process share. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Common {
-    /// Of interactive batches: they compute on the same processors.
+    /// Precedence of interactive batches, because all engines compute on the same processors.
     pub precedence: Precedence,
-    /// The first device that can compute nothing more.
+    /// The first device that has failed permanently.
     pub lost: LostDevice,
 }
 
@@ -107,11 +107,11 @@ struct Shared {
 struct State {
     queue: Queue<Unit>,
     closed: bool,
-    /// Tokens a second of all replicas, smoothed; for the retry delay.
+    /// Tokens per second of all replicas, smoothed; used for the retry hint.
     rate: f64,
     /// When the last batch ended.
     ended: Option<Instant>,
-    /// Of each replica and kind of batch.
+    /// Turns of each replica and kind of batch.
     turns: Vec<[Turn; Work::KINDS]>,
     /// Batches that each replica has run.
     batches: Vec<u64>,
@@ -132,7 +132,7 @@ struct Done {
 
 impl Engine {
     /// Starts the threads of a model's replicas. All replicas must have the same folder, precision
-    /// and kind of device; whichever is free takes the next batch.
+    /// and kind of device. Whichever replica is free takes the next batch.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -140,11 +140,11 @@ impl Engine {
         Self::start_beside(id, replicas, limits, Common::default())
     }
 
-    /// As [`Engine::start`], beside other engines on the same processors: bulk batches of each give
-    /// way to interactive ones of all.
+    /// Like [`Engine::start`], beside other engines on the same processors. Bulk batches of each
+    /// engine give way to interactive ones of all engines.
     ///
     /// # Errors
-    /// As [`Engine::start`].
+    /// Those of [`Engine::start`].
     pub fn start_beside(id: &str, replicas: Vec<Replica>, limits: Limits, common: Common) -> Result<Self, EmbedError> {
         let state = State {
             queue: Queue::new(limits.queued_tokens),
@@ -186,10 +186,10 @@ impl Engine {
         self.shared.state.lock().queue.tokens()
     }
 
-    /// Encodes tokenised texts. Dropping the future cancels what has not run yet.
+    /// Encodes tokenised texts. Dropping the future cancels the pieces that have not run yet.
     ///
     /// # Errors
-    /// [`EmbedError::Overloaded`] at once if the queue is full, [`EmbedError::DeadlineExceeded`] if
+    /// [`EmbedError::Overloaded`] at once if the queue is full; [`EmbedError::DeadlineExceeded`] if
     /// the deadline passes first.
     pub async fn encode(
         &self,
@@ -256,7 +256,7 @@ impl Shared {
         }
         let mut state = self.state.lock();
         let pushed = state.queue.push(priority, units).or_else(|units| {
-            // Before refusing, drop units whose callers are gone.
+            // Before refusing the request, drop units whose callers have disconnected.
             state.queue.retain(|unit| !unit.reply.is_closed());
             state.queue.push(priority, units)
         });
@@ -271,7 +271,7 @@ impl Shared {
         }
         self.gauge(&state);
         drop(state);
-        // Wake all threads: a single wake-up could go to a lane that must not run yet.
+        // Wake all threads: a single wake-up could reach a lane that must not run yet.
         self.work.notify_all();
         Ok(replies)
     }

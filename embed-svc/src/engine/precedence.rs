@@ -1,10 +1,9 @@
-//! Interactive batches go before bulk ones, also before those that have begun.
+//! Interactive batches take precedence over bulk batches, even over those that have begun.
 //!
-//! On the CPU both are computed by threads of their own. While an interactive batch is computed,
-//! the threads of bulk batches pause when they come to the next layer, so that a query waits for
-//! one layer of them at most. A paused thread goes on when an interactive batch has ended, whatever
-//! else is computed by then: so bulk work advances by a layer for each interactive batch, and is
-//! never starved.
+//! On the CPU, separate threads compute the two kinds. While an interactive batch is computed, the
+//! threads of bulk batches pause at the start of their next layer, so a query waits for at most one
+//! layer. A paused thread continues as soon as an interactive batch has ended, even if others are
+//! being computed. So bulk work advances by one layer per interactive batch, and is never starved.
 
 use std::{
     fmt,
@@ -16,15 +15,15 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-/// What happens, in order; tests follow it.
+/// Events in order; tests observe them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// An interactive batch begins.
     Began,
     /// An interactive batch has ended.
     Ended,
-    /// A batch that is not an interactive one on threads of its own begins a layer, on one of its
-    /// threads.
+    /// A batch begins a layer on one of its threads. Interactive batches with separate threads do
+    /// not report this.
     Layer,
 }
 
@@ -35,7 +34,7 @@ pub struct Precedence(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// Interactive batches that are computed now; read without the lock.
+    /// Interactive batches in progress; read without the lock.
     running: AtomicUsize,
     state: Mutex<State>,
     ended: Condvar,
@@ -47,7 +46,7 @@ struct State {
     running: usize,
     /// Interactive batches that have ended.
     ended: u64,
-    /// Threads that wait.
+    /// Number of waiting threads.
     paused: usize,
 }
 
@@ -61,7 +60,7 @@ impl fmt::Debug for Precedence {
 }
 
 impl Precedence {
-    /// With a call for everything that happens, on the thread on which it happens.
+    /// Calls `observer` for every event, on the thread of the event.
     pub fn observed(observer: impl Fn(Event) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             observer: Some(Box::new(observer)),
@@ -69,12 +68,12 @@ impl Precedence {
         }))
     }
 
-    /// Threads of bulk batches that are paused now.
+    /// Number of paused threads of bulk batches.
     pub fn paused(&self) -> usize {
         self.0.state.lock().paused
     }
 
-    /// An interactive batch begins; it ends when the result is dropped.
+    /// Begins an interactive batch, which ends when the result is dropped.
     pub(super) fn begin(&self) -> Running<'_> {
         let mut state = self.0.state.lock();
         state.running += 1;
@@ -84,8 +83,8 @@ impl Precedence {
         Running(&self.0)
     }
 
-    /// Called by a thread of a bulk batch between two layers: waits for the end of an interactive
-    /// batch if one is computed.
+    /// Called by a thread of a bulk batch between two layers. If an interactive batch is being
+    /// computed, it waits for the end of one.
     pub(super) fn between_layers(&self) {
         if self.0.running.load(Ordering::Acquire) > 0 {
             let mut state = self.0.state.lock();
@@ -99,7 +98,7 @@ impl Precedence {
         self.layer();
     }
 
-    /// A batch begins a layer.
+    /// Reports that a batch begins a layer.
     pub(super) fn layer(&self) {
         self.0.tell(Event::Layer);
     }
@@ -113,7 +112,7 @@ impl Inner {
     }
 }
 
-/// An interactive batch that is computed.
+/// An interactive batch in progress.
 pub(super) struct Running<'a>(&'a Inner);
 
 impl Drop for Running<'_> {
@@ -135,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// A bulk thread that tells of each layer that it begins.
+    /// A bulk thread that reports the start of each layer.
     fn bulk(precedence: &Precedence, layers: usize) -> mpsc::Receiver<usize> {
         let (begins, begun) = mpsc::channel();
         let precedence = precedence.clone();
@@ -175,7 +174,7 @@ mod tests {
         for layer in 0..4 {
             until_paused(&precedence);
             assert!(begun.try_recv().is_err(), "layer {layer}");
-            // The next one has begun before this one ends.
+            // The next batch begins before this one ends.
             let next = precedence.begin();
             drop(std::mem::replace(&mut running, next));
             assert_eq!(begun.recv_timeout(Duration::from_secs(20)), Ok(layer));

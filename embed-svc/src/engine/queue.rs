@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use isomer_service_kit::priority::BATCH_TURN;
 pub use isomer_service_kit::priority::Priority;
 
-/// Two bounded queues that share one bound on tokens. A batch is of one priority: a query that was
-/// put together with bulk work would wait for it.
+/// Two bounded queues that share one bound on tokens. All units of a batch have one priority: a
+/// query in a batch with bulk work would wait for that work.
 #[derive(Debug)]
 pub struct Queue<T> {
     interactive: Line<T>,
@@ -30,7 +30,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// As many units as fit into `budget` tokens, but at least one if any waits.
+    /// Takes as many units as fit into `budget` tokens, but at least one if any waits.
     fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut batch = Vec::new();
         let mut used = 0;
@@ -66,7 +66,7 @@ impl<T> Queue<T> {
         self.interactive.tokens + self.bulk.tokens
     }
 
-    /// Tokens of a priority waiting.
+    /// Waiting tokens of one priority.
     pub fn tokens_of(&self, priority: Priority) -> usize {
         match priority {
             Priority::Interactive => self.interactive.tokens,
@@ -80,10 +80,10 @@ impl<T> Queue<T> {
     }
 
     /// Adds all units of a request, or none. A request larger than the bound is accepted only when
-    /// nothing else waits, since it could never be accepted otherwise.
+    /// nothing else waits, because otherwise it could never be accepted.
     ///
     /// # Errors
-    /// Returns the units if there is no room.
+    /// The units, if they do not fit.
     pub fn push(&mut self, priority: Priority, units: Vec<(usize, T)>) -> Result<(), Vec<(usize, T)>> {
         let tokens: usize = units.iter().map(|(tokens, _)| tokens).sum();
         if !self.is_empty() && self.tokens().saturating_add(tokens) > self.bound {
@@ -104,14 +104,14 @@ impl<T> Queue<T> {
     }
 
     /// Takes the next batch of a priority: as many units as fit into `budget` tokens, but at least
-    /// one if any waits. Units for which `wanted` is false (cancelled, too late) are dropped and do
-    /// not count.
+    /// one if any waits. Units for which `wanted` is false (cancelled, too late) are dropped and
+    /// not counted.
     pub fn take_of(&mut self, priority: Priority, budget: usize, wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         self.line(priority).take(budget, wanted)
     }
 
-    /// Takes the next batch of either priority, as [`take_of`](Self::take_of): interactive units
-    /// first, and bulk ones with every fourth batch.
+    /// Takes the next batch of either priority, like [`take_of`](Self::take_of). Interactive units
+    /// come first, but every fourth batch is bulk.
     pub fn take(&mut self, budget: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let bulk_first = self.turn.is_multiple_of(BATCH_TURN) && self.turn > 0;
         let order = if bulk_first {

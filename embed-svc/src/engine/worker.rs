@@ -1,7 +1,8 @@
-//! The threads that run batches. Each replica of a model has two, on the CPU two for interactive
-//! and two for bulk batches: one launches a batch while the other waits for results or hands them
-//! out. So a replica goes from batch to batch without a gap. A GPU has the next batch before it has
-//! finished the last; on the CPU, threads that find no work left in a batch begin the next.
+//! The threads that run batches. Each replica of a model has two; on the CPU it has two for
+//! interactive and two for bulk batches. One thread launches a batch while the other waits for
+//! results or returns them. So a replica runs batches without a gap. A GPU gets the next batch
+//! before it has finished the last. On the CPU, threads that find no work left in a batch begin the
+//! next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -11,11 +12,11 @@ use std::{
 use super::{Done, PIECES, Priority, Shared, Unit};
 use crate::{batch::Sequence, error::EmbedError};
 
-/// Threads of a replica for each kind of batch.
+/// Threads of a replica per kind of batch.
 pub(super) const LANES: usize = 2;
 
-/// Encodes a batch, and in two halves if the device has too little memory for all of it. `free` is
-/// called in between: what the device holds in the wrong sizes is of no use to the halves.
+/// Encodes a batch. If the device has too little memory, it encodes the batch in two halves. `free`
+/// is called in between, because the pool's cached blocks have the wrong sizes for the halves.
 fn in_halves(
     texts: &[&Sequence],
     free: impl Fn(),
@@ -39,17 +40,17 @@ fn in_halves(
 pub(super) enum Work {
     /// Interactive ones.
     Interactive,
-    /// Bulk ones, which give way to interactive ones between layers.
+    /// Bulk batches, which give way to interactive ones between layers.
     Bulk,
-    /// Both, where they are computed one after the other.
+    /// Both kinds, computed one after another.
     Either,
 }
 
 impl Work {
-    /// Kinds of batches that are launched independently of each other.
+    /// Number of kinds of batches that are launched independently of each other.
     pub(super) const KINDS: usize = 2;
 
-    /// Place of its turn.
+    /// Index of its turn.
     fn place(self) -> usize {
         match self {
             Self::Interactive | Self::Either => 0,
@@ -61,14 +62,14 @@ impl Work {
 /// The state of a replica.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Turn {
-    /// A batch is being launched. On the CPU that lasts until the batch's last run begins.
+    /// A batch is being launched. On the CPU this lasts until the batch's last run begins.
     launching: bool,
-    /// Batches launched and not finished.
+    /// Number of batches that are launched but not finished.
     running: usize,
 }
 
-/// A replica's turn to launch. It is given back when dropped, so the other lane continues whatever
-/// happens.
+/// A replica's turn to launch. It is released when dropped, so the other lane continues in any
+/// case.
 struct Held<'a> {
     shared: &'a Shared,
     replica: usize,
@@ -77,7 +78,7 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// The device has its work: the other lane may launch more.
+    /// The work is submitted to the device, so the other lane may launch more.
     fn launched(&mut self) {
         if std::mem::take(&mut self.launching) {
             self.shared.state.lock().turns[self.replica][self.work.place()].launching = false;
@@ -120,7 +121,7 @@ impl Shared {
             let encode = |texts: &[&Sequence], launched: &mut (dyn FnMut() + Send)| {
                 pool.install(|| own.model.encode_launching(texts.iter().copied(), launched, &between))
             };
-            // A panic here would be our bug; it must not take the queue down.
+            // A panic here would be our bug, but it must not stop the queue.
             let result = catch_unwind(AssertUnwindSafe(|| {
                 let _running = interactive.then(|| self.common.precedence.begin());
                 in_halves(
@@ -157,14 +158,14 @@ impl Shared {
                     Err(error) => Err(error.for_another()),
                 };
                 first += values;
-                // The receiver is gone if the request was cancelled meanwhile.
+                // The receiver is gone if the request was cancelled in the meantime.
                 let _ = unit.reply.send(reply);
             }
         }
     }
 
     /// Waits for work and for the replica's turn; `None` if the engine was dropped. A replica that
-    /// is still computing gets another batch only if enough tokens wait, since batches taken too
+    /// is still computing gets another batch only if enough tokens wait, because batches taken too
     /// early would be small.
     fn next_batch(&self, replica: usize, work: Work) -> Option<Vec<Unit>> {
         let mut state = self.state.lock();
@@ -183,7 +184,7 @@ impl Shared {
             let ahead = waiting >= enough;
             if !turn.launching && (turn.running == 0 || ahead) {
                 let now = Instant::now();
-                // Dropping a unit drops its sender, which the receiver reads as a passed deadline.
+                // Dropping a unit drops its sender, which the receiver treats as a passed deadline.
                 let wanted =
                     |unit: &Unit| !unit.reply.is_closed() && unit.deadline.is_none_or(|deadline| now < deadline);
                 let budget = self.limits.batch_tokens;
@@ -207,7 +208,7 @@ impl Shared {
     #[allow(clippy::cast_precision_loss)]
     fn account(&self, replica: usize, tokens: usize, texts: usize, started: Instant, ended: Instant) {
         let mut state = self.state.lock();
-        // Batches overlap, so a batch is timed from the end of the one before.
+        // Batches overlap, so a batch is timed from the end of the previous one.
         let since = state.ended.filter(|last| *last > started).unwrap_or(started);
         state.ended = Some(state.ended.map_or(ended, |last| last.max(ended)));
         let rate = tokens as f64 / ended.saturating_duration_since(since).as_secs_f64().max(1e-6);

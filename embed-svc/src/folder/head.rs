@@ -1,5 +1,5 @@
-//! The settings of a classification head in its checkpoint: of a cross-encoder, or of a classifier
-//! of single texts.
+//! The settings of a classification head in its checkpoint. The head belongs to a cross-encoder or
+//! to a classifier of single texts.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::{activation::Elementwise, error::EmbedError};
 pub struct Head {
     /// Names of its labels, in order; empty if the configuration names none.
     pub labels: Vec<String>,
-    /// The function applied to the logits: the one that the folder names, else a sigmoid for one
-    /// label and nothing for several (sentence-transformers' `CrossEncoder`). `None` if the folder
-    /// leaves it open.
+    /// The function applied to the logits. It is the one that the folder names, else a sigmoid for
+    /// one label and no function for several (sentence-transformers' `CrossEncoder`). `None` if the
+    /// folder does not decide it.
     pub activation: Option<Elementwise>,
 }
 

@@ -1,5 +1,5 @@
-//! INSTRUCTOR (Su et al. 2023) leaves its instruction out of the pooling. The published folders do
-//! not say so: sentence-transformers knows the repositories by their names, and so do we.
+//! INSTRUCTOR (Su et al. 2023) excludes its instruction from the pooling. The published folders do
+//! not say so: sentence-transformers recognises the repositories by name, and so does this module.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) fn is_repository(source: &str) -> bool {
     REPOSITORIES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The warning about another folder that pools the prompt and is named after INSTRUCTOR.
+/// A warning about another folder that pools the prompt and is named after INSTRUCTOR.
 pub(super) fn warning(root: &Path) -> Option<String> {
     let name = root.file_name()?.to_string_lossy().to_lowercase();
     name.contains("instructor").then(|| {

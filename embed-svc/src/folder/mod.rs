@@ -1,7 +1,7 @@
 //! The contents of a sentence-transformers folder, read once and checked before any weight is
 //! touched.
 //!
-//! A folder that asks for something we cannot do exactly is refused here. Nothing is approximated.
+//! A folder that requests an unsupported feature is refused here. Nothing is approximated.
 
 mod head;
 mod instructor;
@@ -24,12 +24,12 @@ pub use settings::Prompts;
 pub use stage::{Dense, Stage};
 pub use words::{WordList, WordTokens, Words};
 
-/// A model folder, described.
+/// The description of a model folder.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
-    /// The folder that `modules.json` lies in; the file itself for a text file of word vectors.
+    /// The folder that contains `modules.json`; the file itself for a text file of word vectors.
     pub root: PathBuf,
-    /// Where token vectors come from.
+    /// The source of token vectors.
     pub source: Source,
     /// The folder of the first module: `config.json`, `tokenizer.json`, weights of a transformer.
     pub transformer: PathBuf,
@@ -37,20 +37,20 @@ pub struct ModelFolder {
     pub config: serde_json::Value,
     /// The settings of a `WordEmbeddings` module.
     pub words: Option<Words>,
-    /// What happens to token vectors before the pooling, in order.
+    /// The stages on token vectors before the pooling, in order.
     pub token_stages: Vec<Stage>,
-    /// How tokens become one vector; empty if the folder has no pooling, but token vectors only or
-    /// a head.
+    /// The pooling of tokens into one vector; empty if the folder has no pooling, but only token
+    /// vectors or a head.
     pub pooling: Vec<PoolingMode>,
-    /// The head of a classification checkpoint without a pooling of its own.
+    /// The head of a classification checkpoint without its own pooling.
     pub head: Option<Head>,
     /// Whether the tokens of a prompt are pooled with the others.
     pub include_prompt: bool,
-    /// Columns of a token's vector before the pooling, if the folder says so.
+    /// Columns of a token's vector before the pooling, if the folder gives the number.
     pub token_width: Option<usize>,
-    /// What follows the pooling, in order.
+    /// The stages after the pooling, in order.
     pub stages: Vec<Stage>,
-    /// Longest input in tokens, if the folder names it.
+    /// Maximum length of an input in tokens, if the folder sets it.
     pub max_seq_length: Option<usize>,
     /// Whether texts are lower-cased before tokenisation.
     pub lower_case: bool,
@@ -58,17 +58,18 @@ pub struct ModelFolder {
     pub prompts: Prompts,
     /// How vectors are compared.
     pub similarity: Similarity,
-    /// Dimensions that the model was trained to be cut to; empty if the folder does not say.
+    /// Dimensions to which vectors may be truncated by the model's training; empty if the folder
+    /// does not list them.
     pub matryoshka: Vec<usize>,
-    /// What a person should know, e.g. that mean pooling was assumed.
+    /// Warnings for a person, e.g. that mean pooling was assumed.
     pub warnings: Vec<String>,
 }
 
 impl ModelFolder {
-    /// [`ModelFolder::read`] of a model that came from `source`, e.g. `hub:org/name@commit`.
+    /// [`ModelFolder::read`] for a model that came from `source`, e.g. `hub:org/name@commit`.
     ///
     /// # Errors
-    /// As [`ModelFolder::read`].
+    /// Those of [`ModelFolder::read`].
     pub fn of_source(root: &Path, source: &str) -> Result<Self, EmbedError> {
         let mut folder = Self::read(root)?;
         if folder.include_prompt {
@@ -84,7 +85,8 @@ impl ModelFolder {
     /// Reads a folder, or describes a text file of word vectors.
     ///
     /// # Errors
-    /// Names the file, what is wrong in it and how to fix it.
+    /// If a file is missing, broken or unsupported. The error names the file, the problem and the
+    /// remedy.
     pub fn read(root: &Path) -> Result<Self, EmbedError> {
         if root.is_file() {
             return Ok(Self::of_text_file(root));
@@ -120,7 +122,7 @@ impl ModelFolder {
         Self::of_pipeline(file, modules::of_text_file(file))
     }
 
-    /// The folder as its pipeline describes it. Settings of the model and of its first module keep
+    /// The folder as described by its pipeline. Settings of the model and of its first module keep
     /// their defaults.
     fn of_pipeline(root: &Path, pipeline: modules::Pipeline) -> Self {
         Self {
@@ -207,8 +209,8 @@ impl ModelFolder {
 /// Reads a JSON file.
 ///
 /// # Errors
-/// If the file is missing, is not JSON or has another shape. The error names the file and, for a
-/// parse error, line and column.
+/// If the file is missing, is not JSON or has another structure. The error names the file and, for
+/// a parse error, line and column.
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Result<T, EmbedError> {
     let text = isomer_models::regular::read(file).map_err(|error| {
         let problem = if error.kind() == std::io::ErrorKind::NotFound {

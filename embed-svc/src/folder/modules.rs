@@ -1,4 +1,4 @@
-//! `modules.json`: which modules a model is made of, and in which order.
+//! `modules.json`: the modules of a model, and their order.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::EmbedError;
 
-/// Where token vectors come from.
+/// The source of token vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A transformer.
@@ -21,7 +21,7 @@ pub enum Source {
     WordEmbeddings,
     /// One fixed vector per token, averaged (`StaticEmbedding`, Model2Vec).
     StaticEmbedding,
-    /// One fixed vector per word, in a text file as written by GloVe and word2vec.
+    /// One fixed vector per word, in a text file in the format of GloVe and word2vec.
     TextFile,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
         source,
         folder: folder.clone(),
         token_stages,
-        // Without a pooling the model gives token vectors, or a classification head follows.
+        // Without a pooling, the model produces token vectors, or a classification head follows.
         pooling: pooling.unwrap_or_else(Pooling::none),
         stages,
     })
@@ -127,7 +127,7 @@ fn bare(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError>
             stages: Vec::new(),
         });
     }
-    // In a causal language model the last token has seen the whole text.
+    // In a causal language model, the last token has seen the whole text.
     let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
         && config.get("is_causal").and_then(Value::as_bool) != Some(false);
     let pooling = if causal { Pooling::last_token() } else { Pooling::mean() };
@@ -156,8 +156,8 @@ pub(super) fn of_text_file(file: &Path) -> Pipeline {
     }
 }
 
-/// `sentence_transformers.models.Pooling` → `Pooling`. Classes of other packages are refused, since
-/// we do not have their code.
+/// `sentence_transformers.models.Pooling` → `Pooling`. Classes of other packages are refused,
+/// because their code is not available here.
 fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
     const KNOWN: [&str; 9] = [
         "Transformer",
@@ -174,7 +174,7 @@ fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
     if class.starts_with("sentence_transformers.") && KNOWN.contains(&name) {
         return Ok(name);
     }
-    // An untrusted file may hold anything, at any length.
+    // An untrusted file may contain a name of any length.
     let shown: String = class.chars().take(100).flat_map(char::escape_debug).collect();
     Err(EmbedError::file(file, format!("module `{shown}` is not served"), ORDER))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::read_json;
 use crate::{error::EmbedError, pooling::PoolingMode};
 
-/// How token vectors become the text's vector.
+/// The conversion of token vectors into the text's vector.
 #[derive(Debug, Clone)]
 pub(super) struct Pooling {
     pub(super) modes: Vec<PoolingMode>,

@@ -14,7 +14,7 @@ use crate::error::EmbedError;
 pub struct Prompts {
     /// Name → literal text put before each input.
     pub by_name: BTreeMap<String, String>,
-    /// The prompt used when a request names none.
+    /// The prompt for requests that name none.
     pub default: Option<String>,
 }
 
@@ -34,7 +34,7 @@ const SETTINGS: [&str; 7] = [
     "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
 ];
-/// Arguments for transformers that change no vector, or nothing that is not read here anyway.
+/// Arguments for transformers that do not change a vector, or that are read elsewhere.
 const WITHOUT_EFFECT: [&str; 20] = [
     "add_pooling_layer",
     "attn_implementation",
@@ -96,13 +96,13 @@ impl SentenceBertConfig {
 
 #[derive(Default, Deserialize)]
 struct TokenizerConfig {
-    // Some files use 1e30 for "no limit", hence a float.
+    // Some files use 1e30 for "no limit", so this is a float.
     #[serde(default)]
     model_max_length: Option<f64>,
 }
 
-/// The limit is `max_seq_length`; without it, the smaller of the tokenizer's limit and the size of
-/// the position table, as in sentence-transformers.
+/// Reads the length limit: `max_seq_length`, or without it the smaller of the tokenizer's limit and
+/// the size of the position table, as in sentence-transformers.
 ///
 /// `classifies`: whether this is a classification checkpoint, which names its task differently.
 pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Result<Transformer, EmbedError> {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{read_json, read_optional};
 use crate::{activation::Elementwise, error::EmbedError};
 
-/// What a module does to each vector.
+/// The operation of a module on each vector.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage {
     /// A linear layer.
@@ -25,7 +25,7 @@ pub enum Stage {
     },
     /// Scaling to unit length.
     Normalize,
-    /// A factor for each token id; means then divide by the sum of the factors.
+    /// A factor for each token id. Means are then divided by the sum of the factors.
     WordWeights {
         /// The module's folder.
         folder: PathBuf,
@@ -70,7 +70,7 @@ pub(super) enum On {
     Sentence,
 }
 
-/// Reads the folder of a module; `None` for a class that does not change a vector.
+/// Reads the folder of a module; `None` for a class that does not change vectors.
 pub(super) fn read(class: &str, folder: &Path) -> Result<Option<(On, Stage)>, EmbedError> {
     match class {
         "Dense" => dense(folder).map(Some),
@@ -90,7 +90,7 @@ struct Names {
 }
 
 impl Names {
-    /// Checks that the module works in place, on one of the two kinds of vectors we have.
+    /// Checks that the module works in place, on one of the two supported kinds of vectors.
     fn on(&self, file: &Path) -> Result<On, EmbedError> {
         let input = self.module_input_name.as_deref().unwrap_or("sentence_embedding");
         let output = self.module_output_name.as_deref().unwrap_or(input);
@@ -155,7 +155,7 @@ fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
 }
 
 fn normalize(folder: &Path) -> Result<(On, Stage), EmbedError> {
-    // Only newer versions write a configuration, and not into the model's root folder.
+    // Only newer versions write a configuration, but not into the model's root folder.
     let file = folder.join("config.json");
     let names: Names = if folder.join("modules.json").is_file() {
         Names::default()

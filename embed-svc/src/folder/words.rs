@@ -7,12 +7,12 @@ use serde::Deserialize;
 use super::read_json;
 use crate::error::EmbedError;
 
-/// How a `WordEmbeddings` module turns texts into ids.
+/// The conversion of texts into ids in a `WordEmbeddings` module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WordTokens {
     /// Split at white space and looked up in a list of words.
     Words(WordList),
-    /// By a `tokenizer.json`, special tokens included.
+    /// By a `tokenizer.json`, including special tokens.
     Tokenizer,
 }
 
@@ -21,7 +21,7 @@ pub enum WordTokens {
 pub struct WordList {
     /// Words in the order of their ids.
     pub vocab: Vec<String>,
-    /// Words that are left out.
+    /// Words that are dropped.
     #[serde(default)]
     pub stop_words: Vec<String>,
     /// Whether a text is lower-cased first.
@@ -32,7 +32,7 @@ pub struct WordList {
 /// `wordembedding_config.json` and the tokenizer's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
-    /// Longest text in words.
+    /// Maximum length of a text in words.
     pub max_seq_length: usize,
     /// The tokenizer.
     pub tokens: WordTokens,

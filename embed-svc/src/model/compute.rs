@@ -1,4 +1,4 @@
-//! Runs tokenised texts through the transformer and the stages after it.
+//! Runs tokenised texts through the transformer and the following stages.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,11 +15,11 @@ use crate::{
     steps::Step,
 };
 
-/// Tokens that a thread computes at once: enough rows for the products, few enough that the states
-/// stay in cache.
+/// Number of tokens that a thread computes at once: enough rows for the products, but few enough
+/// that the states stay in cache.
 const RUN_TOKENS: usize = 512;
 const SMALLEST_RUN: usize = 96;
-/// Tokens that any other device computes at once: more than any sensible batch has.
+/// Number of tokens that any other device computes at once: more than any sensible batch has.
 const DEVICE_TOKENS: usize = 1 << 18;
 
 impl Model {
@@ -44,7 +44,7 @@ impl Model {
     }
 
     /// [`Model::encode`] for queued texts: the values of each ([`Model::values`]), one text after
-    /// the other.
+    /// another.
     ///
     /// # Errors
     /// If the device fails.
@@ -53,9 +53,9 @@ impl Model {
     }
 
     /// [`Model::encode_sequences`], with a call to `launched` once all work is submitted and the
-    /// model could take more: a device has it queued, or the threads of the CPU have begun the last
-    /// run and the first of them falls idle. Each thread of the CPU calls `between` before each
-    /// layer.
+    /// model could accept more. On a device, that is when the work is queued. On the CPU, it is
+    /// when the threads have begun the last run and the first of them becomes idle. Each thread of
+    /// the CPU calls `between` before each layer.
     ///
     /// # Errors
     /// If the device fails.
@@ -68,9 +68,9 @@ impl Model {
         self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched, between)
     }
 
-    /// Tokens that must wait before another batch is started while one still runs. On a device,
-    /// which is slow on small batches, this is `piece`; on the CPU it is few, since a thread would
-    /// otherwise be idle.
+    /// Number of waiting tokens that justify starting another batch while one still runs. On a
+    /// device, which is slow on small batches, this is `piece`. On the CPU it is small, because a
+    /// thread would otherwise be idle.
     pub fn worth_overlapping(&self, piece: usize) -> usize {
         if self.on_threads() { SMALLEST_RUN } else { piece }
     }
@@ -90,7 +90,7 @@ impl Model {
         let threads = rayon::current_num_threads();
         let runs = if self.on_threads() {
             let tokens = lengths().sum::<usize>();
-            // The same number of runs for each thread, and at least two, which evens out their
+            // Each thread gets the same number of runs, and at least two, which evens out their
             // durations.
             let count = tokens.div_ceil(RUN_TOKENS).next_multiple_of(threads).max(2 * threads);
             even_runs(lengths(), count.min((tokens + SMALLEST_RUN / 2) / SMALLEST_RUN))
@@ -144,7 +144,7 @@ impl Model {
         let count = texts.iter().filter(|text| text.want == Want::TextVector).count();
         let width = self.token_width * self.folder.pooling.len();
         let mut pooled = vec![0.0; count * width];
-        // A tokenizer without special tokens turns an empty text into no tokens: its vector is
+        // A tokenizer without special tokens produces no tokens for an empty text; its vector is
         // zero.
         if batch.tokens() > 0 {
             let visit = &mut |rows: Rows<'_>| match rows {
@@ -181,7 +181,7 @@ impl Model {
     }
 
     /// The pooling as sums that a device can compute itself, so that it returns one vector per text
-    /// and not one per token.
+    /// instead of one per token.
     fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
         let modes = &self.folder.pooling;
         if !self.token_steps.is_empty() || texts.iter().any(|text| text.want == Want::TokenVectors) {

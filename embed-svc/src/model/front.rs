@@ -1,4 +1,4 @@
-//! The front of the pipeline: the tokenizer and the first module, and whether they belong together.
+//! The front of the pipeline: the tokenizer and the first module, with a check that they match.
 
 use crate::{
     arch::{self, Architecture},
@@ -19,7 +19,7 @@ pub(super) fn front(
     Ok(match folder.source {
         Source::Transformer => {
             let folder = &*folder;
-            // Each takes tens of milliseconds.
+            // Each of these takes tens of milliseconds.
             let (tokenizer, architecture) = rayon::join(
                 || TextTokenizer::load(&file, folder.lower_case),
                 || Weights::open(&folder.transformer).and_then(|weights| arch::load(folder, &weights, device)),
@@ -28,7 +28,7 @@ pub(super) fn front(
         }
         Source::WordEmbeddings => {
             let tokenizer = match folder.words.as_mut().map(|words| &mut words.tokens) {
-                // Moved, not copied: hundreds of thousands of words.
+                // Moved rather than copied: there may be hundreds of thousands of words.
                 Some(WordTokens::Words(list)) => TextTokenizer::of_words(WordTokenizer::new(std::mem::take(list))),
                 _ => TextTokenizer::load(&file, false)?.cutting_anywhere(),
             };
@@ -54,8 +54,8 @@ pub(super) fn front(
     })
 }
 
-/// Longest input in tokens: the folder's limit, else the size of the position table, else the limit
-/// in `tokenizer.json`.
+/// Maximum length of an input in tokens: the folder's limit, else the size of the position table,
+/// else the limit in `tokenizer.json`.
 pub(super) fn longest(
     folder: &ModelFolder,
     tokenizer: &TextTokenizer,
@@ -66,7 +66,7 @@ pub(super) fn longest(
         Source::StaticEmbedding => tokenizer.file_limit(),
         _ => folder.max_seq_length,
     };
-    // A larger number would not fit into the field of an answer.
+    // A larger number would not fit the field of an answer.
     let most = own.unwrap_or(positions).min(u32::MAX as usize);
     let refuse = |problem: String, hint: String| {
         let name = match folder.source {
@@ -94,7 +94,7 @@ pub(super) fn longest(
     Ok(most)
 }
 
-/// Whether the table of token types has a row for each type that the tokenizer gives.
+/// Whether the table of token types has a row for each type that the tokenizer produces.
 pub(super) fn typed(folder: &ModelFolder, tokenizer: &TextTokenizer) -> Result<(), EmbedError> {
     let file = folder.transformer.join("tokenizer.json");
     let hint = "tokenizer.json and the weights belong to different models";

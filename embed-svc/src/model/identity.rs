@@ -1,4 +1,4 @@
-//! The identity of the settings that a vector depends on.
+//! The identity of the settings that affect a vector.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use crate::{
     tokenise::TextTokenizer,
 };
 
-/// Keys of `config.json` that record where a checkpoint comes from.
+/// Keys of `config.json` that record the origin of a checkpoint.
 const WITHOUT_EFFECT: [&str; 4] = ["_name_or_path", "dtype", "torch_dtype", "transformers_version"];
 
-/// SHA-256 (hex) of the settings as they were understood, beside the weights and the prompt. Files
-/// with the same meaning have the same digest: neither their formatting nor their place counts.
+/// SHA-256 (hex) of the parsed settings, in addition to the weights and the prompt. Files with the
+/// same meaning have the same digest: neither their formatting nor their location matters.
 pub(super) fn digest(folder: &ModelFolder, tokenizer: &TextTokenizer, max_tokens: usize) -> String {
     let stages = |stages: &[Stage]| stages.iter().map(without_place).collect::<Vec<_>>();
     let parts = [
@@ -39,7 +39,7 @@ pub(super) fn digest(folder: &ModelFolder, tokenizer: &TextTokenizer, max_tokens
     hex::encode(hasher.finalize())
 }
 
-/// The same object with its keys in order, without those that change no vector.
+/// The same object with sorted keys, without those that do not affect vectors.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(object) => {

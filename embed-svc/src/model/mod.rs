@@ -1,5 +1,5 @@
-//! A loaded encoder: tokenizer, transformer, pooling and the stages after it. Pure computation: no
-//! queue, no network.
+//! A loaded encoder: tokenizer, transformer, pooling and the following stages. Pure computation
+//! without a queue or network.
 
 mod compute;
 mod front;
@@ -28,7 +28,7 @@ pub struct Model {
     architecture: Box<dyn Architecture>,
     /// Steps on token vectors, before the pooling.
     token_steps: Vec<Step>,
-    /// Width of a token's vector after them.
+    /// Width of a token's vector after these steps.
     token_width: usize,
     /// Steps on the pooled vector.
     steps: Vec<Step>,
@@ -39,7 +39,7 @@ pub struct Model {
     max_tokens: usize,
     dimensions: usize,
     settings_digest: OnceLock<String>,
-    // The last field: it is dropped after the weights.
+    // The last field, so that it is dropped after the weights.
     device: Trimmed,
 }
 
@@ -59,21 +59,21 @@ impl Model {
     /// Loads a model folder onto a device, or a text file of word vectors.
     ///
     /// # Errors
-    /// If a file is missing, broken or asks for something that is not served; the error names it.
+    /// If a file is missing, broken or requests an unsupported feature; the error names it.
     pub fn load(path: &Path, device: &Device) -> Result<Self, EmbedError> {
         Self::of(ModelFolder::read(path)?, device)
     }
 
-    /// [`Model::load`] of a folder that was read.
+    /// [`Model::load`] for a folder that has been read.
     ///
     /// # Errors
-    /// As [`Model::load`].
+    /// Those of [`Model::load`].
     pub fn of(mut folder: ModelFolder, device: &Device) -> Result<Self, EmbedError> {
         let device = arch::placed(&folder, device);
         let (tokenizer, architecture) = front(&mut folder, &device)?;
         let max_tokens = longest(&folder, &tokenizer, architecture.as_ref())?;
         let vocabulary = tokenizer.vocabulary();
-        // Gemma's tokenizer has image tokens for which a text-only model has no rows.
+        // Gemma's tokenizer has image tokens, for which a text-only model has no rows.
         if vocabulary > architecture.vocabulary() && tokenizer.words() > architecture.vocabulary() {
             return Err(EmbedError::file(
                 &folder.transformer.join("tokenizer.json"),
@@ -123,13 +123,13 @@ impl Model {
         self.architecture.name()
     }
 
-    /// Longest input in tokens, special tokens included.
+    /// Maximum length of an input in tokens, including special tokens.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens
     }
 
-    /// Columns of a text's vector; for a cross-encoder, the number of labels; 0 if there are token
-    /// vectors only.
+    /// Columns of a text's vector; for a cross-encoder, the number of labels; 0 if there are only
+    /// token vectors.
     pub fn dimensions(&self) -> usize {
         self.dimensions
     }
@@ -139,7 +139,7 @@ impl Model {
         self.token_width
     }
 
-    /// Labels of a cross-encoder; empty for others.
+    /// Labels of a cross-encoder; empty for other models.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
@@ -149,12 +149,12 @@ impl Model {
         !self.labels.is_empty()
     }
 
-    /// Whether a text has one vector.
+    /// Whether the model produces one vector per text.
     pub fn has_text_vectors(&self) -> bool {
         !self.folder.pooling.is_empty() && !self.is_cross_encoder()
     }
 
-    /// Whether a token has a vector of its own.
+    /// Whether the model produces one vector per token.
     pub fn has_token_vectors(&self) -> bool {
         self.folder.source != Source::StaticEmbedding && !self.is_cross_encoder()
     }
@@ -174,7 +174,7 @@ impl Model {
         self.tokenizer.special_tokens()
     }
 
-    /// SHA-256 (hex) of the settings that a vector depends on, beside weights, prompt and device.
+    /// SHA-256 (hex) of the settings that affect a vector, apart from weights, prompt and device.
     pub fn settings_digest(&self) -> &str {
         self.settings_digest
             .get_or_init(|| identity::digest(&self.folder, &self.tokenizer, self.max_tokens))
@@ -191,9 +191,9 @@ impl Model {
     }
 
     /// The pipeline around the pooling, without a final normalisation: `mean`, `cls+max>dense`,
-    /// `normalize>mean` if token vectors are scaled first. A transformer in another arithmetic than
-    /// `f32` is named in front: `int8-8x7>mean`, with the bits of the inputs' and the weights'
-    /// codes. So vectors of different arithmetics are never in one space.
+    /// `normalize>mean` if token vectors are scaled first. If the transformer's arithmetic is not
+    /// `f32`, it comes first: `int8-8x7>mean`, with the bits of the codes of inputs and weights. So
+    /// vectors of different arithmetics are never in one space.
     pub fn pipeline(&self) -> String {
         let pooling: Vec<_> = self.folder.pooling.iter().map(|mode| mode.name()).collect();
         let mut pooling = pooling.join("+");
@@ -211,8 +211,8 @@ impl Model {
         .join(">")
     }
 
-    /// The transformer's arithmetic as the pipeline names it; nothing for `f32`, which static
-    /// vectors always use.
+    /// The transformer's arithmetic in the pipeline's name; empty for `f32`, which static vectors
+    /// always use.
     fn arithmetic(&self) -> Vec<String> {
         if self.folder.source != Source::Transformer {
             return Vec::new();
@@ -272,8 +272,8 @@ impl Model {
         &self.tokenizer
     }
 
-    /// Number of leading tokens, in a text with this prompt, that are left out of the pooling: 0 in
-    /// most models.
+    /// Number of leading tokens, in a text with this prompt, that the pooling excludes: 0 in most
+    /// models.
     ///
     /// # Errors
     /// If the tokenizer refuses the prompt.

@@ -1,4 +1,4 @@
-//! The encoders that can be asked for, and those that are loaded.
+//! The available encoders, and those that are loaded.
 
 mod model_cache;
 
@@ -29,30 +29,30 @@ use model_cache::ModelCache;
 
 /// A loaded encoder, ready to run.
 pub struct Loaded {
-    /// Where it came from.
+    /// Its origin.
     pub source: ResolvedModel,
     /// The model itself.
     pub model: Arc<Model>,
     /// The engine that runs it.
     pub engine: Engine,
-    /// The cache of its vectors, if there is one.
+    /// The cache of its vectors, if enabled.
     pub cache: Option<Arc<VectorCache>>,
     _aging: Option<Hourly>,
     /// Its vectors in the store that machines share, if there is one.
     pub(crate) shared: Option<SharedSpace>,
-    /// Ranges of int8 vectors found so far, by dimensions and normalisation.
+    /// Ranges of int8 vectors computed so far, by dimensions and normalisation.
     pub ranges: tokio::sync::Mutex<HashMap<(usize, bool), Arc<Ranges>>>,
 }
 
-/// An encoder that can be asked for.
+/// An available encoder.
 pub struct Known {
-    /// Id to ask for.
+    /// Its id in requests.
     pub id: String,
     /// The encoder, if it is in memory.
     pub loaded: Option<Arc<Loaded>>,
 }
 
-/// Loads encoders on demand, each once, within a bound on memory.
+/// Loads encoders on demand, each only once, within a memory bound.
 pub struct Registry {
     resolver: Resolver,
     config: EmbedConfig,
@@ -79,13 +79,12 @@ impl Registry {
         })
     }
 
-    /// The device that can compute nothing more, if there is one.
+    /// The device that has failed permanently, if there is one.
     pub fn lost(&self) -> &LostDevice {
         &self.common.lost
     }
 
-    /// Every encoder that can be asked for by id, in order of id: configured, in the catalogue,
-    /// loaded.
+    /// Every encoder with an id, in order of id: configured, in the catalogue, or loaded.
     pub fn known(&self) -> Vec<Known> {
         let mut ids: Vec<String> = self.config.encoders.keys().cloned().collect();
         let catalogue = self
@@ -106,17 +105,17 @@ impl Registry {
             .collect()
     }
 
-    /// The encoder of this id, loaded now if it is not yet. Concurrent callers wait for one load
+    /// The encoder of this id, loaded now if necessary. Concurrent callers wait for one load
     /// (single-flight); after a failed load the next caller tries again.
     ///
     /// # Errors
-    /// If the id is unknown, the files cannot be fetched or used, or there is no room.
+    /// If the id is unknown, the files cannot be fetched or used, or memory is insufficient.
     pub async fn get(&self, id: &str) -> Result<Arc<Loaded>, EmbedError> {
         let place = self.place(id)?;
         self.model_cache.get(id, || self.load(id, &place)).await
     }
 
-    /// The place to give to the resolver, if this id may be asked for at all.
+    /// The location for the resolver, if this id is permitted.
     fn place(&self, id: &str) -> Result<String, EmbedError> {
         if let Some(folder) = self.config.encoders.get(id) {
             return Ok(PathBuf::from(".").join(folder).to_string_lossy().into_owned());
@@ -174,11 +173,11 @@ impl Registry {
     }
 }
 
-/// Where a replica of each model runs.
+/// The location of one replica of each model.
 struct Place {
     device: Device,
     pool: Arc<rayon::ThreadPool>,
-    /// Of interactive batches; on a GPU the same.
+    /// Threads of interactive batches; on a GPU the same as the others.
     interactive: Arc<rayon::ThreadPool>,
 }
 
@@ -211,7 +210,7 @@ fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
             (0..config.replicas).map(place).collect()
         }
         _ => {
-            // Little work is left to the CPU.
+            // The CPU has little work left.
             let pool = pool(threads, "compute")?;
             let place = |device| Place {
                 device,
@@ -280,8 +279,8 @@ fn open(
         }
         _ => (None, None),
     };
-    // Vectors of a GPU may differ in their last bits from those of another kind of GPU, and those
-    // of Candle by the processor; the class of arithmetic that they are shared in names our
+    // Vectors of a GPU may differ in their last bits from those of another kind of GPU, and
+    // Candle's may differ by processor. The shared store's class of arithmetic describes only our
     // kernels.
     let on_kernels = places.iter().all(|place| place.device.is_cpu()) && model.device().is_cpu();
     let shared = shared
@@ -301,9 +300,9 @@ fn open(
     })
 }
 
-/// Digest of the space that the cache keeps vectors of: full width, before a final normalisation,
-/// whatever the prompt (its tokens are in the key). The kind of device and the version of this
-/// program count too: they may change the last bits of a vector.
+/// Digest of the space of the cached vectors: full width, before a final normalisation, whatever
+/// the prompt (its tokens are in the key). The kind of device and the version of this program are
+/// included, because they may change the last bits of a vector.
 fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     space::digest(&VectorSpace {
         model_id: source.id.clone(),
@@ -321,7 +320,7 @@ fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     })
 }
 
-/// The files that hold the weights of a model: its safetensors files, or its text file.
+/// The files that contain a model's weights: its safetensors files, or its text file.
 fn weight_files(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_path_buf()];
@@ -341,17 +340,17 @@ fn file_bytes(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |meta| meta.len())
 }
 
-/// Bytes of the weights of a model as files.
+/// Bytes of a model's weights as files.
 pub(crate) fn weight_bytes(path: &Path) -> u64 {
     weight_files(path).iter().map(|file| file_bytes(file)).sum()
 }
 
-/// Bytes of the weights of a model in memory: a file in 16 bits takes twice its size in `f32`. A
-/// file that cannot be read counts with its size; loading it is refused.
+/// Bytes of a model's weights in memory: a file in 16 bits takes twice its size in `f32`. A file
+/// that cannot be read counts with its size; loading it fails.
 pub fn memory_bytes(path: &Path, precision: Precision) -> u64 {
     let width = match precision {
         Precision::F16 | Precision::Bf16 => 2,
-        // At most: embedding tables stay in `f32`.
+        // An upper bound: embedding tables stay in `f32`.
         Precision::F32 | Precision::Int8 => 4,
     };
     let of = |file: &PathBuf| weights::values(file).map_or_else(|| file_bytes(file), |values| values * width);
@@ -366,7 +365,7 @@ mod tests {
     #[test]
     fn room_is_counted_in_the_precision_that_computes() {
         let folder = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-        // Bytes of the file without its header, and of one of its values.
+        // Bytes of the file without its header, and bytes per value.
         for (name, width) in [("qwen3", 2), ("new", 2), ("roberta", 4)] {
             let path = folder(name).join("model.safetensors");
             let file = std::fs::read(&path).unwrap();

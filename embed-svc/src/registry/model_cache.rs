@@ -1,5 +1,5 @@
-//! A cache of values made on demand, each once, within a bound on their bytes. The value used
-//! longest ago makes room; a value in use is never removed.
+//! A cache of values created on demand, each only once, within a bound on their bytes. The least
+//! recently used value is evicted; a value in use never is.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -13,26 +13,26 @@ type Cell<T> = Arc<OnceCell<Arc<T>>>;
 struct Slot<T> {
     cell: Cell<T>,
     bytes: u64,
-    /// The count of requests at its last use.
+    /// The request counter at its last use.
     asked: u64,
 }
 
 struct State<T> {
     slots: HashMap<String, Slot<T>>,
-    /// Bytes reserved for values that are being made.
+    /// Bytes reserved for values that are being created.
     promised: u64,
     askings: u64,
 }
 
 /// The model cache. See the module.
 pub(super) struct ModelCache<T> {
-    /// 0: no bound.
+    /// Maximum number of bytes; 0: no bound.
     most: u64,
     state: Mutex<State<T>>,
 }
 
-/// Bytes reserved for a value. They are released when this is dropped; by then the finished value
-/// counts with its own bytes.
+/// Bytes reserved for a value. The reservation ends when this is dropped; by then the finished
+/// value counts with its own bytes.
 pub(super) struct Room<'a, T> {
     model_cache: &'a ModelCache<T>,
     bytes: u64,
@@ -63,9 +63,9 @@ impl<T> ModelCache<T> {
         state.slots.iter().filter_map(there).collect()
     }
 
-    /// The value of this id, made now if it is not there. `make` reserves [`ModelCache::room`] on
-    /// the way. Concurrent callers wait for one `make` (single-flight); after a failure the next
-    /// caller tries again.
+    /// The value of this id, created now if it is missing. `make` reserves [`ModelCache::room`] in
+    /// the process. Concurrent callers wait for one `make` (single-flight); after a failure the
+    /// next caller tries again.
     pub(super) async fn get<'a, F>(&'a self, id: &str, make: impl FnOnce() -> F) -> Result<Arc<T>, EmbedError>
     where
         T: 'a,
@@ -92,7 +92,7 @@ impl<T> ModelCache<T> {
         };
         let result = cell.get_or_try_init(|| made).await.cloned();
         if result.is_err() {
-            // An id whose value could not be made leaves no entry behind.
+            // An id whose value could not be created leaves no entry behind.
             let mut state = self.state.lock();
             if state
                 .slots
@@ -105,7 +105,7 @@ impl<T> ModelCache<T> {
         result
     }
 
-    /// Reserves bytes, and removes values as needed.
+    /// Reserves bytes, and evicts values as needed.
     ///
     /// # Errors
     /// If the bytes exceed the bound, or all remaining values are in use.
@@ -149,7 +149,7 @@ impl<T> ModelCache<T> {
             }
         }
         state.promised += bytes;
-        // Removed values are dropped after the lock is released.
+        // Evicted values are dropped after the lock is released.
         drop(state);
         drop(freed);
         Ok(Room {

@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{engine::Priority, error::EmbedError, quantise::Ranges, registry::Loaded, tokenise::Cut};
 
-/// With fewer vectors the ranges are unreliable; sentence-transformers warns below this number.
+/// Minimum number of vectors for reliable ranges; sentence-transformers warns below this number.
 const LEAST: usize = 100;
-/// At most this many texts of a calibration set are read.
+/// Maximum number of texts that are read from a calibration set.
 const MOST: usize = 10_000;
 
-/// The ranges for a delivery. Ranges from a calibration set are found once and belong to the
-/// encoder. Ranges from the request's own vectors (`vectors`, before delivery) belong to that
-/// request alone.
+/// The ranges for a delivery. Ranges from a calibration set are computed once and belong to the
+/// encoder. Ranges from the request's own vectors (`vectors`, before delivery) belong only to that
+/// request.
 pub(super) async fn ranges(
     inner: &Inner,
     encoder: &Arc<Loaded>,
@@ -70,7 +70,7 @@ pub(super) async fn ranges(
     })
     .await?;
     let sequences = tokens.into_iter().map(Into::into).collect();
-    // The texts of a calibration set are the operator's.
+    // The texts of a calibration set belong to the operator.
     let texts = (sequences, &Tenant::default());
     let made = run(inner, encoder, texts, Priority::Batch, deadline).await?;
     let finished = rows(id, &made.vectors, delivery, None)?;

@@ -17,13 +17,13 @@ use crate::{
     space,
 };
 
-/// Element types that can be asked for.
+/// Supported element types.
 pub(super) const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::Int8, Dtype::Ubinary];
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
 
-/// A page of the encoders in order of id; the page token is the last id of the page before.
+/// A page of the encoders in order of id. The page token is the last id of the previous page.
 pub(super) fn list(inner: &Inner, request: &ListEncodersRequest) -> Result<ListEncodersResponse, EmbedError> {
     let size = match usize::try_from(request.page_size).unwrap_or(LARGEST_PAGE) {
         0 => PAGE,
@@ -58,7 +58,7 @@ pub(super) fn list(inner: &Inner, request: &ListEncodersRequest) -> Result<ListE
 fn describe(known: &Known, config: &EmbedConfig) -> Encoder {
     match &known.loaded {
         Some(encoder) => loaded(&known.id, encoder, config),
-        // Fields that need the files are left out until the files are read.
+        // Fields that depend on the files are omitted until the files are read.
         None => Encoder {
             id: known.id.clone(),
             max_batch_items: number(config.max_batch_items),

@@ -34,12 +34,12 @@ use crate::{
 
 /// Bytes reserved for the parts of an answer other than vectors.
 const ANSWER_OVERHEAD: usize = 4096;
-/// Bytes of text, prompts included, that are tokenised at once.
+/// Maximum bytes of text, including prompts, that are tokenised on the current thread.
 const LIGHT_TEXT: usize = 512;
-/// Values of vectors that are put together or packed at once.
+/// Maximum number of vector values that are combined or packed on the current thread.
 const LIGHT_VALUES: usize = 4096;
 
-/// Answers an `Encode`.
+/// Answers an `Encode` request.
 pub(super) async fn encode(
     inner: &Inner,
     request: EncodeRequest,
@@ -145,7 +145,7 @@ pub(super) async fn encode(
     })
 }
 
-/// Vectors before delivery, and what they cost.
+/// Vectors before delivery, and their usage.
 pub(super) struct Run {
     pub(super) vectors: Vec<f32>,
     /// Tokens that the model saw.
@@ -156,8 +156,8 @@ pub(super) struct Run {
     computed: Duration,
 }
 
-/// Takes vectors from the caches if they are there, else from the model. Texts are those of a
-/// tenant, who finds only its own vectors in the caches.
+/// Takes vectors from the caches if they are there, else from the model. The texts belong to a
+/// tenant, which finds only its own vectors in the caches.
 pub(super) async fn run(
     inner: &Inner,
     encoder: &Arc<Loaded>,
@@ -167,7 +167,7 @@ pub(super) async fn run(
 ) -> Result<Run, EmbedError> {
     let used = |sequences: &[Sequence]| sequences.iter().map(|text| text.ids.len() as u64).sum::<u64>();
     let of_texts = sequences.iter().all(|text| text.want == Want::TextVector);
-    // An interactive request is answered faster than a store is.
+    // Encoding is faster than a store for an interactive request.
     let shared = priority == Priority::Batch && encoder.shared.is_some();
     if !of_texts || (encoder.cache.is_none() && !shared) {
         let tokens = used(&sequences);
@@ -234,7 +234,7 @@ pub(super) async fn run(
     };
     let (queued, computed) = (made.queued, made.computed);
     let filled = encoder.clone();
-    // What was found and is not to be written anywhere is only put together.
+    // If vectors were found and need not be written, they are only combined.
     let load = match cached == keys.len() as u64 && fetched.is_empty() {
         true => Load::of(keys.len() * encoder.model.dimensions(), LIGHT_VALUES),
         false => Load::Heavy,
@@ -260,7 +260,7 @@ pub(super) async fn run(
             }
             let from_store = fetched.iter().filter_map(|i| Some((keys[*i], found[*i].as_deref()?)));
             let kept = new.into_iter().chain(from_store);
-            // A cache that cannot be written costs time, not answers.
+            // A failed cache write costs time, but not the answer.
             let cache = filled.cache.as_ref().filter(|_| load == Load::Heavy);
             if let Some(Err(error)) = cache.map(|cache| cache.put(kept)) {
                 tracing::warn!(%error, "the vector cache cannot be written");
@@ -303,7 +303,7 @@ pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedE
     inner.registry.get(id).await
 }
 
-/// Token ids of the texts. In errors, the path of a text is `field` of its index.
+/// Token ids of the texts. In errors, `field` gives the path of a text from its index.
 pub(super) async fn tokenise(
     inner: &Inner,
     encoder: &Arc<Loaded>,

@@ -1,4 +1,4 @@
-//! From the model's vectors to the bytes of an answer.
+//! Converts the model's vectors to the bytes of an answer.
 
 use isomer_proto::common::v1::{Dtype, Matrix};
 use isomer_service_kit::vectors;
@@ -9,21 +9,22 @@ use crate::{
     quantise::{Ranges, bits},
 };
 
-/// How vectors are delivered.
+/// The format of delivered vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     /// Columns of the model's vectors.
     pub(super) width: usize,
-    /// Columns kept, the first ones (Kusupati et al. 2022; sentence-transformers' `truncate_dim`).
+    /// Number of leading columns that are kept (Kusupati et al. 2022; sentence-transformers'
+    /// `truncate_dim`).
     pub(super) dimensions: usize,
-    /// Whether to scale to unit length, after the cut.
+    /// Whether to scale to unit length, after truncation.
     pub(super) normalise: bool,
     /// Element type.
     pub(super) dtype: Dtype,
 }
 
 impl Delivery {
-    /// Bytes of a row as delivered.
+    /// Bytes of a delivered row.
     pub(super) fn row_bytes(&self) -> usize {
         match self.dtype {
             Dtype::F16 => 2 * self.dimensions,
@@ -34,8 +35,8 @@ impl Delivery {
     }
 }
 
-/// The input that row `row` belongs to. `lengths` are the rows of each input, if there is more than
-/// one each.
+/// The input of row `row`. `lengths` are the numbers of rows of the inputs, if an input can have
+/// more than one.
 fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
     let Some(lengths) = lengths else { return row };
     let mut end = 0;
@@ -48,8 +49,8 @@ fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
         .unwrap_or(row)
 }
 
-/// Cuts, scales and checks; returns rows of `dimensions` values. `id` is for the error, `lengths`
-/// as for [`matrix`].
+/// Truncates, scales and checks; returns rows of `dimensions` values. `id` is for the error,
+/// `lengths` as for [`matrix`].
 pub(super) fn rows(
     id: &str,
     vectors: &[f32],
@@ -59,7 +60,7 @@ pub(super) fn rows(
     let width = delivery.width.max(1);
     let mut out = Vec::with_capacity(vectors.len() / width * delivery.dimensions);
     for (index, vector) in vectors.chunks_exact(width).enumerate() {
-        // Checked before the cut: a damaged model is reported whatever columns are asked for.
+        // Checked before truncation: a damaged model is reported whatever columns are requested.
         if vector.iter().any(|value| !value.is_finite()) {
             return Err(EmbedError::NotFinite {
                 id: id.to_owned(),
@@ -76,8 +77,8 @@ pub(super) fn rows(
     Ok(out)
 }
 
-/// Cuts, scales, checks and packs. `id` is for the error; `ranges` belong to int8; `lengths` are
-/// the rows of each input, if there is more than one each.
+/// Truncates, scales, checks and packs. `id` is for the error; `ranges` are for int8; `lengths` are
+/// the numbers of rows of the inputs, if an input can have more than one.
 pub(super) fn matrix(
     id: &str,
     vectors: &[f32],

@@ -39,8 +39,8 @@ pub struct EmbedService {
 pub(crate) struct Inner {
     config: EmbedConfig,
     registry: Registry,
-    /// Threads for tokenisation and building answers, separate from the threads that compute, so
-    /// that both overlap.
+    /// Threads for tokenisation and building answers. They are separate from the computing threads,
+    /// so that both kinds of work overlap.
     helpers: rayon::ThreadPool,
 }
 
@@ -53,7 +53,7 @@ impl EmbedService {
         Self::with_shared(config, resolver, None)
     }
 
-    /// As [`EmbedService::new`], with vectors in a store that machines share.
+    /// Like [`EmbedService::new`], with vectors in a store that machines share.
     ///
     /// # Errors
     /// If the configuration is not valid or no threads can be started.
@@ -79,12 +79,12 @@ impl EmbedService {
         })
     }
 
-    /// Says when a device can compute nothing more, and the process has to end.
+    /// Reports when a device has failed permanently, so that the process must end.
     pub fn lost_device(&self) -> LostDevice {
         self.inner.registry.lost().clone()
     }
 
-    /// Loads the encoders of `warm_up`.
+    /// Loads the encoders in `warm_up`.
     ///
     /// # Errors
     /// The error of the first encoder that cannot be loaded.
@@ -109,21 +109,21 @@ pub fn services(service: EmbedService) -> Services {
 /// How long a piece of work takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
-    /// Less than handing it to another thread: tens of microseconds, and no disk.
+    /// Less time than handing it to another thread: tens of microseconds, without disk access.
     Light,
-    /// More.
+    /// More time than that.
     Heavy,
 }
 
 impl Load {
-    /// Heavy from a certain number of bytes or values on.
+    /// Heavy if `count` exceeds `most`.
     fn of(count: usize, most: usize) -> Self {
         if count <= most { Self::Light } else { Self::Heavy }
     }
 }
 
 impl Inner {
-    /// Runs light work here and heavy work on the helper threads.
+    /// Runs light work on the current thread and heavy work on the helper threads.
     async fn worked<T: Send + 'static>(
         &self,
         load: Load,
@@ -135,7 +135,7 @@ impl Inner {
         }
     }
 
-    /// Runs `work` on the helper threads. Work is skipped if its caller is gone.
+    /// Runs `work` on the helper threads. Work is skipped if its caller has disconnected.
     async fn helped<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
@@ -152,7 +152,7 @@ impl Inner {
     }
 }
 
-/// A panic would be a bug of ours or of a library; it must not end the process.
+/// A panic would be a bug of ours or of a library, and must not end the process.
 fn caught<T>(work: impl FnOnce() -> Result<T, EmbedError>) -> Result<T, EmbedError> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(EmbedError::Internal("the work on a request panicked".into())))

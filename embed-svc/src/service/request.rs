@@ -1,4 +1,4 @@
-//! Reading the fields of a request.
+//! Parses the fields of a request.
 
 use std::fmt::Display;
 
@@ -20,10 +20,10 @@ use crate::{
     tokenise::{Cut, Tokens},
 };
 
-/// Most bytes of all prompts of a request: the prompt is tokenised with every text.
+/// Maximum bytes of all prompts of a request, because the prompt is tokenised with every text.
 const MOST_OF_PROMPTS: usize = 4 << 20;
 
-/// A prompt as a request names it.
+/// The prompt of a request.
 pub(super) enum Prompt {
     Named(String),
     Literal(String),
@@ -54,8 +54,9 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
     })
 }
 
-/// Columns to keep. If a model names the sizes it was trained for, only those are allowed. Any
-/// other model can be cut anywhere, as with sentence-transformers' `truncate_dim`.
+/// Number of columns to keep. If a model lists the sizes it was trained for, only those are
+/// permitted. Vectors of any other model can be truncated anywhere, as with sentence-transformers'
+/// `truncate_dim`.
 pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Result<usize, EmbedError> {
     let all = match want {
         Want::TextVector => encoder.model.dimensions(),
@@ -127,8 +128,8 @@ pub(super) fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
     )
 }
 
-/// Whether a text is short enough to tokenise: until a text is cut, its tokens take some hundred
-/// times its memory.
+/// Checks that a text is short enough to tokenise. Until a text is truncated, its tokens take some
+/// hundred times its memory.
 pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Result<(), EmbedError> {
     let most = inner.config.max_text_bytes;
     if text.len() <= most {
@@ -141,8 +142,7 @@ pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Res
     ))
 }
 
-/// Whether the texts, each with the prompt in front, stay within the size that a message could
-/// hold.
+/// Checks that the texts, each with the prompt in front, stay within the size of a message.
 pub(super) fn check_prompt(prompt: &str, texts: usize, inner: &Inner) -> Result<(), EmbedError> {
     check_bytes("literal_prompt", prompt, inner)?;
     let bytes = prompt.len().saturating_mul(texts);
@@ -156,7 +156,8 @@ pub(super) fn check_prompt(prompt: &str, texts: usize, inner: &Inner) -> Result<
     ))
 }
 
-/// Whether token ids from a client can be run; `marks` are those of the encoder's tokenizer.
+/// Checks that token ids from a client can be encoded; `marks` are those of the encoder's
+/// tokenizer.
 pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
     let model = &encoder.model;
     let field = || format!("inputs[{index}].token_ids");
@@ -187,8 +188,8 @@ pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u3
     if ids.len() >= before.len() + after.len() && ids.starts_with(before) && ids.ends_with(after) {
         return Ok(());
     }
-    // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean
-    // nothing.
+    // Ids from another tokenizer that happen to be within the vocabulary would give meaningless
+    // vectors.
     Err(EmbedError::invalid(
         field(),
         format!(
@@ -215,7 +216,7 @@ impl Marks {
         let something = model.tokenise("", "a", Cut::Tail)?.ids;
         let before = nothing.iter().zip(&something).take_while(|(a, b)| a == b).count();
         let (before, after) = nothing.split_at(before);
-        // If the tokenizer gives tokens even for an empty text, its marks cannot be found.
+        // If the tokenizer produces tokens even for an empty text, its marks cannot be determined.
         Ok(if something.ends_with(after) {
             Self {
                 before: before.to_vec(),
@@ -253,7 +254,7 @@ pub(super) fn want(value: i32) -> Result<Want, EmbedError> {
     })
 }
 
-/// Whether the encoder can give what is wanted.
+/// Checks that the encoder supports the requested result.
 pub(super) fn served(encoder: &Loaded, want: Want) -> Result<(), EmbedError> {
     let (model, id) = (&encoder.model, &encoder.source.id);
     let refuse = |field: &str, what: String| Err(EmbedError::unserved(field, what));

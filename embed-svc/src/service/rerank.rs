@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{batch::Sequence, engine::Priority, error::EmbedError, model::Model, tokenise::Tokens};
 
-/// Answers a `Rerank`.
+/// Answers a `Rerank` request.
 pub(super) async fn rerank(
     inner: &Inner,
     request: RerankRequest,
@@ -100,7 +100,7 @@ pub(super) async fn rerank(
         })
         .collect();
     let texts = results.len() as u64;
-    // Stable: of equal scores the earlier document comes first.
+    // The sort is stable: documents with equal scores keep their order.
     results.sort_by(|a, b| b.score.total_cmp(&a.score));
     results.truncate(top_n.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX));
     Ok(RerankResponse {
@@ -114,7 +114,7 @@ pub(super) async fn rerank(
     })
 }
 
-/// The index of the score that ranks.
+/// The index of the score that determines the rank.
 fn column(model: &Model, label: &str) -> Result<usize, EmbedError> {
     let labels = model.labels();
     match labels {

@@ -18,19 +18,19 @@ use crate::{
     tokenise::{Cut, parts::Part},
 };
 
-/// Bytes of an answer allowed for each token, besides the text.
+/// Bytes of an answer reserved per token, in addition to the text.
 const TOKEN_BYTES: usize = 32;
 
-/// Most tokens of an answer, however large a message may be. A token takes about 100 bytes of
-/// memory in this process and again in a gateway, several times what it takes in the message, and
-/// up to 400 while its text is tokenised. With this many, and with texts of at most
+/// Maximum number of tokens of an answer, however large a message may be. A token takes about 100
+/// bytes of memory in this process and again in a gateway, several times its size in the message,
+/// and up to 400 while its text is tokenised. With this many, and with texts of at most
 /// [`MOST_TEXT_BYTES`], a request stays below 128 MiB (`tests/bench/peak_memory.py`).
 const MOST_TOKENS: usize = 200_000;
 
-/// Most bytes of the texts of a request to tokenise, in all.
+/// Maximum bytes of all texts of a tokenise request.
 const MOST_TEXT_BYTES: usize = 16 << 20;
 
-/// Answers a `CountTokens`.
+/// Answers a `CountTokens` request.
 pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<CountTokensResponse, EmbedError> {
     check_texts(inner, &request.texts)?;
     let encoder = named(inner, &request.encoder_id).await?;
@@ -51,7 +51,7 @@ pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<
     })
 }
 
-/// Answers a `Tokenize`.
+/// Answers a `Tokenize` request.
 pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<TokenizeResponse, EmbedError> {
     check_texts(inner, &request.texts)?;
     let bytes: usize = request.texts.iter().map(String::len).sum();
@@ -73,8 +73,8 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
     let room = inner.config.max_message_bytes;
     inner
         .helped(move || {
-            // Tokenised one by one, so that an answer that is too large is refused before it is
-            // complete.
+            // Texts are tokenised one by one, so that an answer that is too large is refused before
+            // it is complete.
             let mut answer = TokenizeResponse::default();
             let (mut bytes, mut count) = (0, 0);
             for (index, text) in texts.into_iter().enumerate() {
@@ -112,7 +112,7 @@ fn token(part: Part) -> Token {
     }
 }
 
-/// Answers a `Detokenize`.
+/// Answers a `Detokenize` request.
 pub(super) async fn detokenize(inner: &Inner, request: DetokenizeRequest) -> Result<DetokenizeResponse, EmbedError> {
     let (count, most) = (request.token_ids.len(), inner.config.max_batch_items);
     if count > most {

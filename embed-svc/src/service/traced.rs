@@ -1,4 +1,4 @@
-//! A model's work, with its span.
+//! A model's work within its span.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub(super) async fn work(
     outcome
 }
 
-/// The failure's name among gRPC's codes.
+/// The gRPC name of the failure.
 fn kind(error: &EmbedError) -> &'static str {
     match error {
         EmbedError::Overloaded { .. } | EmbedError::NoRoom { .. } => "RESOURCE_EXHAUSTED",

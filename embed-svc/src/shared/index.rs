@@ -1,4 +1,4 @@
-//! Which segment has the vector of a key.
+//! Maps keys to the segments that contain their vectors.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque, hash_map::Entry},
@@ -11,27 +11,27 @@ use isomer_blobs::SpareStore;
 use super::segment::{self, KEYS, Segment};
 use crate::cache::Key;
 
-/// How often new segments are looked for.
+/// Interval between checks for new segments.
 const LOOK: Duration = Duration::from_secs(30);
-/// Requests to the store at the same time.
+/// Maximum number of concurrent requests to the store.
 const AT_ONCE: usize = 16;
-/// Most keys of one space that are indexed, at about 50 bytes each.
+/// Maximum number of indexed keys per space, at about 50 bytes each.
 const MOST_KEYS: usize = 4 << 20;
-/// Most bytes of segments that are kept in memory.
+/// Maximum bytes of segments in memory.
 const MEMORY: usize = 128 << 20;
 
-/// Where a vector is: number of the segment, and row there.
+/// The location of a vector: number of the segment, and row there.
 type Place = (u32, u32);
 
 /// The segments of a space.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Names of the indexes that have been read, and the number of their keys.
+    /// Names of the indexes that have been read, and their numbers of keys.
     segments: Vec<(String, usize)>,
     known: HashSet<String>,
     places: HashMap<Key, Place>,
-    /// Where else vectors are: processes that worked at the same time wrote them, or one that found
-    /// a segment damaged.
+    /// Further locations of vectors. Concurrent processes wrote them, or a process that found a
+    /// segment damaged.
     others: HashMap<Key, Vec<Place>>,
     looked: Option<Instant>,
     full: bool,
@@ -41,7 +41,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The vectors that the store has, by index in `keys`.
+    /// The vectors found in the store, by index in `keys`.
     pub(super) async fn get(
         &mut self,
         store: &SpareStore,
@@ -54,13 +54,14 @@ impl Index {
             self.looked = Some(Instant::now());
         }
         let mut found = vec![None; keys.len()];
-        // A segment that cannot be read is forgotten, and its vectors are sought where else they
-        // are.
+        // A segment that cannot be read is forgotten, and its vectors are read from their other
+        // locations.
         while self.read(store, width, keys, &mut found).await {}
         found
     }
 
-    /// Reads those vectors that are not in `found`; whether a segment had to be forgotten.
+    /// Reads the vectors that are missing in `found`; returns whether a segment had to be
+    /// forgotten.
     async fn read(&mut self, store: &SpareStore, width: usize, keys: &[Key], found: &mut [Option<Vec<f32>>]) -> bool {
         let mut wanted: BTreeMap<u32, Vec<(usize, u32)>> = BTreeMap::new();
         for (i, key) in keys.iter().enumerate().filter(|(i, _)| found[*i].is_none()) {
@@ -97,7 +98,7 @@ impl Index {
                     take(number, &segment);
                     new.push((number, segment));
                 }
-                // It has been removed since, or is damaged.
+                // The segment has been removed since, or is damaged.
                 Some(None) => {
                     lost.insert(number);
                 }
@@ -112,7 +113,7 @@ impl Index {
         !lost.is_empty()
     }
 
-    /// Forgets segments; vectors that are elsewhere too are found there from now on.
+    /// Forgets segments. Vectors with another location are read from there from now on.
     fn forget(&mut self, lost: &HashSet<u32>) {
         if lost.is_empty() {
             return;
@@ -160,7 +161,7 @@ impl Index {
             })
             .buffer_unordered(AT_ONCE);
         while let Some((name, index)) = read.try_next().await? {
-            // It may have been removed since.
+            // The index may have been removed since.
             let Some(index) = index else { continue };
             let keys = segment::keys(&index);
             let indexed: usize = self.segments.iter().map(|(_, count)| count).sum();

@@ -1,16 +1,16 @@
 //! The second level of the vector cache: vectors in a store that machines share.
 //!
-//! Vectors lie there in segments of up to a thousand: an index of keys, and the floats in the same
-//! order. Segments have random names and are never changed; a vector may be in several, with the
-//! same bits. A process reads the indexes of a space once, and then those that are new; it fetches
-//! a segment when it needs one of its vectors.
+//! The store contains segments of up to a thousand vectors: an index of keys, and the floats in the
+//! same order. Segments have random names and are never changed. A vector may be in several
+//! segments, with the same bits. A process reads all indexes of a space once, and later only new
+//! ones. It fetches a segment when it needs one of its vectors.
 //!
-//! **For what.** Only requests of priority BATCH use it, which are those of runs: a short text is
-//! encoded faster than a store answers. **Off the hot path.** Vectors are gathered and written in
-//! the background. **A store that fails** costs time, not answers ([`SpareStore`]).
+//! **For what.** Only requests of priority BATCH, which come from runs, use it: encoding a short
+//! text is faster than the store. **Off the hot path.** Vectors are gathered and written in the
+//! background. **A store that fails** costs time, not answers ([`SpareStore`]).
 //!
-//! **Bit for bit.** The folder of a space names the class of arithmetic beside everything that the
-//! space of the cache on disk names. Vectors of a GPU are not shared: their bits differ between
+//! **Bit for bit.** The name of a space's folder contains the class of arithmetic and everything in
+//! the name of the disk cache's space. Vectors of a GPU are not shared: their bits differ between
 //! kinds of GPU, which have no class.
 
 mod index;
@@ -26,7 +26,7 @@ use crate::cache::Key;
 use index::Index;
 use writer::Writer;
 
-/// Longest wait for one request to the store.
+/// Maximum wait for one request to the store.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Vectors in a store. Cheap to clone.
@@ -48,8 +48,8 @@ pub(crate) struct SharedSpace {
 }
 
 impl SharedVectors {
-    /// Vectors in `blobs`; `class` names the arithmetic of this process. Needs a tokio runtime,
-    /// which writes them.
+    /// Vectors in `blobs`; `class` names the arithmetic of this process. Needs a tokio runtime for
+    /// writing.
     pub fn new(blobs: BlobStore, class: &str) -> Self {
         let store = SpareStore::new(blobs, PATIENCE, crate::metric_names::STORE_FAILURES);
         Self {
@@ -73,14 +73,14 @@ impl SharedVectors {
         })
     }
 
-    /// Writes what has been gathered, for at most some seconds. Call it before the process ends.
+    /// Writes the gathered vectors, for at most some seconds. Call it before the process ends.
     pub async fn flush(&self) {
         self.writer.flush().await;
     }
 }
 
 impl SharedSpace {
-    /// The vectors that the store has, by index in `keys`.
+    /// The vectors found in the store, by index in `keys`.
     pub(crate) async fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
         let found = self
             .index
@@ -93,7 +93,7 @@ impl SharedSpace {
         found
     }
 
-    /// Has vectors written soon, but for those that are not finite.
+    /// Queues vectors for writing, except those that are not finite.
     pub(crate) fn put(&self, vectors: Vec<(Key, Vec<f32>)>) {
         let sound = |vector: &[f32]| vector.len() == self.width && vector.iter().all(|value| value.is_finite());
         let vectors = vectors.into_iter().filter(|(_, vector)| sound(vector)).collect();

@@ -7,12 +7,13 @@ use uuid::Uuid;
 
 use crate::cache::Key;
 
-/// End of the name of an index.
+/// File name suffix of an index.
 pub(super) const KEYS: &str = ".keys";
-/// End of the name of the vectors.
+/// File name suffix of the vectors.
 const VECTORS: &str = ".vectors";
 
-/// Writes a segment: the vectors, then the index, so that an index names only what is there.
+/// Writes a segment: first the vectors, then the index, so that an index never refers to missing
+/// vectors.
 pub(super) async fn write(blobs: &BlobStore, folder: &str, vectors: &[(Key, Vec<f32>)]) -> Result<(), BlobError> {
     let name = format!("{folder}/{}", Uuid::now_v7());
     let content: Vec<u8> = vectors
@@ -40,8 +41,8 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Reads the vectors of a segment by the name of its index; `None` if they are not there, or
-    /// are not `count` vectors.
+    /// Reads the vectors of a segment by the name of its index; `None` if they are missing, or are
+    /// not `count` vectors.
     pub(super) async fn read(
         blobs: &BlobStore,
         index: &str,

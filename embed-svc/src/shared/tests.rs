@@ -34,7 +34,7 @@ fn keys(numbers: std::ops::Range<u32>) -> Vec<Key> {
     numbers.map(key).collect()
 }
 
-/// Vectors of a process of its own.
+/// Vectors as a separate process would open them.
 fn process(folder: &Path, class: &str) -> SharedVectors {
     SharedVectors::new(blobs(folder), class)
 }
@@ -44,7 +44,7 @@ async fn another_process_finds_every_vector_to_the_last_bit() {
     let folder = tempfile::tempdir().unwrap();
     let first = process(folder.path(), "x86_64 avx2");
     let space = first.space(WEIGHTS, "space", 4).unwrap();
-    // More than a segment, in batches that overlap.
+    // More than one segment, in overlapping batches.
     for begin in (0..2000).step_by(200) {
         space.put(some(begin..begin + 300));
     }
@@ -94,7 +94,7 @@ async fn what_is_not_finite_or_damaged_is_computed_again() {
         .get(&keys(0..3))
         .await;
     assert_eq!(found, [None, None, Some(vector(2))]);
-    // One bit of the vectors.
+    // Flips one bit of the vectors.
     let stored = files(folder.path())
         .into_iter()
         .find(|file| file.to_string_lossy().ends_with(".vectors"));
@@ -105,8 +105,8 @@ async fn what_is_not_finite_or_damaged_is_computed_again() {
     let second = process(folder.path(), "avx2");
     let space = second.space(WEIGHTS, "space", 4).unwrap();
     assert_eq!(space.get(&keys(2..3)).await, [None]);
-    // It is written again, and found by those who come later, whichever of the two segments they
-    // read first.
+    // The vector is written again. Later readers find it, whichever of the two segments they read
+    // first.
     space.put(some(2..3));
     second.flush().await;
     for _ in 0..20 {
@@ -132,7 +132,7 @@ async fn a_vector_of_a_damaged_segment_is_found_where_else_it_is() {
         .filter(|file| file.extension().is_some_and(|end| end == "vectors"))
         .collect();
     assert_eq!(segments.len(), 3);
-    // The indexes are read, and no segment yet.
+    // The indexes have been read, but no segment yet.
     assert_eq!(space.get(&keys(8..9)).await, [None]);
     std::fs::remove_file(&segments[0]).unwrap();
     std::fs::write(&segments[1], b"damaged").unwrap();
@@ -143,7 +143,7 @@ async fn a_vector_of_a_damaged_segment_is_found_where_else_it_is() {
             .zip(0..8)
             .all(|(found, n)| found.as_ref() == Some(&vector(n)))
     );
-    // Where all are lost, they are computed again.
+    // If all copies are lost, the vectors are computed again.
     std::fs::remove_file(&segments[2]).unwrap();
     let later = process(folder.path(), "avx2");
     let space = later.space(WEIGHTS, "space", 4).unwrap();
@@ -156,7 +156,7 @@ async fn a_store_that_fails_costs_neither_an_answer_nor_the_process() {
     let store = folder.path().join("store");
     let shared = process(&store, "avx2");
     let space = shared.space(WEIGHTS, "space", 4).unwrap();
-    // A file where a folder is meant to be.
+    // A file in place of a folder.
     std::fs::remove_dir_all(&store).unwrap();
     std::fs::write(&store, b"").unwrap();
     space.put(some(0..3));

@@ -15,13 +15,13 @@ use tokio::{
 use super::segment;
 use crate::cache::Key;
 
-/// Vectors of a full segment.
+/// Number of vectors in a full segment.
 const SEGMENT: usize = 1024;
-/// How long vectors of a segment that is not full are gathered.
+/// How long the vectors of an incomplete segment are gathered.
 const GATHER: Duration = Duration::from_secs(5);
-/// Batches that wait to be gathered; beyond, vectors are not written.
+/// Maximum number of batches that wait to be gathered. Beyond it, vectors are not written.
 const WAITING: usize = 256;
-/// Longest wait for the last segments of a process.
+/// Maximum wait for the last segments of a process.
 const FLUSHING: Duration = Duration::from_secs(20);
 
 enum Message {
@@ -58,7 +58,7 @@ impl Writer {
                 .try_send(Message::Put(Arc::clone(folder), vectors))
                 .is_err()
         {
-            // The store is slower than the encoder; others compute these vectors again.
+            // The store is slower than the encoder, so other processes compute these vectors again.
             metrics::counter!(crate::metric_names::STORE_DROPPED).increment(count);
         }
     }

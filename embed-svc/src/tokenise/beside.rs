@@ -1,5 +1,5 @@
 //! The files beside `tokenizer.json` that transformers reads too. Settings that contradict it are
-//! refused: transformers obeys them, this crate reads `tokenizer.json` alone.
+//! refused, because transformers obeys them while this crate reads only `tokenizer.json`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -24,12 +24,12 @@ struct Normalisation {
 /// Compares a tokenizer with the files beside its own.
 ///
 /// # Errors
-/// Names the file and the setting or token that `tokenizer.json` does not have.
+/// If a setting or token is missing in `tokenizer.json`; the error names it and the file.
 pub(super) fn check(file: &Path, tokenizer: &Tokenizer) -> Result<(), EmbedError> {
     let config = file.with_file_name("tokenizer_config.json");
     let named: Normalisation = read_optional(&config)?;
     if let Some(NormalizerWrapper::BertNormalizer(own)) = tokenizer.get_normalizer() {
-        // Without a setting of its own, the removal of accents follows the lower case.
+        // By default, accents are removed if the text is lower-cased.
         let strips = own.strip_accents.unwrap_or(own.lowercase);
         let settings = [
             ("do_lower_case", named.do_lower_case, own.lowercase),

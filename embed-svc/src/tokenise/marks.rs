@@ -11,10 +11,10 @@ use crate::{
 const HINT: &str = "save the tokenizer with a post-processor that adds it: `tokenizer.backend_tokenizer.save(\"tokenizer.json\")` \
                     of one that does";
 
-/// Configures a folder's tokenizer to add the marks that its files ask for.
+/// Configures a folder's tokenizer to add the marks that its files request.
 ///
 /// # Errors
-/// If `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add
+/// If `add_bos_token` or `add_eos_token` requests a mark that `tokenizer.json` does not add
 /// (versions of the library differ in their handling), or NV-Embed's end mark is unknown.
 pub(crate) fn follow(folder: &ModelFolder, tokenizer: TextTokenizer) -> Result<TextTokenizer, EmbedError> {
     let file = folder.transformer.join("tokenizer_config.json");

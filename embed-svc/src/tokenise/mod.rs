@@ -1,4 +1,4 @@
-//! Turns text into token ids, as sentence-transformers does.
+//! Converts text to token ids like sentence-transformers.
 
 mod beside;
 pub(crate) mod marks;
@@ -21,8 +21,8 @@ use tokenizers::{
 use crate::{batch::Sequence, error::EmbedError};
 use words::WordTokenizer;
 
-/// Texts, and pieces of one, larger than this many bytes are tokenised one at a time: each of their
-/// bytes takes some hundred bytes of memory meanwhile.
+/// Texts, and pieces of a text, larger than this many bytes are tokenised one at a time. Each of
+/// their bytes takes some hundred bytes of memory meanwhile.
 const LARGE: usize = 32 << 10;
 static ONE_LARGE: Mutex<()> = Mutex::new(());
 
@@ -31,11 +31,11 @@ const HINT: &str = "fetch the model again, or save it with a fast tokenizer (`to
 /// Waits until a text may be tokenised.
 fn turn(text: &str) -> Option<MutexGuard<'static, ()>> {
     let large = text.len() > LARGE;
-    // The lock guards no data that a panic could leave half done.
+    // The lock guards no data that a panic could leave inconsistent.
     large.then(|| ONE_LARGE.lock())
 }
 
-/// Which end of a text that is too long is dropped.
+/// The end of an overlong text that is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// Keeps the tokens at the beginning.
@@ -47,14 +47,14 @@ pub enum Cut {
 /// The ids of one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens {
-    /// Ids as the model sees them, with special tokens, cut to the limit.
+    /// Ids as the model sees them, with special tokens, truncated to the limit.
     pub ids: Vec<u32>,
-    /// Number of ids before anything was cut.
+    /// Number of ids before truncation.
     pub count: usize,
     /// Leading ids that are special tokens and prompt, in models that do not pool the prompt;
     /// else 0.
     pub prompt: usize,
-    /// First id of the second text of a pair, if the tokenizer gives it a type of its own.
+    /// First id of the second text of a pair, if the tokenizer gives that text its own token type.
     pub second: Option<usize>,
 }
 
@@ -76,22 +76,22 @@ impl Tokens {
     }
 }
 
-/// A model's tokenizer. The padding and the truncation that the file sets are switched off: nothing
-/// is padded here, and the folder's own limit applies.
+/// A model's tokenizer. Padding and truncation settings of the file are disabled: nothing is padded
+/// here, and the folder's own limit applies.
 #[derive(Debug)]
 pub struct TextTokenizer {
     kind: Kind,
-    /// Where it was read from; empty for a list of words.
+    /// The file it was read from; empty for a list of words.
     file: PathBuf,
     /// Special tokens around every text.
     special: usize,
-    /// Longest input that the file itself names.
+    /// Maximum length of an input according to the file itself.
     file_limit: Option<usize>,
-    /// Whether special tokens stay when a text is cut.
+    /// Whether truncation keeps special tokens.
     keeps_special: bool,
-    /// Appended to every text, for models that want their end mark there.
+    /// Appended to every text, for models that expect their end mark there.
     suffix: String,
-    /// Whether a long text can be tokenised in pieces with the same result.
+    /// Whether tokenising a long text in pieces gives the same result.
     in_pieces: bool,
 }
 
@@ -120,7 +120,7 @@ impl TextTokenizer {
     /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`:
     /// the text is lower-cased before the tokenizer sees it.
     pub fn load(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
-        // The library assumes that some parts are complete, and panics if they are not.
+        // The library assumes that some parts are complete, and panics otherwise.
         catch_unwind(|| Self::read(file, lower_case)).unwrap_or_else(|_| {
             Err(EmbedError::file(
                 file,
@@ -143,8 +143,8 @@ impl TextTokenizer {
             .with_truncation(None)
             .map_err(|error| EmbedError::file(file, format!("truncation cannot be switched off: {error}"), HINT))?;
         if lower_case {
-            // As sentence-transformers does since version 5: before the tokenizer's own
-            // normalisation.
+            // Lower-cased before the tokenizer's own normalisation, like sentence-transformers
+            // since version 5.
             let mut steps = vec![NormalizerWrapper::Lowercase(Lowercase)];
             steps.extend(inner.get_normalizer().cloned());
             let normalizer = Some(NormalizerSequence::new(steps));
@@ -166,7 +166,7 @@ impl TextTokenizer {
         })
     }
 
-    /// Switches special tokens around a text off.
+    /// Disables special tokens around a text.
     #[must_use]
     pub fn without_special_tokens(mut self) -> Self {
         if let Kind::File(inner) = &mut self.kind {
@@ -176,14 +176,15 @@ impl TextTokenizer {
         self
     }
 
-    /// Cuts a text after the last token that fits, even a special one, as `WordEmbeddings` does.
+    /// Truncates a text after the last token that fits, even a special one, like `WordEmbeddings`.
     #[must_use]
     pub fn cutting_anywhere(mut self) -> Self {
         self.keeps_special = false;
         self
     }
 
-    /// Appends this suffix to every text: it is tokenised with the text, and cut off with it.
+    /// Appends this suffix to every text. The suffix is tokenised and truncated together with the
+    /// text.
     #[must_use]
     pub fn followed_by(mut self, suffix: &str) -> Self {
         suffix.clone_into(&mut self.suffix);
@@ -203,7 +204,7 @@ impl TextTokenizer {
         self.special
     }
 
-    /// Everything that ids depend on, for a digest.
+    /// Everything that affects ids, for a digest.
     pub fn settings(&self) -> String {
         let words = match &self.kind {
             Kind::File(inner) => inner.to_string(false).unwrap_or_default(),
@@ -212,7 +213,7 @@ impl TextTokenizer {
         format!("{words} {:?} {}", self.suffix, self.keeps_special)
     }
 
-    /// Longest input in tokens that `tokenizer.json` itself names.
+    /// Maximum length of an input in tokens according to `tokenizer.json` itself.
     pub fn file_limit(&self) -> Option<usize> {
         self.file_limit
     }
@@ -225,9 +226,9 @@ impl TextTokenizer {
         }
     }
 
-    /// Number of leading ids in every text that begins with this prompt: special tokens in front
-    /// and the prompt's own. Measured as in sentence-transformers: the prompt alone, without a
-    /// special token at its end.
+    /// Number of leading ids in every text that begins with this prompt: the special tokens in
+    /// front and the prompt's own. Measured as in sentence-transformers: for the prompt alone,
+    /// without a special token at its end.
     ///
     /// # Errors
     /// If the tokenizer refuses the prompt.
@@ -246,7 +247,7 @@ impl TextTokenizer {
         Ok(ids.len() - usize::from(ends_special))
     }
 
-    /// The largest id of a token that is not an added special one, plus one.
+    /// The largest id of a token other than the added special tokens, plus one.
     pub fn words(&self) -> usize {
         let Kind::File(inner) = &self.kind else {
             return self.vocabulary();
@@ -258,9 +259,8 @@ impl TextTokenizer {
         words.max().map_or(0, |&id| id as usize + 1)
     }
 
-    /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is
-    /// cut, except in `WordEmbeddings` models. `limit` is larger than
-    /// [`TextTokenizer::special_tokens`].
+    /// Ids of `prompt + text`, at most `limit` of them. Truncation keeps special tokens, except in
+    /// `WordEmbeddings` models. `limit` is larger than [`TextTokenizer::special_tokens`].
     pub fn encode(&self, prompt: &str, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
         if prompt.is_empty() && self.suffix.is_empty() {
             self.encode_whole(text, limit, cut)
@@ -269,7 +269,7 @@ impl TextTokenizer {
         }
     }
 
-    /// Calls the library, which panics at some texts if parts of the file do not fit together.
+    /// Calls the library, which panics at some texts if parts of the file do not match.
     fn guarded<T, E: ToString>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(done) => done.map_err(|error| error.to_string()),

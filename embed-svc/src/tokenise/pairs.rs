@@ -1,4 +1,4 @@
-//! Pairs of texts, as cross-encoders read them.
+//! Pairs of texts, the input of cross-encoders.
 
 use tokenizers::{Encoding, PostProcessor, Tokenizer, TruncationDirection};
 
@@ -23,16 +23,16 @@ impl TextTokenizer {
         let inner = self.of_pairs()?;
         let mut head = self.guarded(|| inner.encode_fast(text, false))?;
         let count = head.len();
-        // A longer text keeps the same tokens after the cut.
+        // A longer text keeps the same tokens after truncation.
         cut(&mut head, limit);
         Ok(First { head, count })
     }
 
-    /// Ids of a pair of texts with the special tokens of a pair, at most `limit`; tokens are
+    /// Ids of a pair of texts with the special tokens of a pair, at most `limit`. Tokens are
     /// dropped from the end of the longer text.
     ///
     /// # Errors
-    /// As [`first_of_pairs`](Self::first_of_pairs).
+    /// Those of [`first_of_pairs`](Self::first_of_pairs).
     pub fn encode_pair(&self, first: &First, second: &str, limit: usize) -> Result<Tokens, String> {
         let inner = self.of_pairs()?;
         let _turn = turn(second);
@@ -64,8 +64,8 @@ impl TextTokenizer {
     }
 }
 
-/// Tokens of each text in a pair with room for `room` tokens: the end of the longer text is cut
-/// first, as in the library's `longest_first`.
+/// Number of tokens of each text in a pair with room for `room` tokens. The end of the longer text
+/// is dropped first, as in the library's `longest_first`.
 fn shares(first: usize, second: usize, room: usize) -> (usize, usize) {
     let short = first.min(second).min(room / 2);
     let long = room - short;
@@ -74,8 +74,8 @@ fn shares(first: usize, second: usize, room: usize) -> (usize, usize) {
 
 fn cut(encoding: &mut Encoding, most: usize) {
     encoding.truncate(most, 0, TruncationDirection::Right);
-    // Drop the parts that were cut off. The library would pair each such part of one text with each
-    // of the other.
+    // Drop the overflowing parts. The library would pair each such part of one text with each of
+    // the other.
     encoding.take_overflowing();
 }
 

@@ -1,4 +1,4 @@
-//! Tokens with the parts of the text that they stand for, and ids back to text.
+//! Tokens, each with its part of the text, and conversion of ids back to text.
 
 use std::ops::Range;
 
@@ -13,12 +13,13 @@ pub struct Part {
     pub text: String,
     /// Whether the token is one of those added around the text.
     pub special: bool,
-    /// Byte range in prompt and text; `None` if the token stands for no part of them.
+    /// Byte range in prompt and text; `None` if the token corresponds to no part of them.
     pub bytes: Option<Range<usize>>,
 }
 
 impl TextTokenizer {
-    /// All tokens of `prompt + text`, none cut off, with the special tokens around it if `special`.
+    /// All tokens of `prompt + text` without truncation, with the special tokens around it if
+    /// `special`.
     ///
     /// # Errors
     /// If the tokenizer fails or is a list of words, which does not record positions.

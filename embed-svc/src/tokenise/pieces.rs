@@ -1,9 +1,9 @@
 //! Tokenises long texts in pieces.
 //!
 //! The library holds some hundred bytes for each byte of a text while it tokenises. With pieces, it
-//! does so only for the bytes of one piece. A text is cut before a space between two ASCII letters
-//! or digits, and only for tokenizers whose tokens never cross such a place, so that the tokens of
-//! the pieces are those of the whole text.
+//! does so only for the bytes of one piece. A text is split before a space between two ASCII
+//! letters or digits, and only for tokenizers whose tokens never cross such a place. So the tokens
+//! of the pieces are those of the whole text.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use tokenizers::{Encoding, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
 use super::{Cut, turn};
 
-/// A piece ends at the next possible place after this many bytes.
+/// A piece ends at the first permitted place after this many bytes.
 const PIECE: usize = 16 << 10;
 
 /// The tokens at one end of a text, without special tokens around them.
 pub(super) struct End {
-    /// At least as many as were asked for, if the text has that many.
+    /// At least the requested number of tokens, if the text has that many.
     pub(super) tokens: Encoding,
-    /// Tokens of the whole text.
+    /// Number of tokens of the whole text.
     pub(super) count: usize,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn encode(inner: &Tokenizer, text: &str, in_pieces: bool, most: usize
     Ok(End { tokens, count })
 }
 
-/// The first piece of a text, and what follows it.
+/// The first piece of a text, and the rest.
 fn split(text: &str) -> (&str, &str) {
     let place = |three: &[u8]| matches!(three, [before, b' ', after] if before.is_ascii_alphanumeric() && after.is_ascii_alphanumeric());
     let bytes = text.as_bytes().get(PIECE..).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn possible(inner: &Tokenizer) -> bool {
             let takes_spaces = token.lstrip || token.rstrip;
             let of_spaces = token.content.len() > 1 && token.content.bytes().all(|byte| byte == b' ');
             match token.content.contains(char::is_whitespace) {
-                // At a place where a text may be cut there is a single space.
+                // At a permitted place there is a single space.
                 true => of_spaces && !takes_spaces,
                 false => !takes_spaces || !(token.content.starts_with(in_word) || token.content.ends_with(in_word)),
             }

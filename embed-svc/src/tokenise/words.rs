@@ -1,6 +1,6 @@
-//! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they are,
-//! then without surrounding punctuation, then in lower case. The first match counts; words without
-//! a match are left out.
+//! sentence-transformers' `WhitespaceTokenizer`: words between white space. Each word is looked up
+//! unchanged, then without surrounding punctuation, then in lower case. The first match counts;
+//! words without a match are dropped.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +10,7 @@ use std::{
 use super::parts::unknown;
 use crate::folder::WordList;
 
-/// A list of words and the way texts are looked up in it.
+/// A list of words and the rules for looking up texts in it.
 #[derive(Debug)]
 pub struct WordTokenizer {
     ids: HashMap<String, u32>,
@@ -31,7 +31,7 @@ impl WordTokenizer {
         }
     }
 
-    /// Everything that ids depend on, in an order that does not depend on hashes.
+    /// Everything that affects ids, in an order independent of hashes.
     pub fn settings(&self) -> String {
         let mut words: Vec<_> = self.ids.iter().collect();
         words.sort();
@@ -86,7 +86,7 @@ impl WordTokenizer {
     }
 }
 
-/// White space as Python's `str.split` sees it: Unicode's and the four separators of ASCII.
+/// White space as in Python's `str.split`: Unicode's and the four separators of ASCII.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }

@@ -1,4 +1,4 @@
-//! Fixed vectors, one per word or token: no transformer runs, a token's vector is looked up.
+//! Fixed vectors, one per word or token: no transformer runs, and a token's vector is looked up.
 
 pub mod text_file;
 
@@ -39,10 +39,11 @@ impl StaticVectors {
         Self::read("word-embeddings", weights, "emb_layer.weight")
     }
 
-    /// The table of a `StaticEmbedding` module, as sentence-transformers or as model2vec writes it.
+    /// The table of a `StaticEmbedding` module, in the format of sentence-transformers or
+    /// model2vec.
     ///
     /// # Errors
-    /// As for [`StaticVectors::of_words`]; also if a mapping leads beyond the table.
+    /// Those of [`StaticVectors::of_words`]; also if a mapping points beyond the table.
     pub fn of_tokens(weights: &Weights) -> Result<Self, EmbedError> {
         const NAME: &str = "static-embedding";
         if weights.has("embedding.weight") {

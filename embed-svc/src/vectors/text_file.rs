@@ -1,6 +1,6 @@
-//! Word vectors in text: a word and its numbers on each line, as GloVe writes them; word2vec's text
-//! form begins with a line that gives the two sizes. Read as sentence-transformers'
-//! `WordEmbeddings.from_text_file` does, without stop words.
+//! Word vectors in text: a word and its numbers on each line, in the format of GloVe. word2vec's
+//! text format begins with a line that gives the two sizes. Parsed like sentence-transformers'
+//! `WordEmbeddings.from_text_file`, without stop words.
 
 use std::{
     io::{BufRead, BufReader},
@@ -16,24 +16,24 @@ use crate::{
     weights::{Floats, Table},
 };
 
-/// Row 0 belongs to no word; it is zero. Its name is that in sentence-transformers.
+/// Row 0 belongs to no word and is zero. Its name comes from sentence-transformers.
 const PADDING: &str = "PADDING_TOKEN";
 
 /// The words and vectors of a file.
 pub struct TextVectors {
-    /// Looks words up, as they stand, then without punctuation around them, then in lower case.
+    /// Looks words up unchanged, then without surrounding punctuation, then in lower case.
     pub words: WordTokenizer,
     /// Their vectors.
     pub table: StaticVectors,
-    /// Lines left out because their number of values differs from the first line's.
+    /// Number of skipped lines, whose number of values differs from the first line's.
     pub skipped: usize,
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// If a line is not text or holds something that is not a number, the error names file and line;
-/// also if a file has no vectors.
+/// If a line is not text or contains a value that is not a number (the error names file and line),
+/// or if a file has no vectors.
 pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
     const HINT: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";
     let refuse = |problem: String| EmbedError::file(file, problem, HINT);

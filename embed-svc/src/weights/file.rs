@@ -1,4 +1,4 @@
-//! A file of tensors, read and never memory-mapped: if a mapped file is truncated the process ends
+//! A file of tensors, read and never memory-mapped. If a mapped file is truncated the process ends
 //! (SIGBUS), while a read returns an error.
 
 use std::{
@@ -12,9 +12,9 @@ use std::{
 use parking_lot::Mutex;
 use safetensors::{SafeTensorError, tensor::Metadata};
 
-/// Bytes of the header's length.
+/// Size of the header's length field in bytes.
 const LENGTH: usize = size_of::<u64>();
-/// Largest header, as in the safetensors library.
+/// Maximum size of the header, as in the safetensors library.
 const LARGEST_HEADER: usize = 100_000_000;
 
 /// An open file. Its contents stay readable if another file takes its name.
@@ -25,7 +25,7 @@ pub(super) struct TensorFile {
     state: State,
 }
 
-/// What tells that a file was written to.
+/// Metadata that shows whether a file was written to.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     size: u64,
@@ -50,7 +50,7 @@ pub(super) enum OpenError {
 }
 
 impl TensorFile {
-    /// Opens a file and reads its header; the data begin at the offset returned. Also checks that
+    /// Opens a file and reads its header. The data begin at the returned offset. Also checks that
     /// the data are complete and that no tensor reaches beyond them.
     pub(super) fn open(path: &Path) -> Result<(Self, usize, Metadata), OpenError> {
         let mut file = isomer_models::regular::open(path).map_err(OpenError::Unreadable)?;
@@ -72,8 +72,8 @@ impl TensorFile {
         let metadata: Metadata = serde_json::from_slice(&header)
             .map_err(|error| OpenError::Broken(SafeTensorError::InvalidHeaderDeserialization(error)))?;
         let start = length + LENGTH;
-        // Reading the header has checked that tensors lie one after the other and that each is as
-        // large as its shape says.
+        // Reading the header has checked that tensors are contiguous and that each matches the size
+        // of its shape.
         let end = metadata
             .tensors()
             .values()
@@ -91,8 +91,8 @@ impl TensorFile {
         Ok((file, start, metadata))
     }
 
-    /// Reads these bytes of the file. If the file was written to since it was opened, that is an
-    /// error: the bytes could be another model's.
+    /// Reads these bytes of the file. Fails if the file was written to since it was opened, because
+    /// the bytes could be another model's.
     pub(super) fn read(&self, bytes: Range<usize>, into: &mut [u8]) -> io::Result<()> {
         let mut file = self.file.lock();
         file.seek(SeekFrom::Start(bytes.start as u64))?;

@@ -19,8 +19,7 @@ use tensor::Tensor;
 
 use crate::error::EmbedError;
 
-/// The tensors of a `model.safetensors`, or of the shards that a `model.safetensors.index.json`
-/// names.
+/// The tensors of a `model.safetensors`, or of the shards in a `model.safetensors.index.json`.
 #[derive(Debug)]
 pub struct Weights {
     /// The first file.
@@ -68,8 +67,8 @@ impl Weights {
     /// Opens the checkpoint of a model folder.
     ///
     /// # Errors
-    /// If a file is missing, truncated or not safetensors, or only a `pytorch_model.bin` is there;
-    /// the error names it.
+    /// If a file is missing, truncated or not safetensors, or if there is only a
+    /// `pytorch_model.bin`; the error names the file.
     pub fn open(folder: &Path) -> Result<Self, EmbedError> {
         let single = folder.join("model.safetensors");
         let index = folder.join("model.safetensors.index.json");
@@ -90,7 +89,7 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Opens one file and notes its tensors.
+    /// Opens one file and records its tensors.
     fn add(&mut self, path: &Path) -> Result<(), EmbedError> {
         let (file, data, metadata) = TensorFile::open(path).map_err(|error| {
             let message = match error {
@@ -114,7 +113,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Whether there is a tensor of this name.
+    /// Whether a tensor of this name exists.
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -124,12 +123,12 @@ impl Weights {
         self.tensors.get(name).map(|entry| &entry.shape[..])
     }
 
-    /// The file that errors name when a tensor is missing.
+    /// The file named in errors about a missing tensor.
     pub fn file(&self) -> &Path {
         &self.path
     }
 
-    /// A tensor as `f32`, which must have the shape given.
+    /// A tensor as `f32`, which must have the given shape.
     ///
     /// # Errors
     /// If the tensor is missing, has another shape or is not of a float type; the error names it.
@@ -137,10 +136,10 @@ impl Weights {
         self.tensor(name, shape)?.all()
     }
 
-    /// A tensor as a table of `rows × width`, whose rows are read when they are asked for.
+    /// A tensor as a table of `rows × width`, whose rows are read on demand.
     ///
     /// # Errors
-    /// As [`Weights::get`].
+    /// Those of [`Weights::get`].
     pub fn table(&self, name: &str, rows: usize, width: usize) -> Result<Table, EmbedError> {
         Table::read(self.tensor(name, &[rows, width])?, rows, width)
     }
@@ -175,7 +174,7 @@ impl Weights {
     /// Like [`Weights::get`], in double precision; also reads F64 tensors.
     ///
     /// # Errors
-    /// As [`Weights::get`].
+    /// Those of [`Weights::get`].
     pub fn doubles(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>, EmbedError> {
         let tensor = self.tensor(name, shape)?;
         if tensor.dtype != Dtype::F64 {
@@ -225,7 +224,7 @@ impl Weights {
     }
 }
 
-/// Shard files of an index, each once, in order.
+/// Shard files of an index, without duplicates, in order.
 fn shards(index: &Path) -> Result<Vec<PathBuf>, EmbedError> {
     #[derive(serde::Deserialize)]
     struct Index {

@@ -1,16 +1,16 @@
-//! An embedding table whose rows are read when they are first asked for.
+//! An embedding table whose rows are read when they are first needed.
 //!
-//! A table is a large part of a small model, or of one for many languages, and a text needs few of
-//! its rows. Reading all of it costs a start its time and each replica its memory.
+//! A table is a large part of a small or multilingual model, and a text needs few of its rows.
+//! Reading the whole table would slow down the start and cost memory in each replica.
 
 use std::sync::OnceLock;
 
 use super::{Floats, tensor::Tensor};
 use crate::error::EmbedError;
 
-/// Rows that are read together.
+/// Number of rows that are read together.
 const TOGETHER: usize = 16;
-/// Tables with fewer values are read at once.
+/// Tables with fewer values are read as a whole.
 const SMALL: usize = 1 << 20;
 
 /// A table of `rows × width`.
@@ -45,7 +45,7 @@ impl Table {
         if rows * width < SMALL {
             return Ok(Self::held(tensor.all()?, width));
         }
-        // A type that cannot be read is told now and not with the first text.
+        // An unreadable type is reported now rather than with the first text.
         tensor.check_float()?;
         Ok(Self {
             rows,
@@ -67,7 +67,7 @@ impl Table {
         self.width
     }
 
-    /// A row, which must be one of the table.
+    /// A row, whose index must be within the table.
     ///
     /// # Errors
     /// If its part of the file cannot be read, or was written to since the file was opened.
@@ -89,10 +89,10 @@ impl Table {
         }
     }
 
-    /// All rows, one after the other.
+    /// All rows, in order.
     ///
     /// # Errors
-    /// As [`Table::row`].
+    /// Those of [`Table::row`].
     pub fn all(&self) -> Result<Floats, EmbedError> {
         match &self.values {
             Values::Held(values) => Ok(values.clone()),
@@ -112,10 +112,10 @@ mod tests {
     use crate::weights::Weights;
 
     const WIDTH: usize = 64;
-    /// More than is read at once, and no multiple of the rows that are read together.
+    /// More than is read as a whole, and not a multiple of the rows that are read together.
     const ROWS: usize = SMALL / WIDTH + TOGETHER + 5;
 
-    /// The values of a row: each row has its own.
+    /// The values of a row; every row differs.
     fn row(row: usize) -> Vec<f32> {
         (0..WIDTH).map(|column| (row * 3 + column) as f32).collect()
     }
@@ -198,7 +198,7 @@ mod tests {
         let path = folder.path().join("model.safetensors");
         let table = open(folder.path());
         assert_eq!(table.row(20).unwrap(), row(20));
-        // As long as before, so that its size tells nothing.
+        // As long as before, so that the size does not show the change.
         let mut bytes = fs::read(&path).unwrap();
         let half = bytes.len() / 2;
         bytes[half..].fill(7);
@@ -213,7 +213,7 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("start the server again"), "{error}");
-        // A file that takes its place is another one.
+        // A file that replaces it is a different file.
         let table = open(folder.path());
         let other = tempfile::tempdir_in(folder.path()).unwrap();
         write(other.path(), Dtype::F32, |_| vec![0; 4]);

@@ -11,7 +11,7 @@ use crate::error::EmbedError;
 /// The types that [`Tensor::floats`] reads.
 const FLOATS: &str = "F32, F16 and BF16";
 
-/// Where a tensor is, and how its values are read.
+/// The location of a tensor, and the format of its values.
 #[derive(Debug, Clone)]
 pub(super) struct Tensor {
     pub(super) name: String,
@@ -55,11 +55,12 @@ impl Tensor {
         }
     }
 
-    /// The values from the `first` on, as many as `into` has room for.
+    /// The values starting at `first`, as many as `into` has room for.
     pub(super) fn floats(&self, first: usize, into: &mut [f32]) -> Result<(), EmbedError> {
         match self.dtype {
             Dtype::F32 => {
-                // Read directly into its place: the tables of large models take gigabytes.
+                // Values are read directly into their destination: the tables of large models take
+                // gigabytes.
                 let bytes = first * size_of::<f32>()..(first + into.len()) * size_of::<f32>();
                 self.read(bytes, bytemuck::cast_slice_mut(into))?;
                 if cfg!(target_endian = "big") {
@@ -74,7 +75,7 @@ impl Tensor {
         }
     }
 
-    /// The error for a type that is not read; `read` are those that are.
+    /// The error for an unsupported type; `read` names the supported ones.
     pub(super) fn of_another_type(&self, read: &str) -> EmbedError {
         EmbedError::file(
             &self.file.path,

@@ -1,4 +1,5 @@
-//! `embed.backend`: Candle on the CPU against our kernels, and what keeps their vectors apart.
+//! `embed.backend`: Candle on the CPU compared with our kernels, and the separation of their
+//! vectors.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +16,8 @@ use crate::common::{
     is_computed,
 };
 
-/// Bounds on the vectors of one backend beside those of the other, in f32. Each is within 2e-5 of
-/// the reference (`parity`), where the fixture shows errors of 6e-5 or more.
+/// Bounds on the differences between the vectors of the two backends, in f32. Each is within 2e-5
+/// of the reference (`parity`), and the fixture shows errors of 6e-5 or more.
 const DIFFERENCE: f32 = 2e-5;
 const COSINE: f64 = 0.999_999;
 
@@ -35,7 +36,7 @@ fn transformers(pairs: bool) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// A service with this backend, as a configuration file names it.
+/// A service with this backend, named as in a configuration file.
 async fn service(backend: &str) -> Harness {
     Harness::new(|_, config| {
         *config =
@@ -82,7 +83,7 @@ async fn candle_computes_every_fixture_as_the_kernels_do() {
             encoder_id: encoder_id.clone(),
             query: all[1].to_owned(),
             documents: all[..20].iter().map(|&text| text.to_owned()).collect(),
-            // A classifier of several labels scores by one of them.
+            // A classifier with several labels scores by one of them.
             label: if encoder_id.ends_with("classifier") {
                 "entailment"
             } else {
@@ -129,7 +130,7 @@ async fn a_cache_never_gives_one_backend_the_vectors_of_the_other() {
         let again = with_cache(backend).await.encode(request(&inputs)).await;
         assert_eq!(again.usage.as_ref().unwrap().cached_texts, 3);
         assert_eq!(again.embeddings, first.embeddings);
-        // Found or computed, the bits are those of the backend that is configured.
+        // Cached or computed, the bits are those of the configured backend.
         assert_eq!(first.embeddings, uncached.embeddings, "{backend:?}");
     }
     let spaces = fs::read_dir(cache.path()).unwrap().count();

@@ -1,5 +1,5 @@
 //! A folder that cannot be followed exactly is refused with an error that names the file and the
-//! way out.
+//! remedy.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::common::{self, edit_json, tensors, tiny, write_json, write_tensors};
 
-/// Loads a tiny folder after `damage`; the error, which must be FAILED_PRECONDITION with a way out.
+/// Loads a tiny folder after `damage`; returns the error, which must be FAILED_PRECONDITION with a
+/// remedy.
 #[track_caller]
 fn refusal(damage: impl FnOnce(&Path)) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -273,7 +274,7 @@ fn random_bytes_never_load_and_never_panic() {
     }
 }
 
-/// Somebody replaces a file in place while its model serves. A mapped file would end the process
+/// A file is replaced in place while its model serves. With a mapped file the process would end
 /// (SIGBUS).
 #[test]
 fn a_file_cut_short_under_a_model_that_serves_changes_nothing() {
@@ -292,7 +293,7 @@ fn a_file_cut_short_under_a_model_that_serves_changes_nothing() {
     assert!(words.is_ok(), "rows of the table that were not read before");
 }
 
-/// The same between opening a file and reading a tensor of it.
+/// The same between opening a file and reading one of its tensors.
 #[test]
 fn a_file_cut_short_while_it_is_read_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,7 +313,7 @@ fn a_file_cut_short_while_it_is_read_is_an_error_that_names_it() {
     says(&error, &["model.safetensors", "cannot be read any more"]);
 }
 
-/// A tiny folder whose tokenizer normalises as BERT's do, lower-casing.
+/// A tiny folder whose tokenizer normalises like BERT's, lower-casing.
 fn normalising(folder: &Path) {
     edit_json(&folder.join("tokenizer.json"), |tokenizer| {
         tokenizer["normalizer"] = json!({

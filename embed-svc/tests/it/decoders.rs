@@ -1,5 +1,4 @@
-//! Language models as encoders: what their files say in several ways, at their edges, and what they
-//! leave open.
+//! Language models as encoders: alternative settings in their files, edge cases, and defaults.
 
 use std::path::Path;
 
@@ -20,7 +19,7 @@ fn changed(family: &str, change: impl FnOnce(&Path)) -> Result<Model, String> {
     Model::load(folder.path(), &Device::Cpu).map_err(|error| error.to_string())
 }
 
-/// With keys of `config.json` set.
+/// A fixture with keys of `config.json` set.
 fn configured(family: &str, keys: &Value) -> Model {
     let set = |folder: &Path| {
         edit_json(&folder.join("config.json"), |config| {
@@ -37,7 +36,7 @@ fn vectors(model: &Model) -> Vec<f32> {
     model.encode(&texts).unwrap()
 }
 
-/// A longer text, on which windows show.
+/// A longer text, on which attention windows have an effect.
 fn far(model: &Model) -> Vec<f32> {
     model.encode(&[(5u32..60).collect::<Vec<_>>()]).unwrap()
 }
@@ -111,7 +110,7 @@ fn code_that_a_checkpoint_took_over_from_another_is_known_by_its_home() {
     let keys = json!({"auto_map": {"AutoModel": "Alibaba-NLP/gte-Qwen2-7B-instruct--modeling_qwen.Qwen2Model"},
                       "is_causal": false});
     assert_eq!(far(&configured("qwen2", &keys)), far(&plain("qwen2")));
-    // Without it a plain Qwen 2 is causal, unless it says that it is not.
+    // Without it a plain Qwen 2 is causal, unless its settings say otherwise.
     let keys = json!({"auto_map": null, "is_causal": false});
     assert_eq!(far(&configured("qwen2", &keys)), far(&plain("qwen2")));
 }
@@ -214,7 +213,7 @@ fn marks_of_images_have_no_vector_and_a_text_with_one_is_refused() {
     );
     let error = text("a <image> cat").unwrap_err();
     assert!(error.contains("450"), "{error}");
-    // A word without a vector is damage.
+    // A word without a vector counts as damage.
     let error = changed("gemma3", mark(false)).err().expect("refused");
     assert!(error.contains("451"), "{error}");
 }

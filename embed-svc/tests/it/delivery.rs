@@ -1,5 +1,4 @@
-//! What a request may ask of its vectors beside the text's own floats: bytes, bits, token vectors,
-//! ids instead of text.
+//! Alternatives to a text's plain floats: bytes, bits, token vectors, ids instead of text.
 
 use isomer_embed::{
     batch::{Sequence, Want},
@@ -116,7 +115,7 @@ async fn a_calibration_set_gives_every_request_the_same_ranges() {
     assert_eq!(bytes(&alone)[0], bytes(&both)[0]);
     assert_eq!(alone.vector_space, both.vector_space);
 
-    // What the configuration names goes before what lies in the folder.
+    // The configuration takes precedence over the folder.
     let other = many(300)[150..].join("\n");
     let mut harness = Harness::new(|model, config| {
         std::fs::write(model.join("calibration.txt"), &lines).unwrap();
@@ -183,7 +182,7 @@ async fn token_ids_give_the_vector_of_their_text() {
         (vec![9; 25], "inputs[1].token_ids"),
         (vec![9, 61], "inputs[1].token_ids"),
         (vec![u32::MAX], "inputs[1].token_ids"),
-        // Another tokenizer's: known ids, but not between the marks of this one.
+        // Ids of another tokenizer: known ids, but not between this one's marks.
         (vec![9, 10], "inputs[1].token_ids"),
         (vec![2, 9], "inputs[1].token_ids"),
         (vec![2], "inputs[1].token_ids"),
@@ -325,7 +324,7 @@ async fn a_prompt_may_be_left_out_of_the_pooling() {
         ..prompted("query: ")
     };
     let tokens = rows(&harness.encode(tokens).await);
-    // [CLS] query : a b [SEP]: the first three are left out.
+    // [CLS] query : a b [SEP]: the first three are excluded.
     assert_eq!(tokens.len(), 6);
     for (column, value) in without.iter().enumerate() {
         let mean = tokens[3..].iter().map(|row| row[column]).sum::<f32>() / 3.0;

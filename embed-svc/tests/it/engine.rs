@@ -46,7 +46,7 @@ impl Held {
         Self { engine, model, gate }
     }
 
-    /// Submits a text; it is in the queue, or refused, once this returns.
+    /// Submits a text; when this returns, the text is in the queue or refused.
     async fn send(&self, tokens: usize, deadline: Option<Duration>) -> JoinHandle<Result<Vec<f32>, EmbedError>> {
         let engine = self.engine.clone();
         let deadline = deadline.map(|after| Instant::now() + after);
@@ -61,7 +61,7 @@ impl Held {
         }
     }
 
-    /// Submits a text of as many tokens as a batch takes, and waits until the model's thread has
+    /// Submits a text with as many tokens as a batch takes, and waits until the model's thread has
     /// taken it.
     async fn send_and_start(&self) -> JoinHandle<Result<Vec<f32>, EmbedError>> {
         let sent = self.send(LIMITS.batch_tokens, None).await;
@@ -114,7 +114,7 @@ async fn a_cancelled_request_makes_room_at_once() {
     let cancelled = held.send(25, None).await;
     cancelled.abort();
     assert!(cancelled.await.unwrap_err().is_cancelled());
-    // It waits and is not refused.
+    // The request waits and is not refused.
     let next = held.send(25, None).await;
     held.release();
     assert!(running.await.unwrap().is_ok());
@@ -146,7 +146,7 @@ async fn a_request_is_cut_into_pieces_and_put_together_in_order() {
     assert_eq!(encoded.vectors, held.model.encode(&texts).unwrap());
 }
 
-/// Replicas that share a model, each with a thread of its own.
+/// Replicas that share a model, each with its own thread.
 fn replicas(folder: &Path, device: &Device, count: usize) -> (Arc<Engine>, Arc<Model>, Vec<Arc<rayon::ThreadPool>>) {
     tiny(folder);
     let model = Arc::new(Model::load(folder, device).unwrap());
@@ -180,7 +180,7 @@ fn texts(client: u32) -> Vec<Vec<u32>> {
 async fn two_replicas_share_a_queue_and_give_the_vectors_of_one() {
     let folder = tempfile::tempdir().unwrap();
     let (engine, model, pools) = replicas(folder.path(), &Device::Cpu, 2);
-    // One replica alone: the other's thread is held. Its lane takes a batch all the same, so its
+    // Only one replica works: the other's thread is held. Its lane still takes a batch, so its
     // answers wait.
     let gate = Arc::new(Barrier::new(2));
     let held = gate.clone();
@@ -210,7 +210,7 @@ async fn a_panic_fails_its_batch_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (engine, model, _) = replicas(folder.path(), &Device::Cpu, 2);
     for round in 0..6u32 {
-        // An id beyond the table: requests are checked before they get here.
+        // An id beyond the table: requests are validated before they get here.
         let beyond = vec![vec![1_000_000u32].into()];
         let error = engine.encode(beyond, Priority::Interactive, None).await.unwrap_err();
         assert!(error.to_string().contains("panicked on a batch"), "{error}");

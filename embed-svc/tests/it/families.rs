@@ -1,5 +1,5 @@
-//! What holds for every architecture: long texts are computed alike on both backends, and neither
-//! threads nor company change a bit.
+//! Properties of every architecture: long texts are computed alike on both backends, and neither
+//! threads nor other texts change a bit.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::common::{cosine, is_computed};
 
-/// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their
-/// vectors.
+/// Fixtures whose positions extend beyond the texts of their golden values, with the columns of
+/// their vectors.
 const LONG: [&str; 12] = [
     "gemma3",
     "jina_bert",
@@ -52,7 +52,7 @@ fn text(seed: u32, length: usize) -> Vec<u32> {
     (0..length).map(|_| 10 + next(&mut state) % 300).collect()
 }
 
-/// `model_type` of a fixture; none for static vectors and for what is no transformer.
+/// `model_type` of a fixture; `None` for static vectors and for models that are not transformers.
 fn model_type(folder: &Path) -> Option<String> {
     let config: Value = serde_json::from_slice(&fs::read(folder.join("config.json")).ok()?).unwrap();
     let kind = config["model_type"].as_str().map(str::to_owned);
@@ -103,7 +103,7 @@ fn neither_threads_nor_company_change_a_bit() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let together = pool.install(|| model.encode(&texts).unwrap());
             assert_eq!(together, alone, "{family} on {threads} threads");
-            // Alone on many threads, a long text's heads are shared out among them.
+            // If a long text is alone on many threads, its heads are distributed among them.
             let last = &texts[texts.len() - 1..];
             let single = pool.install(|| model.encode(last).unwrap());
             assert!(together.ends_with(&single), "{family}, one text on {threads} threads");

@@ -1,4 +1,4 @@
-//! 16-bit arithmetic and batches put together on Candle's devices, tried on its CPU.
+//! 16-bit arithmetic and batches assembled on Candle's devices, tested on its CPU.
 
 use std::path::PathBuf;
 
@@ -57,8 +57,8 @@ fn sixteen_bits_stay_close_to_thirty_two_and_say_so_in_the_space() {
         let texts = texts(&exact);
         let expected = exact.encode(&texts).unwrap();
         let width = exact.dimensions();
-        // Mantissas of 10 and 7 bits: in fixtures of random weights nothing evens the errors out,
-        // least of all behind the sharp softmax over the latents of `nv_embed`. One text of
+        // Mantissas of 10 and 7 bits: in fixtures with random weights nothing averages the errors
+        // out, least of all after the sharp softmax over the latents of `nv_embed`. One text of
         // `new_en` has ten times the error of the others in f16 as well, so in bf16 each change of
         // an order of roundings moves it between 0.992 and 0.996.
         let (f16, bf16) = match name.as_str() {
@@ -70,7 +70,7 @@ fn sixteen_bits_stay_close_to_thirty_two_and_say_so_in_the_space() {
             let half = Model::load(&folder, &on(precision)).unwrap();
             let vectors = half.encode(&texts).unwrap();
             if half.folder().source != Source::Transformer {
-                // Looked up in 32 bits whatever the device: the same space, and the same vectors.
+                // Lookups use 32 bits on every device: the same space, and the same vectors.
                 assert_eq!((half.pipeline(), &vectors), (exact.pipeline(), &expected), "{name}");
                 continue;
             }
@@ -130,7 +130,7 @@ fn what_is_pooled_on_the_device_is_what_its_tokens_would_give() {
                 .map(|(ids, number)| want(ids, number))
                 .collect()
         };
-        // Texts with token vectors among them come back whole and are pooled here.
+        // If some texts have token vectors, all texts come back unpooled and are pooled here.
         for (prompt, tokens) in [(0, false), (3, false), (0, true), (3, true)] {
             let sequences = sequences(prompt, tokens);
             let there = model.encode_sequences(sequences.iter()).unwrap();

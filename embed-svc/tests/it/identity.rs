@@ -1,5 +1,5 @@
-//! The digest of a model's settings: whatever changes a vector changes it, and a change of form or
-//! place does not.
+//! The digest of a model's settings: every change that affects a vector changes it, and a change of
+//! form or place does not.
 
 use std::{
     fs,
@@ -87,7 +87,7 @@ fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Other values in place of one.
+/// Replacement values for a value.
 fn others(value: &Value) -> Vec<Value> {
     match value {
         Value::Bool(value) => vec![json!(!value)],
@@ -100,13 +100,13 @@ fn others(value: &Value) -> Vec<Value> {
     }
 }
 
-/// At most so many of a list, evenly spread.
+/// At most `most` elements of a list, evenly spaced.
 fn spread<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let step = all.len().div_ceil(most).max(1);
     all.into_iter().step_by(step).collect()
 }
 
-/// Folders of every family and of every way to make vectors of words.
+/// Folders of every family and of every way to compute word vectors.
 const FOLDERS: [&str; 13] = [
     "bert_poolings",
     "distilbert",
@@ -122,7 +122,7 @@ const FOLDERS: [&str; 13] = [
     "word_embeddings",
     "xlm_roberta",
 ];
-/// Values of a file that are changed, at most.
+/// Maximum number of changed values of a file.
 const CHANGED: usize = 40;
 
 #[test]

@@ -1,5 +1,5 @@
-//! The integer path: still a function of the text alone, near the float path, and in a space of its
-//! own.
+//! The integer path: still a function of the text alone, close to the float path, and in a separate
+//! space.
 
 use std::path::Path;
 

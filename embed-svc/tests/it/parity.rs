@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::common::{cosine, fetched_model, fixtures, is_computed, other_model};
 
-/// Least cosine that passes, and largest difference of an element: the least that a fixture's
+/// Minimum cosine, and maximum difference of an element: the smallest value that a fixture's
 /// `tells_apart` shows is 6e-5.
 const COSINE: f64 = 0.999_999;
 const DIFFERENCE: f64 = 2e-5;
 
-/// Texts of one prompt, their ids and what the reference says of them.
+/// Texts of one prompt, with the reference's ids and results.
 pub struct Golden {
     label: String,
     prompt: String,
@@ -33,8 +33,8 @@ fn list<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// What `golden.json` and `golden.safetensors` of a fixture hold: all texts without prompt, some
-/// with each prompt.
+/// The content of `golden.json` and `golden.safetensors` of a fixture: all texts without prompt,
+/// some with each prompt.
 pub fn fixture_goldens(folder: &Path, model: &Model) -> Vec<Golden> {
     let facts = json(&folder.join("golden.json"));
     let bytes = std::fs::read(folder.join("golden.safetensors")).unwrap();
@@ -45,13 +45,13 @@ pub fn fixture_goldens(folder: &Path, model: &Model) -> Vec<Golden> {
             .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
             .collect()
     };
-    // Texts of real models carry the prefix themselves.
+    // Texts of real models already include the prefix.
     let prefix = facts["prefix"].as_str().unwrap_or_default();
     let texts: Vec<String> = list(&json(&folder.join(facts["texts"].as_str().unwrap())));
     let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
     let name = folder.file_name().unwrap().to_str().unwrap();
     let normalised = facts["normalised"].as_bool().unwrap_or(model.normalises());
-    // Static vectors come without ids: what is looked up shows in the vector.
+    // Static vectors have no ids: the vector shows which rows were looked up.
     let ids = match &facts["token_ids"] {
         Value::Null => texts
             .iter()
@@ -94,7 +94,7 @@ fn encode(model: &Model, texts: &[impl AsRef<[u32]>], prompt: usize) -> Vec<f32>
     model.encode_sequences(sequences.iter()).unwrap()
 }
 
-/// Compares and prints a row; what is wrong is added to `wrong`.
+/// Compares and prints a row; errors are added to `wrong`.
 fn row(model: &Model, candle: Option<&Model>, golden: &Golden, wrong: &mut Vec<String>) {
     let mut fail = |problem: String| wrong.push(format!("{}: {problem}", golden.label));
     let tokens: Vec<Vec<u32>> = golden
@@ -107,7 +107,7 @@ fn row(model: &Model, candle: Option<&Model>, golden: &Golden, wrong: &mut Vec<S
         let text: String = text.chars().take(60).collect();
         fail(format!("ids of {text:?} are {ours:?}, not {theirs:?}"));
     }
-    // Compared on the reference's ids, so that a row about ids does not hide one about numbers.
+    // Compared on the reference's ids, so that an error in ids does not hide one in numbers.
     let width = model.dimensions();
     let prompt = model.unpooled(&golden.prompt).unwrap();
     let raw = encode(model, &golden.ids, prompt);
@@ -213,7 +213,7 @@ fn every_fixture_agrees_with_its_reference() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Compares models with what `make_real.py` wrote.
+/// Compares models with the output of `make_real.py`.
 fn real(models: impl IntoIterator<Item = (PathBuf, &'static str)>) {
     println!();
     head();

@@ -29,7 +29,7 @@ struct Case {
     name: String,
     prompt: String,
     transformer: bool,
-    /// Null stands for what is not finite.
+    /// Null represents a value that is not finite.
     vectors: Vec<Vec<Option<f32>>>,
 }
 
@@ -37,7 +37,7 @@ fn golden() -> Golden {
     serde_json::from_slice(&fs::read(fixtures().join("pipeline/vectors.json")).unwrap()).unwrap()
 }
 
-/// What a request gets: prompt, tokens, vectors, scaled where the pipeline ends so.
+/// The result of a request: prompt, tokens, vectors, scaled if the pipeline ends with scaling.
 fn encode(model: &Model, prompt: &str, texts: &[String]) -> Vec<Vec<f32>> {
     let unpooled = model.unpooled(prompt).unwrap();
     let sequences: Vec<Sequence> = texts
@@ -69,8 +69,8 @@ fn every_pipeline_gives_the_vectors_of_sentence_transformers() {
         let got = encode(&model, &case.prompt, &golden.texts);
         for ((got, want), text) in got.iter().zip(&case.vectors).zip(&golden.texts) {
             assert_eq!(got.len(), want.len(), "{}", case.name);
-            // A text without a known word: zeros here, and there but for max pooling, which
-            // gives -inf.
+            // A text without a known word gives zeros here and in the reference, except that max
+            // pooling there gives -inf.
             if want.iter().all(|x| x.is_none_or(|x| x == 0.0)) {
                 assert!(got.iter().all(|x| *x == 0.0), "{} on {text:?}", case.name);
                 continue;

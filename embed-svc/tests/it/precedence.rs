@@ -1,4 +1,4 @@
-//! A query that comes while a bulk batch is computed waits for one layer of it at most.
+//! A query that arrives while a bulk batch is computed waits for at most one layer of it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ const LIMITS: Limits = Limits {
     batch_tokens: 1 << 14,
     queued_tokens: 1 << 20,
 };
-/// Longest wait for what must happen.
+/// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What has happened, and the steps of the test.
+/// Past events, and the steps of the test.
 #[derive(Default)]
 struct Story {
     told: Mutex<Told>,
@@ -34,7 +34,7 @@ struct Story {
 #[derive(Default)]
 struct Told {
     events: Vec<Event>,
-    /// The query has been submitted.
+    /// Whether the query has been submitted.
     asked: bool,
     /// The precedence that is observed.
     precedence: Option<Precedence>,
@@ -57,7 +57,7 @@ impl Story {
         self.changed.notify_all();
     }
 
-    /// Layers that had begun when an interactive batch ended, and all.
+    /// Number of layers that had started when an interactive batch ended, and of all layers.
     fn layers(&self) -> (usize, usize) {
         let told = self.told.lock();
         let begun = |events: &[Event]| events.iter().filter(|event| **event == Event::Layer).count();
@@ -69,8 +69,8 @@ impl Story {
     }
 }
 
-/// A precedence whose layers do not begin before the query has been submitted and, if it has
-/// threads of its own, has begun; its batch is held until each thread of the bulk batch is paused.
+/// A precedence whose layers do not start before the query has been submitted and, if it has its
+/// own threads, has started; its batch is held until each thread of the bulk batch is paused.
 fn observed(story: &Arc<Story>, apart: bool) -> Precedence {
     let observing = Arc::clone(story);
     let precedence = Precedence::observed(move |event| {
@@ -118,8 +118,8 @@ fn sequences(texts: &[Vec<u32>]) -> Vec<Sequence> {
     texts.iter().cloned().map(Into::into).collect()
 }
 
-/// Layers of a bulk batch that had begun when a query was answered that came with the first of
-/// them, and how many there are in all.
+/// Number of a bulk batch's layers that had started when a query was answered that arrived with the
+/// first of them, and the total number.
 async fn begun_before_the_answer(apart: bool) -> (usize, usize) {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
@@ -148,7 +148,7 @@ async fn begun_before_the_answer(apart: bool) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_waits_for_one_layer_of_a_bulk_batch_at_most() {
     let (before, all) = begun_before_the_answer(true).await;
-    // Each thread has ended the layer that it was in.
+    // Each thread has completed its current layer.
     assert!((1..=THREADS).contains(&before), "{before} of {all}");
     assert!(all >= 4 * THREADS, "{all}");
 }
@@ -156,7 +156,7 @@ async fn a_query_waits_for_one_layer_of_a_bulk_batch_at_most() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_same_threads_a_query_waits_for_the_whole_batch() {
     let (before, all) = begun_before_the_answer(false).await;
-    // Those of the query are counted as well.
+    // The layers of the query are counted as well.
     assert_eq!(before, all);
     assert!(all > 4 * THREADS, "{all}");
 }

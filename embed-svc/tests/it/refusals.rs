@@ -30,8 +30,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Loads a family's fixture with one key set (or removed, where the value is null) in
-/// `config.json`.
+/// Loads a family's fixture with one key of `config.json` set, or removed if the value is null.
 fn with(family: &str, key: &str, value: &Value) -> Result<Model, String> {
     let folder = tempfile::tempdir().unwrap();
     copy(&fixture(family), folder.path());

@@ -1,5 +1,4 @@
-//! Nothing that comes from outside may panic, hang or come back as a vector that is none: files,
-//! texts, sizes, weights.
+//! No external input may cause a panic, a hang or an invalid vector: files, texts, sizes, weights.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -29,8 +28,8 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Loads a folder whose files may hold anything. An answer is fine, an error that names a file and
-/// a way out too.
+/// Loads a folder with arbitrary file contents. Success is allowed, and so is an error that names a
+/// file and a remedy.
 fn load(folder: &Path) -> Option<Model> {
     match Model::load(folder, &Device::Cpu) {
         Ok(model) => Some(model),
@@ -74,7 +73,7 @@ proptest! {
         tiny(folder.path());
         let path = folder.path().join(file);
         let mut bytes = fs::read(&path).unwrap();
-        // Where the structure is, not among the numbers only.
+        // Positions in the structure, not only among the numbers.
         let head = bytes.len().min(3000);
         for (place, value) in hits {
             bytes[place.index(head)] = value;
@@ -84,7 +83,7 @@ proptest! {
         }
         fs::write(&path, bytes).unwrap();
         if let Some(model) = load(folder.path()) {
-            // What loads can be used.
+            // A model that loads must also be usable.
             let limit = model.max_tokens();
             let tokens = model.tokenise("", "some words, and more", Cut::Tail);
             if let Ok(tokens) = tokens {
@@ -263,7 +262,7 @@ async fn weights_that_make_nan_or_infinity_are_an_error_that_names_the_input_in_
     ];
     for (number, damage) in broken.into_iter().enumerate() {
         let mut harness = Harness::new(|model, _| damage(model)).await;
-        // Id 9 is the letter a: the first two damages hit only texts that hold it.
+        // Id 9 is the letter a: the first two kinds of damage affect only texts that contain it.
         let (inputs, hit) = if number < 2 { (["b", "c a"], 1) } else { (["b", "c"], 0) };
         for output in [Output::TextVector, Output::TokenVectors] {
             for dtype in 1..=4 {
@@ -273,7 +272,7 @@ async fn weights_that_make_nan_or_infinity_are_an_error_that_names_the_input_in_
                     ..request(&inputs)
                 };
                 let fault = harness.refuse(asked).await;
-                // Int8 needs ranges, which it is refused for first.
+                // Int8 needs ranges, whose absence is refused first.
                 if dtype != 3 {
                     assert_eq!(fault.reason, "VECTOR_NOT_FINITE", "{number} {fault}");
                     assert_eq!(fault.field, Some(format!("inputs[{hit}]")));
@@ -351,7 +350,8 @@ async fn several_models_share_a_bound_and_one_that_works_never_goes() {
         "it comes back the same"
     );
 
-    // Many at once, more models than fit: each is answered, or told to come again.
+    // Many concurrent requests for more models than fit: each is answered, or refused with a
+    // request to retry.
     let tasks: Vec<_> = (0..30)
         .map(|n| {
             let (mut client, ask) = (harness.client.clone(), ask(["tiny", "second", "third"][n % 3]));

@@ -1,4 +1,4 @@
-//! Vectors in a store that machines share, through the service.
+//! Vectors in a shared store, through the service.
 
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,13 @@ fn batch(inputs: &[&str]) -> EncodeRequest {
     }
 }
 
-/// Texts from a cache, and tokens that the model saw.
+/// Number of cached texts, and of tokens that the model processed.
 fn cost(answer: &EncodeResponse) -> (u64, u64) {
     let usage = answer.usage.as_ref().unwrap();
     (usage.cached_texts, usage.tokens)
 }
 
-/// A machine of its own, with or without a cache on disk.
+/// A machine with or without a cache on disk.
 async fn machine(shared: &SharedVectors, cache: Option<PathBuf>) -> Harness {
     Harness::with_shared(Some(shared.clone()), |_, config| config.cache_dir = cache).await
 }
@@ -53,7 +53,7 @@ async fn a_new_machine_encodes_nothing_that_another_has_encoded_and_gets_the_sam
         assert_eq!(found.embeddings, made.embeddings, "bit for bit");
         assert_eq!(found.vector_space, made.vector_space);
         assert_eq!(cost(&found), (5, 0));
-        // From then on the cache of the machine has them, for whoever asks.
+        // From then on the machine's cache has them, for all callers.
         let interactive = machine.encode(request(&TEXTS)).await;
         assert_eq!(interactive.embeddings, made.embeddings);
         assert_eq!(cost(&interactive).0, if cached { 5 } else { 0 });
@@ -67,7 +67,7 @@ async fn another_class_of_arithmetic_or_an_interactive_request_finds_nothing() {
     let store = tempfile::tempdir().unwrap();
     let first = shared(store.path(), "avx2");
     let mut machine_of_first = machine(&first, None).await;
-    // What somebody waits for is not written either.
+    // Vectors of interactive requests are not written either.
     machine_of_first.encode(request(&["only interactive"])).await;
     machine_of_first.encode(batch(&TEXTS)).await;
     first.flush().await;
@@ -105,7 +105,7 @@ async fn a_tenants_vectors_are_found_by_that_tenant_alone() {
         Tenant::of_account(b"secret", "key:two"),
         Tenant::default(),
     ];
-    // On disk, and in the store.
+    // With and without a cache on disk, and in the store.
     for disk in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store");

@@ -1,4 +1,4 @@
-//! The description of a model beside the model that is loaded.
+//! The description of a model compared with the loaded model.
 
 use std::fs;
 

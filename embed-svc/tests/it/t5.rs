@@ -1,5 +1,5 @@
-//! T5 encoders beyond their parity with sentence-transformers (`parity`): what is loaded, what is
-//! refused, and what a text's vector does not depend on.
+//! T5 encoders beyond their parity with sentence-transformers (`parity`): loading, refusals, and
+//! independence of a text's vector from other texts.
 
 use std::{fs, path::Path};
 
@@ -85,7 +85,7 @@ fn instructor_reads_its_instruction_and_does_not_pool_it() {
     let text = tokens(&excluded, "Represent the Science title: ", "a storm");
     assert!(text.prompt > 3);
     let excluded = excluded.encode_sequences([&text].into_iter()).unwrap();
-    // The published folders lack the setting; their repository is known by its name.
+    // The published folders lack the setting, so the repository is recognised by its name.
     let [known, other, plain] = vector("hub:hkunlp/instructor-base@0123");
     assert_eq!(known, excluded);
     assert_ne!(known, other, "the instruction is read");
@@ -125,8 +125,8 @@ fn both_backends_compute_t5_with_candle_and_alike() {
     assert_eq!(kernels.encode(&text).unwrap(), candle.encode(&text).unwrap());
 }
 
-/// Rewrites the weights of a copy of `sentence_t5`; `rename` gives the names to keep a tensor
-/// under.
+/// Rewrites the weights of a copy of `sentence_t5`; `rename` returns the names under which a tensor
+/// is stored.
 fn rewritten(folder: &Path, rename: impl Fn(&str) -> Vec<String>) {
     copy(&fixtures().join("sentence_t5"), folder);
     let file = folder.join("model.safetensors");

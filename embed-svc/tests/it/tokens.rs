@@ -1,4 +1,4 @@
-//! `Tokenize` and `Detokenize`, and texts that are too large to be made into tokens.
+//! `Tokenize` and `Detokenize`, and texts that are too large for tokenization.
 
 use isomer_proto::encoder::v1::{
     CountTokensRequest, DetokenizeRequest, EncodeRequest, Input, Token, TokenIds, TokenizeRequest, encode_request,
@@ -22,7 +22,7 @@ async fn tokens(harness: &mut Harness, request: TokenizeRequest) -> Vec<Vec<Toke
     answer.texts.into_iter().map(|text| text.tokens).collect()
 }
 
-/// What is to be seen of a token: text, bytes, special.
+/// The visible properties of a token: text, bytes, special.
 fn seen(token: &Token) -> (&str, Option<(u32, u32)>, bool) {
     (token.text.as_str(), token.start.zip(token.end), token.special)
 }
@@ -32,7 +32,7 @@ async fn tokens_come_with_the_part_of_the_text_that_they_stand_for() {
     let mut harness = Harness::plain().await;
     let found = tokens(&mut harness, tokenize(&["Ab, c", ""])).await;
     let first: Vec<_> = found[0].iter().map(seen).collect();
-    // The tokenizer lower-cases; the parts are the text's own.
+    // The tokenizer lower-cases; the parts are in the text's own case.
     assert_eq!(
         first,
         [
@@ -55,7 +55,7 @@ async fn tokens_come_with_the_part_of_the_text_that_they_stand_for() {
         ..tokenize(&["b"])
     };
     let found = tokens(&mut harness, request).await;
-    // Bytes, not characters, and the prompt counts.
+    // Offsets are in bytes, not characters, and include the prompt.
     assert_eq!(found[0].last().map(seen), Some(("b", Some((3, 4)), false)));
     assert!(found[0].iter().all(|token| !token.special));
 }

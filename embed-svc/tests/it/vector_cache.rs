@@ -1,4 +1,4 @@
-//! The vector cache: what is found again, and what survives.
+//! The vector cache: cached entries, and their survival.
 
 use std::{
     fs,
@@ -106,7 +106,7 @@ fn vectors_of_a_removed_file_are_gone_for_those_who_read_it_too() {
         let (first, reader) = (open(root.path()), open(root.path()));
         put(&first, 0..10);
         assert!(found(&reader, 1));
-        // Nobody writes to the file any more.
+        // No process writes to the file any more.
         drop(first);
         forget_all(root.path(), Mode::Erase).unwrap();
         assert!(files(root.path()).is_empty());
@@ -155,7 +155,7 @@ fn the_oldest_files_go_when_the_bound_is_reached() {
     let root = tempfile::tempdir().unwrap();
     let most = 64 << 10;
     for round in 0..40 {
-        // A writer each, so that the files of the others are free to go.
+        // Each has its own writer, so that the files of the others may be removed.
         let cache = VectorCache::open(root.path(), "space", WIDTH, bounds(most)).unwrap();
         put(&cache, round * 100..round * 100 + 100);
     }
@@ -172,7 +172,7 @@ fn the_oldest_files_go_when_the_bound_is_reached() {
 fn vectors_go_at_the_end_of_their_time_in_all_spaces() {
     let root = tempfile::tempdir().unwrap();
     put(&open(root.path()), 0..10);
-    // As if they had been written a week ago.
+    // Makes the files look as if they had been written a week ago.
     let week_ago = SystemTime::now() - Duration::from_secs(7 * 24 * 3600 + 1);
     let seconds = week_ago.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let id = uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
@@ -184,13 +184,13 @@ fn vectors_go_at_the_end_of_their_time_in_all_spaces() {
         bytes: 8 << 20,
         age: MaxAge::days(days),
     };
-    // Eight days are not over, but the file is not written to any more.
+    // The eight days are not over, but the file is no longer written to.
     let cache = VectorCache::open(root.path(), "space", WIDTH, of_days(8)).unwrap();
     put(&cache, 10..20);
     assert!(found(&cache, 3) && found(&cache, 13));
     assert_eq!(files(root.path()).len(), 2);
     assert_eq!(cache.expire().unwrap().segments, 0);
-    // Another space with another age removes those of this one, and the young stay.
+    // Another space with a different age limit removes old files of this one, and keeps young ones.
     VectorCache::open(root.path(), "other", WIDTH, of_days(7)).unwrap();
     assert!(!old.exists());
     assert_eq!(cache.expire().unwrap().segments, 0);
@@ -221,7 +221,7 @@ proptest! {
             let lost = n as usize >= whole || (changed && hit / record == n as usize);
             prop_assert_eq!(found(&cache, n), !lost, "record {}", n);
         }
-        // And it goes on being used.
+        // The cache continues to be used.
         put(&cache, 0..60);
         drop(cache);
         let again = open(root.path());
@@ -229,14 +229,14 @@ proptest! {
     }
 }
 
-/// Set in the process that is killed: where it writes.
+/// Set in the process that is killed: the path to write to.
 const VICTIM: &str = "ISOMER_TEST_CACHE_VICTIM";
 
 #[test]
 fn a_writer_that_is_killed_loses_nothing_that_it_had_written() {
     if let Some(root) = std::env::var_os(VICTIM) {
         let cache = open(Path::new(&root));
-        // Fewer than fill a file, however late it is killed.
+        // Fewer entries than fill a file, however late the process is killed.
         for step in 0..1_500 {
             put(&cache, step * 10..step * 10 + 10);
         }
@@ -330,7 +330,7 @@ async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_
     let mut fresh = Harness::plain().await;
     assert_eq!(rows(&answer), rows(&fresh.encode(cut).await));
     assert_eq!(rows(&fresh.encode(request(&inputs)).await), first_rows);
-    // The same tokens are the same text; other ends of a long one are not.
+    // Equal tokens are the same text; different ends of a long text are not.
     let long = "a b c d e f g h i j k l m n o p q r s t u v w x y z";
     let end = |truncation: Truncation| EncodeRequest {
         truncation: truncation.into(),
@@ -412,8 +412,7 @@ async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
     assert_eq!(bytes, 0);
 }
 
-/// Vectors of the fixture `vector_cache`, which was written before segments had a crate of their
-/// own.
+/// Vectors of the fixture `vector_cache`, which was written before segments had their own crate.
 fn written_before() -> Vec<(Key, [f32; WIDTH])> {
     let vector = |n: u8| std::array::from_fn(|i| f32::from(n) + i as f32 / 8.0 - 1.0);
     (0..3).map(|n| ([n; 32], vector(n))).collect()
@@ -438,7 +437,7 @@ fn a_file_that_an_older_version_wrote_is_read_and_carried_on() {
     assert!(found(&cache, 0));
     assert_eq!(files(root.path()), before, "the file has room");
 
-    // An older version reads what is written now: the bytes are the same.
+    // An older version can read new files: the bytes are the same.
     let anew = tempfile::tempdir().unwrap();
     let entries = written_before();
     open(anew.path())

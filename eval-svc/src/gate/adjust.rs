@@ -1,23 +1,23 @@
-//! Holm's steps over encoders: if all candidates are beyond a limit, the chance that any of them
-//! passes is at most alpha.
+//! Holm's procedure over encoders: if all candidates are beyond a limit, the probability that any
+//! of them passes is at most alpha.
 //!
-//! Without these steps each encoder has its own chance of a false pass, and releasing the best of
-//! many candidates multiplies that chance. An encoder passes at a level if all its rules do. Rules
-//! on a margin are already adjusted over all encoders by their own test, so they do not change.
-//! Decisions on points have no level. Failures are not adjusted: an encoder that fails by itself
-//! fails.
+//! Without this procedure each encoder has a separate probability of a false pass, and releasing
+//! the best of many candidates multiplies that probability. An encoder passes at a level if all its
+//! rules do. Rules on a margin are already adjusted over all encoders by their own test, so they do
+//! not change. Decisions on points have no level. Failures are not adjusted: an encoder that fails
+//! by itself fails.
 
 use crate::{
     report::{EncoderVerdict, GateVerdict, RuleVerdict},
     stats::gate::candidates::holm_over_encoders,
 };
 
-/// Chance of error that a rule may use.
+/// Error probability that a rule may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level(pub f64);
 
-/// Changes passes that do not hold over all encoders to undecided; `at` judges every rule of an
-/// encoder at a level.
+/// Changes passes that are not significant over all encoders to undecided; `at` judges every rule
+/// of an encoder at a level.
 pub(super) fn over_encoders(
     encoders: &mut [EncoderVerdict],
     alpha: f64,
@@ -40,8 +40,8 @@ pub(super) fn over_encoders(
         Ok(passes)
     });
     if let Err(error) = steps {
-        // Alpha was checked when the gate was bound, so this does not happen. If it does, nothing
-        // passes.
+        // Alpha was validated when the gate was bound, so this does not happen. If it does, no
+        // encoder passes.
         tracing::error!(%error, "cannot adjust the gate over several encoders (Holm); no encoder passes");
         let rules = encoders.iter_mut().flat_map(|one| &mut one.rules);
         for rule in rules.filter(|rule| rule.verdict == GateVerdict::Pass) {

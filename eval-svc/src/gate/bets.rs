@@ -1,5 +1,5 @@
-//! `sequential = "betting"`: rules on one data set, whose items are taken in a random order and bet
-//! on one after the other ([`crate::stats::gate::betting`]).
+//! `sequential = "betting"`: rules on one data set. Its items are drawn in random order, and a bet
+//! is placed on one after the other ([`crate::stats::gate::betting`]).
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::{
 /// there are none.
 pub(crate) type ItemSequences = BTreeMap<(usize, usize), Result<Sequence, String>>;
 
-/// Items in the order of their draw. An item that shares a text with an earlier one is left out,
+/// Items in the order of their draw. An item that shares a text with an earlier one is omitted,
 /// since the two are not independent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sequence {
@@ -30,7 +30,7 @@ pub(crate) struct Sequence {
     pub values: Vec<f64>,
     /// The range of possible values.
     pub range: Range,
-    /// Number of items that were left out.
+    /// Number of items that were omitted.
     pub repeated: usize,
 }
 
@@ -46,11 +46,11 @@ const BY_ITEM: [TaskType; 6] = [
     TaskType::GradedRanking,
 ];
 
-/// The basis and unit of a rule that is bet on; `tasks`: task types of its data sets, if they are
-/// known.
+/// The basis and unit of a rule that is decided by betting; `tasks`: task types of its data sets,
+/// if known.
 ///
 /// # Errors
-/// Why the rule cannot be decided by bets, and what to change.
+/// The reason why betting cannot decide the rule, and the necessary change.
 pub(super) fn bound(
     rule: &Rule,
     (basis, unit): (Basis, Unit),
@@ -111,11 +111,11 @@ fn items(range: Range) -> Items {
     }
 }
 
-/// Refuses rules that could not be decided even for a perfect encoder, because there are too few
-/// items. `there`: the task of a data set and its number of items.
+/// Refuses rules that have too few items to be decided even for a perfect encoder. `there`: the
+/// task of a data set and its number of items.
 ///
 /// # Errors
-/// The first such rule, with the number of items that it needs.
+/// The first such rule, with the number of items it needs.
 pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usize)) -> Result<(), GateError> {
     for rule in gate.rules.iter().filter(|rule| rule.basis == Basis::Betting) {
         let Some(&dataset) = rule.datasets.first() else {

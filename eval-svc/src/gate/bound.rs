@@ -3,18 +3,18 @@
 use super::{Adjust, Basis, Measure, OnUndecided, Rule, RuleLimit, Sequential, Side, Unit, limits::Settled};
 use crate::{profile::Axis, separation::Kind};
 
-/// A gate that has been checked against the run.
+/// A gate that has been validated for the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
     /// The rules; at least one.
     pub rules: Vec<BoundRule>,
-    /// Chance of error.
+    /// Error probability.
     pub alpha: f64,
-    /// What an undecided gate means.
+    /// The effect of an undecided gate.
     pub undecided: OnUndecided,
-    /// Whether the run has rounds, and how they share the chance of error.
+    /// Whether the run has rounds, and how they share the error probability.
     pub sequential: Sequential,
-    /// How the chance of error is adjusted if several encoders are judged.
+    /// How the error probability is adjusted for several encoders.
     pub adjust: Adjust,
     /// Positions of the encoders that are judged.
     pub judged: Vec<usize>,
@@ -22,16 +22,16 @@ pub(crate) struct Bound {
     pub baseline: Option<usize>,
 }
 
-/// A rule that has been checked against the run.
+/// A rule that has been validated for the run.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundRule {
     /// The rule as written.
     pub rule: Rule,
-    /// Its name, or a description of the rule.
+    /// The rule's name, or a description of the rule.
     pub title: String,
-    /// What it looks at.
+    /// The quantity that the rule limits.
     pub quantity: Quantity,
-    /// Positions of its data sets.
+    /// Positions of the rule's data sets.
     pub datasets: Vec<usize>,
     /// Groups of these data sets, which are its units of observation.
     pub units: usize,
@@ -41,18 +41,19 @@ pub(crate) struct BoundRule {
     pub unit: Unit,
     /// Whether the unit is the default.
     pub unit_by_default: bool,
-    /// When it is invalid.
+    /// The conditions under which the rule is invalid.
     pub limits: Settled,
 }
 
 impl BoundRule {
-    /// Whether it compares the original with the transformed texts (a drop) rather than limits a
-    /// score.
+    /// Whether it compares the original with the transformed texts (a drop), as opposed to limiting
+    /// a score.
     pub(crate) fn is_drop(&self) -> bool {
         self.rule.limit.measure() == Measure::Drop
     }
 
-    /// Whether it compares scores with each other, so that a score at chance level says nothing.
+    /// Whether it compares scores with each other, so that a score at chance level gives no
+    /// information.
     pub(crate) fn compares_scores(&self) -> bool {
         self.rule.limit.measure().compares_scores()
     }
@@ -62,13 +63,13 @@ impl BoundRule {
         self.rule.limit.kind.row().each_dataset
     }
 
-    /// Whether it is decided by the test against the baseline, Holm-adjusted.
+    /// Whether it is decided by the Holm-adjusted test against the baseline.
     pub(super) fn is_test(&self) -> bool {
         self.rule.limit.measure() == Measure::Difference && self.basis == Basis::SignedRank
     }
 }
 
-/// What a rule looks at.
+/// The quantity that a rule limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Scores of the original texts.

@@ -24,33 +24,33 @@ use crate::{
     },
 };
 
-/// The results so far, and the chance of error that this look may spend.
+/// The results so far, and the error probability that this look may spend.
 #[derive(Debug, Clone)]
 pub(crate) struct Look<'a> {
     /// Data sets with results, by position.
     pub datasets: &'a [usize],
-    /// Number of seeds with results, from the first on.
+    /// Number of seeds with results, starting with the first.
     pub seeds: usize,
-    /// Chance of error that this look may spend.
+    /// Error probability that this look may spend.
     pub alpha: f64,
-    /// Its number, from 1.
+    /// The look's number, from 1.
     pub round: usize,
     /// Counts of the texts.
     pub facts: Facts<'a>,
-    /// Scores of the rules that look at some of the rewrites.
+    /// Scores of the rules on a subset of the rewrites.
     pub subsets: &'a SubsetScores,
-    /// Separation of the rules that are about it.
+    /// Results of the rules on separation.
     pub separation: &'a Separations,
-    /// Items of the rules that count items.
+    /// Items of the rules over items.
     pub items: &'a ItemStrata,
-    /// Items of the rules that bet on them, in the order of their draw.
+    /// Items of the rules decided by betting, in the order of their draw.
     pub sequences: &'a ItemSequences,
-    /// How many looks share the chance of error of a rule on separation. Used with bets, where
-    /// looks at other rules spend nothing.
+    /// Number of looks that share the error probability of a rule on separation. Used with betting,
+    /// because looks at other rules then spend nothing.
     pub shared_by: usize,
 }
 
-/// Makes a look. Decisions of an earlier look do not change.
+/// Makes a look. It does not change decisions of an earlier look.
 pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
     let tests = tests(gate, grid, look);
     let mut encoders: Vec<EncoderVerdict> = gate
@@ -174,8 +174,8 @@ fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
 /// A test against the baseline, by encoder and rule.
 type Tests = std::collections::BTreeMap<(usize, usize), NonInferiority>;
 
-/// All tests against the baseline, which are one family for Holm. Rules without numbers are not
-/// members.
+/// All tests against the baseline, which form one family for Holm's adjustment. Rules without
+/// numbers are not members.
 fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     let mut members = Vec::new();
     let mut comparisons = Vec::new();
@@ -201,7 +201,7 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     }
     match non_inferiority(&comparisons, look.alpha) {
         Ok(found) => members.into_iter().zip(found).collect(),
-        // Numbers, margins and alpha were checked above, so this does not happen. A rule without
+        // Numbers, margins and alpha were validated above, so this does not happen. A rule without
         // its test is undecided.
         Err(error) => {
             tracing::error!(%error, "cannot test against the baseline; the rules are undecided");
@@ -279,7 +279,7 @@ fn decide_rule(
     match decision {
         Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
         Err(why) => {
-            // Undecided; a rule whose texts were not rewritten is invalid nevertheless.
+            // The rule is undecided, but if its texts were not rewritten, it is invalid.
             verdict.note = Some(why);
             return valid(verdict, rule, encoder, grid, look, &own);
         }
@@ -319,8 +319,8 @@ fn valid(
     verdict
 }
 
-/// Enters the shares of the texts that a rule looks at, and makes its verdict invalid if they or
-/// the original scores do not allow a decision.
+/// Records the shares of the texts that a rule covers, and makes its verdict invalid if they or the
+/// original scores do not allow a decision.
 fn validate(
     verdict: &mut RuleVerdict,
     rule: &BoundRule,
@@ -345,8 +345,8 @@ fn validate(
     invalidate(verdict, why.or(at_chance));
 }
 
-/// Makes a verdict invalid if there is a reason. The estimate and its bounds stay visible, but they
-/// do not decide anything, not even a failure.
+/// Makes a verdict invalid if there is a reason. The estimate and its bounds remain visible, but
+/// they decide nothing, not even a failure.
 fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
     let Some(why) = why else { return };
     (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
@@ -354,7 +354,7 @@ fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
 }
 
 /// Checks decisions made in rounds against ratings that were made later. `places`: position in the
-/// grid of each data set of the rules; `None` if it is not there.
+/// grid of each data set of the rules; `None` if the grid does not contain it.
 pub(crate) fn apply_ratings(
     gate: &Bound,
     grid: &Grid,
@@ -395,14 +395,14 @@ fn plain(decision: Decision) -> (Decision, Option<String>) {
     (decision, None)
 }
 
-/// `said`: a note that replaces the decision's own.
+/// Fills in a verdict. `said` is a note that replaces the decision's own.
 fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rule: &BoundRule) {
     verdict.verdict = decision.verdict.into();
     verdict.estimate = Some(decision.estimate);
     (verdict.low, verdict.high) = (decision.low, decision.high);
     let ends = [decision.low, decision.high];
     if ends.iter().flatten().any(|end| !end.is_finite()) {
-        // At a very small share of alpha a bound may be infinite, which does not decide anything.
+        // At a very small share of alpha a bound may be infinite, which decides nothing.
         (verdict.low, verdict.high, verdict.verdict) = (None, None, GateVerdict::Undecided);
         verdict.note = Some(format!("there is no bound at a chance of error of {:e}", verdict.alpha));
         return;
@@ -444,7 +444,7 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rul
     }
 }
 
-/// The Holm-adjusted test decides. The bounds do not: they are those of this rule alone.
+/// The Holm-adjusted test decides, not the bounds, which are those of this rule alone.
 fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound) {
     let Some(test) = test else {
         verdict.verdict = GateVerdict::Undecided;

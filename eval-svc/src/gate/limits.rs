@@ -7,13 +7,13 @@ use isomer_proto::eval::v1 as proto;
 use isomer_report::terms::ValidityLimit;
 use serde::{Deserialize, Serialize};
 
-/// The shares that a gate or a rule sets. An absent share is taken from the next source: rule,
-/// gate, default.
+/// The shares set by a gate or a rule. A missing share is taken from the next source: rule, gate,
+/// default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Named", into = "Named")]
 pub struct Limits([Option<f64>; ValidityLimit::ALL.len()]);
 
-/// As a record of a run stores them.
+/// The form of the limits in the record of a run.
 type Named = BTreeMap<String, Option<f64>>;
 
 /// The limits with the defaults filled in.
@@ -42,12 +42,12 @@ impl From<Limits> for Named {
 }
 
 impl Limits {
-    /// A share that is set.
+    /// A share, if it is set.
     pub fn get(self, limit: ValidityLimit) -> Option<f64> {
         self.0[limit as usize]
     }
 
-    /// Sets a share, or leaves it to the next source.
+    /// Sets a share; `None` takes it from the next source.
     pub fn set(&mut self, limit: ValidityLimit, share: Option<f64>) {
         self.0[limit as usize] = share;
     }
@@ -59,7 +59,7 @@ impl Limits {
             .filter_map(move |limit| Some((limit, self.get(limit)?)))
     }
 
-    /// These limits; absent ones are taken from the other.
+    /// These limits; missing ones are taken from `general`.
     #[must_use]
     pub fn or(self, general: Self) -> Self {
         let mut limits = general;
@@ -72,7 +72,7 @@ impl Limits {
     /// Checks that every share is valid.
     ///
     /// # Errors
-    /// The key of the first invalid share, and what is accepted.
+    /// The key of the first invalid share, and the accepted values.
     pub fn check(self) -> Result<(), (&'static str, String)> {
         for (limit, share) in self.given() {
             check_share(share).map_err(|message| (limit.name(), message))?;
@@ -95,7 +95,7 @@ impl Settled {
 /// Checks that a share of texts is valid.
 ///
 /// # Errors
-/// What is accepted.
+/// The accepted values.
 pub fn check_share(share: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&share) {
         Ok(())
@@ -104,7 +104,7 @@ pub fn check_share(share: f64) -> Result<(), String> {
     }
 }
 
-/// A message with limits: the first five have fields of their own, and `validity` has the others.
+/// A message with limits: the first five have separate fields, and `validity` contains the others.
 pub trait LimitsMessage {
     /// Limits that older servers know, each with its field.
     fn fields(&mut self) -> [(ValidityLimit, &mut Option<f64>); 5];
@@ -112,7 +112,8 @@ pub trait LimitsMessage {
     /// The shares of all other limits, by name.
     fn map(&mut self) -> &mut std::collections::HashMap<String, f64>;
 
-    /// Writes limits. One that has a field is written there, where older servers read it.
+    /// Writes limits. A limit with a separate field is written to that field, because older servers
+    /// read it there.
     fn write_limits(&mut self, limits: Limits) {
         let mut rest: Named = limits.into();
         for (limit, field) in self.fields() {
@@ -126,7 +127,7 @@ pub trait LimitsMessage {
     /// Reads and checks limits.
     ///
     /// # Errors
-    /// The key of the first unknown name or invalid share, and what is accepted.
+    /// The key of the first unknown name or invalid share, and the accepted values.
     fn read_limits(&mut self) -> Result<Limits, (String, String)> {
         let mut limits = Limits::default();
         for (limit, field) in self.fields() {

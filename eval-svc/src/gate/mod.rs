@@ -1,56 +1,58 @@
-//! The gate: rules that an encoder must keep.
+//! The gate: rules that an encoder must satisfy.
 //!
-//! A suite's `[gate]` and a request's rules have the same form ([`Gate`], [`Rule`]). Before
-//! anything is generated they are bound to the run (`bind`): unknown names are refused, with the
-//! nearest known name. A look (`look`) decides every rule of every encoder on a grid of scores. The
-//! run determines how many looks there are, and what share of the chance of error each may spend.
+//! A suite's `[gate]` and a request's rules have the same form ([`Gate`], [`Rule`]). They are bound
+//! to the run (`bind`) before anything is generated: unknown names are refused, with the nearest
+//! known name. A look (`look`) decides every rule of every encoder on a grid of scores. The run
+//! determines the number of looks and the share of the error probability that each may spend.
 //!
-//! **Unit of observation: the group of data sets**, its members (the languages of a data set) and
-//! their seeds averaged first (how [`crate::stats::gate`] counts). A data set that belongs to no
-//! other forms its own group. A single group allows no statement about chance: a rule about it is
+//! **Unit of observation: the group of data sets.** Its members (the languages of a data set) and
+//! their seeds are averaged first (as in [`crate::stats::gate`]). A data set that belongs to no
+//! other forms its own group. A single group allows no statement about chance: a rule on it is
 //! decided on points or stays undecided, with a note.
 //!
-//! **What the error means.** For each rule and encoder, an encoder beyond the limit passes, and one
-//! within it fails, with a chance of at most `alpha`, if data sets are independent draws and the
-//! basis' own condition holds (signed-rank: changes lie symmetrically around their shift; Student:
-//! they are normal; bootstrap: there are many). An encoder passes only if every rule passes, so an
-//! encoder that is beyond *some* limit passes the gate with a chance of at most `alpha` too,
-//! however many rules there are (intersection-union). `margin` rules are Holm-adjusted over all
-//! rules and encoders: the chance that *any* inferior encoder is called non-inferior is at most
-//! `alpha`.
+//! **The meaning of the error.** For each rule and encoder, the probability that an encoder beyond
+//! the limit passes, or that one within it fails, is at most `alpha`, if data sets are independent
+//! draws and the basis' own condition holds (signed-rank: changes are symmetric around their shift;
+//! Student: they are normal; bootstrap: there are many). An encoder passes only if every rule
+//! passes, so an encoder that is beyond *some* limit also passes the gate with probability at most
+//! `alpha`, however many rules there are (intersection-union). `margin` rules are Holm-adjusted
+//! over all rules and encoders: the probability that *any* inferior encoder is called non-inferior
+//! is at most `alpha`.
 //!
-//! **Sequential.** With `sequential` a run goes in rounds ([`crate::stats::gate::schedule`]) and
-//! stops as soon as every rule of every encoder is decided. A decision is never changed later. Each
-//! look has a share of `alpha` fixed beforehand (the value of the spending function at the share of
-//! data sets x seeds so far, less what was spent before). By the union bound all of the above
-//! therefore holds over all looks together, if a seed's random draws are independent across data
-//! sets (where they cannot be, every round has all seeds). Data sets come in an order drawn from
-//! their names. Rules on points and bootstrap bounds cannot be decided early: points say nothing
-//! about chance, and percentiles of 10,000 resamples do not reach the small shares.
+//! **Sequential.** With `sequential` a run consists of rounds ([`crate::stats::gate::schedule`])
+//! and stops as soon as every rule of every encoder is decided. A decision is never changed later.
+//! Each look has a share of `alpha` fixed in advance (the value of the spending function at the
+//! share of data sets x seeds so far, less the amount spent before). By the union bound, all
+//! statements above therefore hold over all looks together, if a seed's random draws are
+//! independent across data sets (where they cannot be, every round has all seeds). Data sets are
+//! run in an order drawn from their names. Rules on points and bootstrap bounds cannot be decided
+//! early: points say nothing about chance, and percentiles of 10,000 resamples do not reach the
+//! small shares.
 //!
 //! **Bets.** With `sequential = "betting"` the rounds are over the items of one data set, in a
-//! random order. Rules on scores are decided by [`crate::stats::gate::betting`], whose chance of
-//! error holds for any number of looks; separation has its bounds at an equal share of `alpha` for
-//! each look. The last look decides on all results so far, so a verdict always rests on the numbers
-//! in the report.
+//! random order. Rules on scores are decided by [`crate::stats::gate::betting`], whose error
+//! probability holds for any number of looks; bounds of separation use an equal share of `alpha`
+//! for each look. The last look decides on all results so far, so a verdict always follows from the
+//! numbers in the report.
 //!
-//! **Against the baseline, item by item.** `max_negative_flips` and `min_overlap` have one value
-//! for each item of the encoder and the baseline together, and bounds over items (`paired`). A data
-//! set whose task has no such value is refused, since leaving it out would pass it unseen.
+//! **Comparison with the baseline, item by item.** `max_negative_flips` and `min_overlap` have one
+//! value for each item of the encoder and the baseline together, and bounds over items (`paired`).
+//! A data set whose task has no such value is refused, because omitting it would let it pass
+//! unchecked.
 //!
-//! **What may never pass.** A rule neither passes nor fails on texts that were not rewritten, on
-//! scores that are not numbers, or on a drop in percent of zero: it is *invalid*, and so is the
-//! gate if no rule fails (`validity`). An invalid gate blocks, whatever `undecided` says. A rule
-//! that its data can never decide is refused when it is bound.
+//! **Invalid rules.** A rule neither passes nor fails on texts that were not rewritten, on scores
+//! that are not numbers, or on a drop in percent of zero: it is *invalid*, and so is the gate if no
+//! rule fails (`validity`). An invalid gate blocks, whatever the value of `undecided`. A rule that
+//! its data can never decide is refused when it is bound.
 //!
-//! **Some of the rewrites.** A rule may look at changed or at accepted texts only ([`Texts`]): the
-//! original and the transformed texts are then scored on the same items, those all of whose texts
-//! changed, or were accepted by a judge.
+//! **Subsets of the rewrites.** A rule may be limited to changed or to accepted texts ([`Texts`]).
+//! The original and the transformed texts are then scored on the same items: those all of whose
+//! texts changed, or were accepted by a judge.
 //!
-//! **Several encoders.** The chance of a false pass holds for each encoder by itself. With
+//! **Several encoders.** The probability of a false pass holds for each encoder separately. With
 //! [`Adjust::Holm`] it holds for all together (`adjust`).
 //!
-//! Other encoders are compared with the baseline encoder. If there are others, rules judge only
+//! Other encoders are compared with the baseline encoder. If there are others, rules apply only to
 //! them.
 
 mod adjust;

@@ -11,8 +11,7 @@ use crate::{
     stats::gate::bounded::Range,
 };
 
-/// Scores of a data set, one per seed that has been run; one value for originals, which have no
-/// seeds.
+/// Scores of a data set, one per completed seed; one value for originals, which have no seeds.
 fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds: usize) -> Vec<f64> {
     let mut series = match quantity {
         Quantity::Original => return vec![grid.original[encoder][dataset]],
@@ -26,9 +25,9 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
-/// Values of the rules on some of the rewrites, by position of the encoder and of the rule: for
-/// each of the rule's data sets one value per seed, a drop or, if the rule is about scores, a
-/// score. Otherwise the reason why there are none.
+/// Values of the rules on a subset of the rewrites, by position of the encoder and of the rule: for
+/// each of the rule's data sets one value per seed, which is a drop, or a score if the rule limits
+/// scores. Otherwise the reason why there are none.
 pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, String>>;
 
 /// The sources of observations.
@@ -36,7 +35,7 @@ pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, St
 pub(super) struct Source<'a> {
     /// All scores.
     pub grid: &'a Grid,
-    /// Scores on some of the rewrites.
+    /// Scores on a subset of the rewrites.
     pub subsets: &'a SubsetScores,
 }
 
@@ -70,7 +69,7 @@ impl Source<'_> {
 /// set are not independent draws.
 ///
 /// # Errors
-/// Why there is no such number, for a reader of the report: the rule is invalid.
+/// The reason why such a number does not exist, for a reader of the report: the rule is invalid.
 pub(super) fn observations(
     (position, rule): (usize, &BoundRule),
     source: Source<'_>,
@@ -97,7 +96,7 @@ pub(super) fn observations(
                 }
                 own.iter().map(|score| (original - score) / original * 100.0).collect()
             }
-            // Their values are those of items, which `report::paired_strata` makes.
+            // Their values are those of items, which `report::paired_strata` computes.
             Measure::NegativeFlips | Measure::Overlap => {
                 return Err("it is about items, not about scores".to_owned());
             }

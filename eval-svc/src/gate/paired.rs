@@ -6,7 +6,7 @@ use crate::{
     task::TaskType,
 };
 
-/// Checks what a rule on items of two encoders may say.
+/// Validates the settings of a rule on items of two encoders.
 pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), GateError> {
     let name = rule.limit.kind.name();
     if basis != Basis::Bounded {
@@ -30,8 +30,8 @@ pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), Gat
     }
 }
 
-/// Checks that every data set of a rule on items has what it is about. To leave those out that
-/// have not would pass them unseen.
+/// Checks that every data set of a rule on items has the compared value. Omitting data sets without
+/// it would let them pass unchecked.
 pub(super) fn check_tasks<'a>(
     rule: &Rule,
     paired: Paired,

@@ -1,11 +1,12 @@
-//! `min_separation`: the rule on sensitivity. Scores alone do not tell a robust encoder from one
-//! that ignores its input; see [`crate::separation`].
+//! `min_separation`: the rule on sensitivity. Scores alone do not distinguish a robust encoder from
+//! one that ignores its input; see [`crate::separation`].
 //!
 //! The unit of observation is the source text. One comparison per text counts, drawn by content.
-//! The rule passes where the one-sided Clopper–Pearson lower bound keeps the limit, and fails where
-//! the upper bound lies below it. Texts that were not rewritten are left out rather than counted,
-//! so `max_unchanged` does not apply: with few texts left, the rule stays undecided, and the note
-//! says how many texts would decide it. Comparisons of texts that the encoder cut are left out too.
+//! The rule passes if the one-sided Clopper–Pearson lower bound satisfies the limit, and fails if
+//! the upper bound is below it. Texts that were not rewritten are omitted rather than counted, so
+//! `max_unchanged` does not apply: if few texts remain, the rule stays undecided, and the note
+//! states how many texts would decide it. Comparisons of texts that the encoder truncated are
+//! omitted too.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +26,13 @@ use crate::{
 /// Results of separation, by position of the encoder and of the rule.
 pub(crate) type Separations = BTreeMap<(usize, usize), Tally>;
 
-/// Largest number of texts that a note proposes.
+/// Maximum number of texts that a note proposes.
 const MOST_NEEDED: u64 = 100_000;
 
-/// Which kind of change a rule is about; `None`: all.
+/// The kind of change that a rule limits; `None`: all kinds.
 ///
 /// # Errors
-/// The name is not a kind.
+/// If the name is not a kind.
 pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     if of == SEPARATION {
         return Ok(None);
@@ -50,8 +51,8 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     })
 }
 
-/// Refuses rules on separation that the run does not measure; `kinds`: how meaning is changed,
-/// `None` if separation is left out.
+/// Refuses rules on separation that the run does not measure; `kinds`: the kinds of changed
+/// meaning, `None` if separation is not measured.
 ///
 /// # Errors
 /// The first such rule and its place.
@@ -78,12 +79,12 @@ pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<()
     Ok(())
 }
 
-/// Refuses rules that could not pass if every text were separated, because there are too few.
-/// `texts`: maximum number of texts that may be compared for a kind of change over data sets;
-/// `looks`: how many looks share the chance of error.
+/// Refuses rules that have too few texts to pass even if every text were separated. `texts`:
+/// maximum number of texts that may be compared for a kind of change over data sets; `looks`:
+/// number of looks that share the error probability.
 ///
 /// # Errors
-/// The first such rule, with the number of texts that it needs.
+/// The first such rule, with the number of texts it needs.
 pub(crate) fn check_texts(
     gate: &Bound,
     looks: usize,
@@ -116,8 +117,8 @@ pub(crate) fn check_texts(
     Ok(())
 }
 
-/// The approximate number of texts that would decide the rule if the share stayed the same; `None`
-/// if the share is too near to the limit.
+/// The approximate number of texts that would decide the rule at the same share; `None` if the
+/// share is too close to the limit.
 fn texts_needed(share: f64, limit: f64, alpha: f64) -> Option<u64> {
     let decides = |n: u64| {
         let separated = share * n as f64;
@@ -193,7 +194,7 @@ pub(super) fn decide(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleV
     verdict
 }
 
-/// The note on comparisons that were left out, if there are any.
+/// The note on omitted comparisons, if there are any.
 fn cut(tally: &Tally) -> Option<String> {
     (tally.cut > 0).then(|| {
         format!(

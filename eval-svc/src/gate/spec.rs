@@ -1,4 +1,4 @@
-//! Rules and gates as a suite or a request gives them.
+//! Rules and gates as specified by a suite or a request.
 
 use std::collections::BTreeMap;
 
@@ -16,42 +16,41 @@ use crate::{
     task::TaskType,
 };
 
-/// The quantity that stands for all kinds of change.
+/// The quantity that covers all kinds of change.
 pub(crate) const SEPARATION: &str = "separation";
 
-/// Rules and how they are decided. An absent setting is taken from the next source: request, suite,
+/// Rules and how they are decided. A missing setting is taken from the next source: request, suite,
 /// default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gate {
     /// The rules; empty: no gate.
     pub rules: Vec<Rule>,
-    /// Chance of error of each rule on each side; default [`Gate::ALPHA`].
+    /// Error probability of each rule on each side; default [`Gate::ALPHA`].
     pub alpha: Option<f64>,
     /// The basis of rules that do not name one.
     pub basis: Option<Basis>,
     /// The unit of rules that do not name one.
     pub unit: Option<Unit>,
-    /// What an undecided gate means; default: it blocks.
+    /// The effect of an undecided gate; default: it blocks.
     pub undecided: Option<OnUndecided>,
-    /// When a rule is invalid, for rules without their own limits.
+    /// The conditions under which a rule without its own limits is invalid.
     #[serde(flatten)]
     pub limits: Limits,
-    /// Whether the run stops as soon as everything is decided; default: no.
+    /// Whether the run stops as soon as all rules are decided; default: no.
     pub sequential: Option<Sequential>,
-    /// How the chance of error is adjusted if several encoders are judged; default: it holds for
-    /// each.
+    /// How the error probability is adjusted for several encoders; default: it holds for each.
     pub adjust: Option<Adjust>,
-    /// Of a request: whether the suite's rules are left out.
+    /// In a request: whether the suite's rules are ignored.
     pub without_suite_rules: bool,
 }
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The name given to it; absent: a description of the rule.
+    /// The rule's name; absent: a description of the rule.
     pub name: Option<String>,
-    /// What it limits, and the value of the limit.
+    /// The limited quantity, and the value of the limit.
     pub limit: RuleLimit,
     /// `total`, an axis, a transformation, or `original`.
     pub of: String,
@@ -63,16 +62,16 @@ pub struct Rule {
     pub basis: Option<Basis>,
     /// The unit of observation.
     pub unit: Option<Unit>,
-    /// Which rewrites it looks at.
+    /// The rewrites that the rule covers.
     #[serde(default)]
     pub texts: Texts,
     /// Whether it applies to runs without a baseline.
     #[serde(default)]
     pub when: When,
-    /// When it is invalid.
+    /// The conditions under which the rule is invalid.
     #[serde(flatten)]
     pub limits: Limits,
-    /// Where it was written.
+    /// The place where the rule was written.
     pub place: Place,
 }
 
@@ -91,7 +90,7 @@ impl When {
     /// Every choice.
     pub const ALL: [Self; 2] = [Self::Always, Self::Baseline];
 
-    /// As a suite spells it.
+    /// The spelling in a suite.
     pub fn name(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -100,11 +99,11 @@ impl When {
     }
 }
 
-/// A rule has one of these.
+/// Kind and value of the limit that a rule sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(into = "BTreeMap<RuleKind, f64>", try_from = "BTreeMap<RuleKind, f64>")]
 pub struct RuleLimit {
-    /// Names the compared value.
+    /// The kind of limit, which determines the compared value.
     pub kind: RuleKind,
     /// The value of the limit, in the unit of the kind.
     pub value: f64,
@@ -128,47 +127,48 @@ impl TryFrom<BTreeMap<RuleKind, f64>> for RuleLimit {
     }
 }
 
-/// Where a gate or rule was written, for error messages.
+/// The place where a gate or rule was written, for error messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// E.g. `nightly.toml:12`; empty: in the request.
+    /// For example `nightly.toml:12`; empty: in the request.
     pub origin: String,
-    /// Path of the field, e.g. `gate.rule[0]`.
+    /// Path of the field, for example `gate.rule[0]`.
     pub field: String,
 }
 
-/// Whether a run has rounds, and how the chance of error is spent on the looks.
+/// Whether a run has rounds, and how the error probability is spent on the looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sequential {
     /// One look at all results.
     #[default]
     Off,
-    /// Spends the chance of error about evenly.
+    /// Spends the error probability approximately evenly.
     Pocock,
     /// Spends little early and most at the end.
     ObrienFleming,
-    /// Rounds over the items of one data set, decided by a betting test, whose chance of error
+    /// Rounds over the items of one data set, decided by a betting test, whose error probability
     /// holds for any number of looks.
     Betting,
 }
 
-/// A rule that does not fit the run.
+/// A rule that is invalid for the run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}`{field}`: {message}", if origin.is_empty() { String::new() } else { format!("{origin}: ") })]
 pub struct GateError {
-    /// E.g. `nightly.toml:12`; empty: in the request.
+    /// For example `nightly.toml:12`; empty: in the request.
     pub origin: String,
     /// Path of the field.
     pub field: String,
-    /// What is wrong and how to fix it.
+    /// The problem and how to fix it.
     pub message: String,
 }
 
 impl Place {
-    /// An error about a field of the gate or rule at this place; `key` empty: about all of it.
+    /// An error about a field of the gate or rule at this place; an empty `key` means the whole
+    /// gate or rule.
     pub(super) fn wrong(&self, key: &str, message: impl Into<String>) -> GateError {
-        // A request's fields have the proto's names, a suite's have the names of its keys.
+        // A request's fields have the proto's names, and a suite's have the names of its keys.
         let key = match key {
             "of" if self.origin.is_empty() => "quantity",
             "task" if self.origin.is_empty() => "task_type",
@@ -187,7 +187,7 @@ impl Place {
 }
 
 impl Gate {
-    /// The default chance of error.
+    /// The default error probability.
     pub const ALPHA: f64 = 0.05;
 
     /// This gate, overridden by another's settings and rules. A rule of the same kind, quantity,
@@ -215,7 +215,7 @@ impl Gate {
 }
 
 impl Rule {
-    /// What a rule may say, as a suite and the command line spell it.
+    /// The keys of a rule, as spelled in a suite and on the command line.
     pub fn keys() -> Vec<&'static str> {
         let kinds = RuleKind::ALL.map(RuleKind::name);
         let others = ["of", "task", "dataset", "basis", "unit", "texts"];
@@ -238,8 +238,8 @@ impl Rule {
     }
 
     /// The basis of the rule if the gate names `general`. Absolute scores of different tasks are
-    /// not a sample of anything, so a lowest score is compared with the score itself unless the
-    /// rule asks for bounds.
+    /// not a sample of any population, so a minimum score is compared with the score itself unless
+    /// the rule requests bounds.
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
         let measure = self.limit.measure();
         let margin = measure == Measure::Difference;
@@ -248,9 +248,9 @@ impl Rule {
             (Some(own), _) => own,
             // Items of two encoders have no other bounds.
             _ if self.limit.paired().is_some() => Basis::Bounded,
-            // Each data set has bounds over its own items, whatever basis the other rules have.
+            // Each data set has bounds over its own items, whatever the basis of the other rules.
             (None, Some(general)) if self.limit.kind.row().each_dataset && general != Basis::Point => Basis::Bounded,
-            // The margin's test is the signed-rank test, whatever basis the other rules have.
+            // The margin's test is the signed-rank test, whatever the basis of the other rules.
             (None, Some(Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap | Basis::Bounded))
                 if margin =>
             {
@@ -263,7 +263,7 @@ impl Rule {
         }
     }
 
-    /// The name, or a description of the rule.
+    /// The rule's name, or a description of the rule.
     pub(crate) fn title(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();
@@ -300,7 +300,7 @@ impl RuleLimit {
         self.kind.measure()
     }
 
-    /// What it compares of each item of the encoder and the baseline; `None` for rules on scores
+    /// The value compared for each item of the encoder and the baseline; `None` for rules on scores
     /// and separation.
     pub(crate) fn paired(self) -> Option<Paired> {
         match self.measure() {
@@ -322,7 +322,7 @@ impl RuleLimit {
     /// Checks that the limit is valid.
     ///
     /// # Errors
-    /// What would be right.
+    /// The accepted values.
     pub fn check(self) -> Result<(), String> {
         let (low, high) = self.measure().limits();
         if (low..=high).contains(&self.value) {
@@ -333,10 +333,10 @@ impl RuleLimit {
     }
 }
 
-/// Checks that a chance of error is valid.
+/// Checks that an error probability is valid.
 ///
 /// # Errors
-/// What would be right.
+/// The accepted values.
 pub fn check_alpha(alpha: f64) -> Result<(), String> {
     if alpha > 0.0 && alpha < 0.5 {
         Ok(())
@@ -361,7 +361,7 @@ pub(super) fn bounds(basis: Basis, range: Range) -> rule::Basis {
         Basis::Student => rule::Basis::StudentMean,
         Basis::Bootstrap => rule::Basis::BootstrapMean,
         Basis::StudentisedBootstrap => rule::Basis::StudentisedBootstrap,
-        // Separation and bets are decided elsewhere.
+        // Separation and bets are decided by other modules.
         Basis::ClopperPearson | Basis::Betting => rule::Basis::Point,
     }
 }
@@ -370,7 +370,7 @@ impl Sequential {
     /// All variants.
     pub const ALL: [Self; 4] = [Self::Off, Self::Pocock, Self::ObrienFleming, Self::Betting];
 
-    /// As a suite spells it.
+    /// The spelling in a suite.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -380,7 +380,7 @@ impl Sequential {
         }
     }
 
-    /// How the chance of error is spent; `None` with a single look, and with bets, whose looks
+    /// How the error probability is spent; `None` with a single look, and with bets, whose looks
     /// spend nothing.
     pub(crate) fn spending(self) -> Option<Spending> {
         match self {

@@ -21,8 +21,8 @@ fn rule(limit: RuleLimit) -> Rule {
         of: "total".to_owned(),
         task: None,
         dataset: None,
-        // The numbers of these tests are those of signed-rank bounds; the default basis has its own
-        // tests.
+        // The numbers of these tests are those of signed-rank bounds; other tests cover the default
+        // basis.
         basis: matches!(limit.kind, RuleKind::MaxDrop | RuleKind::MaxDropPercent).then_some(Basis::SignedRank),
         unit: None,
         texts: Texts::All,
@@ -42,8 +42,8 @@ fn gate(rules: Vec<Rule>) -> Gate {
     }
 }
 
-/// Data sets d0, d1, … of which every third is a retrieval set, original 80, the total dropping by
-/// `drops`.
+/// Data sets d0, d1, … of which every third is a retrieval set; the original score is 80, and the
+/// total drops by `drops`.
 fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
     let columns = RUN.map(|(label, _, axis)| Column::new(label, axis));
     let names = (0..drops.len()).map(|d| format!("d{d}")).collect();
@@ -52,8 +52,7 @@ fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
     for e in 0..encoders.len() {
         for (d, drop) in drops.iter().enumerate() {
             grid.original[e][d] = 80.0;
-            // Lexical keeps, length falls three times as far, language twice less a third of it:
-            // the mean is the drop.
+            // The three shares of the drop have a mean of 1, so the total drops by the whole drop.
             for (c, share) in [0.0, 2.0, 1.0].iter().enumerate() {
                 grid.transformed[e][d][c] = vec![80.0 - drop * share + 0.25, 80.0 - drop * share - 0.25];
             }
@@ -117,8 +116,8 @@ static NO_ITEMS: ItemStrata = ItemStrata::new();
 static NO_SEQUENCES: ItemSequences = ItemSequences::new();
 static NO_SEPARATION: Separations = Separations::new();
 
-/// One look at these data sets, at a chance of error of 0.05, for rules over groups of whole data
-/// sets.
+/// One look at these data sets, at an error probability of 0.05, for rules over groups of whole
+/// data sets.
 fn whole<'a>(facts: Facts<'a>, datasets: &'a [usize], seeds: usize) -> Look<'a> {
     Look {
         datasets,
@@ -324,7 +323,7 @@ fn a_margin_is_tested_against_the_baseline_which_is_not_judged_itself() {
         ("new", GateVerdict::Pass)
     );
     let said = &report.encoders[0].rules[0];
-    // All eight lie above -1: 1/256, one comparison.
+    // All eight are above -1: 1/256, one comparison.
     assert!((said.p_value.unwrap() - 1.0 / 256.0).abs() < 1e-12);
     assert_eq!(said.p_holm, said.p_value);
     assert_eq!(judged(&near.map(|d| d - 3.0)).verdict, GateVerdict::Fail);
@@ -338,7 +337,8 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
         unit: Some(Unit::Group),
         ..rule(RuleLimit::new(RuleKind::Margin, 1.0))
     });
-    // Six data sets of which one lies below the margin by least: 2/64 alone, 6/64 for three.
+    // Six data sets; only the one with the smallest distance is below the margin: 2/64 alone, 6/64
+    // for three rules.
     let six = [0.1, -0.1, 0.2, -0.2, 0.3, -1.1];
     let one = all(&gate(rules[..1].to_vec()), &beside(&six), Some(0));
     assert_eq!(one.verdict, GateVerdict::Pass);
@@ -346,7 +346,7 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
     assert_eq!(three.verdict, GateVerdict::Undecided);
     let said = &three.encoders[0].rules[0];
     assert!((said.p_holm.unwrap() - 6.0 / 64.0).abs() < 1e-12);
-    // On five data sets no result could decide three rules, although it could decide one.
+    // With five data sets no result could decide three rules, although it could decide one.
     let message = bound(&gate(rules.to_vec()), &beside(&six[..5]), Some(0))
         .unwrap_err()
         .to_string();
@@ -395,7 +395,7 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     };
     let report = look(&bound, &scores, &first, None);
     assert_eq!(report.encoders[0].rules[0].verdict, GateVerdict::Pass);
-    // Later results would break the limit, but the decision does not change.
+    // Later results would violate the limit, but the decision does not change.
     for cell in scores.transformed[0].iter_mut().flatten() {
         cell[1] = -900.0;
     }
@@ -561,7 +561,7 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         let report = said(limit, 2);
         assert_eq!((report.verdict, report.blocked), (GateVerdict::Invalid, true));
         let told = &report.encoders[0].rules[0];
-        // The estimate stays visible.
+        // The estimate remains visible.
         assert_eq!((told.estimate, told.low), (Some(3.5), Some(2.0)));
         assert!((told.rewrites.unwrap().unchanged - 0.2).abs() < 1e-12);
         assert!(
@@ -651,14 +651,14 @@ fn languages_of_a_data_set_are_one_observation() {
         *column = vec![80.0; 2];
     }
     let found = bound(&gate(vec![rule(RuleLimit::new(RuleKind::MaxDrop, 5.0))]), &grid, None).map(|_| ());
-    // Signed-rank bounds need five groups; the number of data sets would have been enough.
+    // Signed-rank bounds need five groups; the number of data sets would have been sufficient.
     let told = found.unwrap_err().to_string();
     assert!(told.contains("2 groups of data sets (12 data sets"), "{told}");
     let mut point = rule(RuleLimit::new(RuleKind::MaxDrop, 5.0));
     point.basis = Some(Basis::Point);
     let report = all(&gate(vec![point]), &grid, None);
     let said = &report.encoders[0].rules[0];
-    // (0 + 9) / 2; data set by data set it would be 8.25, beyond the limit.
+    // (0 + 9) / 2; averaged by data set it would be 8.25, beyond the limit.
     assert_eq!((said.units, said.verdict), (2, GateVerdict::Pass));
     assert!((said.estimate.unwrap() - 4.5).abs() < 1e-9);
     assert!(report.unit.contains("group"));
@@ -691,7 +691,7 @@ fn few_groups_leave_a_rule_to_the_items_and_too_few_for_their_limit_are_refused(
         by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 1),
         Ok((Basis::Bounded, Unit::Item, true))
     );
-    // Six groups count as groups, and 3 points cannot be shown on so few: ln 0.05 / ln 0.97 = 98.4.
+    // Six groups are counted as groups, and so few cannot prove 3 points: ln 0.05 / ln 0.97 = 98.4.
     let told = by_default(RuleLimit::new(RuleKind::MaxDrop, 3.0), 6).unwrap_err();
     for part in [
         "there are 6 data sets",
@@ -872,7 +872,7 @@ fn a_worst_rule_takes_no_bounds_over_data_sets() {
         ..worst.clone()
     };
     assert!(complaint(by_group).contains("one group has no bounds over groups"));
-    // The basis that the gate names for all rules does not apply to it, except for points.
+    // The gate's basis for all rules does not apply to it, except for points.
     let grid = grid(&["a"], &[1.0; 8]);
     let general = |basis| Gate {
         basis: Some(basis),
@@ -933,7 +933,7 @@ fn a_rule_on_changed_texts_looks_at_their_scores_and_at_nothing_else() {
     };
     let of = |drop: f64| SubsetScores::from([((0, 0), Ok(vec![vec![drop; 2]; 6]))]);
     assert_eq!(decide(&of(1.0)).verdict, GateVerdict::Pass);
-    // All texts together do not drop; those that changed drop by 9.
+    // All texts together do not drop; the changed texts drop by 9.
     let told = decide(&of(9.0));
     assert_eq!((told.verdict, told.estimate), (GateVerdict::Fail, Some(9.0)));
     let unknown = SubsetScores::from([((0, 0), Err("0 of 9 items have changed texts".to_owned()))]);
@@ -947,7 +947,7 @@ fn a_rule_on_changed_texts_looks_at_their_scores_and_at_nothing_else() {
 fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
     // Eight data sets: the smallest p-value of the signed-rank test is 1/256 = 0.0039.
     let keeps = [0.0, 0.5, 0.25, 0.75, 0.1, 0.3, 0.6, 0.2];
-    // Alone it passes at 0.05, not at a quarter of it.
+    // Alone it passes at 0.05, but not at a quarter of it.
     let barely = [3.2, 3.4, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
     let names = ["a", "b", "c", "d"];
     let mut scores = grid(&names, &keeps);

@@ -10,8 +10,8 @@ use crate::task::TaskType;
 impl FromStr for Rule {
     type Err = String;
 
-    /// Reads the keys of [`Rule::keys`]. Whether names and numbers make sense in a run is checked
-    /// when the rule is bound to one.
+    /// Reads the keys of [`Rule::keys`]. Names and numbers are validated for a run when the rule is
+    /// bound to it.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::keys();
         let mut given: Vec<(&str, &str)> = Vec::new();
@@ -68,7 +68,7 @@ impl FromStr for Rule {
 }
 
 impl fmt::Display for Rule {
-    /// The form that [`Rule::from_str`] reads. A name with a comma in it cannot be read back.
+    /// The form that [`Rule::from_str`] reads. A name that contains a comma cannot be read back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={},of={}", self.limit.kind.name(), self.limit.value, self.of)?;
         let texts = Some(self.texts).filter(|texts| *texts != Texts::All);

@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// Items of the rules that count items, by position of the encoder and of the rule: the data sets
-/// with their items, or the reason why there are none.
+/// Items of the rules over items, by position of the encoder and of the rule: the data sets with
+/// their items, or the reason why there are none.
 pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
 
 /// Data sets of a rule by group, in the order of their first members: the name, and positions among

@@ -1,12 +1,12 @@
-//! Draws the pairs that are rated.
+//! Draws the pairs to be rated.
 
-/// Part of every draw's hash: raise it to draw other pairs.
+/// Part of every draw's hash: increment it to draw other pairs.
 const VERSION: &str = "isomer.judge.draw/1";
 
-/// Positions, ascending, of the pairs (original, made) that are rated: at most `most`, 0 for all.
-/// The pairs are ordered by a hash of the seed and the original, so that the same originals come
-/// first whatever the other pairs and the transformed texts are. Equal originals are ordered by
-/// their transformed texts. Of equal pairs only the first is taken.
+/// Positions, ascending, of the pairs (original, made) to be rated: at most `most`, 0 for all. The
+/// pairs are ordered by a hash of the seed and the original, so that the same originals come first,
+/// regardless of the other pairs and of the transformed texts. Equal originals are ordered by their
+/// transformed texts. Of equal pairs only the first is used.
 pub(crate) fn draw(seed: u64, pairs: &[(&str, &str)], most: u32) -> Vec<usize> {
     let mut order: Vec<([u8; 32], [u8; 32], usize)> = pairs
         .iter()
@@ -55,7 +55,8 @@ mod tests {
         let backwards: Vec<String> = texts.iter().rev().cloned().collect();
         assert_eq!(drawn, originals(1337, &backwards, "x", 30));
         assert_ne!(drawn, originals(1338, &texts, "x", 30));
-        // A smaller sample is part of a larger one, so that raising the number keeps every rating.
+        // A smaller sample is part of a larger one, so that increasing the number keeps every
+        // rating.
         assert!(originals(1337, &texts, "x", 10).is_subset(&drawn));
     }
 

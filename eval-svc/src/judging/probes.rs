@@ -1,16 +1,16 @@
-//! Probes: pairs whose rating is known beforehand, put to the judge like any other pair. They tell
-//! whether it separates good rewrites from bad ones.
+//! Probes: pairs with a known rating, which the judge rates like any other pair. They show whether
+//! it separates good rewrites from bad ones.
 //!
 //! A judge that gives every pair the same rating accepts all rewrites or none, and one that reads
-//! its scale backwards accepts the wrong ones. Neither error is visible in a mean rating. Therefore
-//! each judged run rates three kinds of probes on the similarity scale: a text beside itself, a
-//! text beside a paraphrase that a person wrote, and a text beside an unrelated one. The judge must
-//! accept the first two kinds and refuse the third.
+//! its scale backwards accepts the wrong ones. A mean rating shows neither error. Therefore each
+//! judged run rates three kinds of probes on the similarity scale: a text with itself, a text with
+//! a paraphrase written by a person, and a text with an unrelated one. The judge must accept the
+//! first two kinds and reject the third.
 
 pub use isomer_report::terms::{ProbeKind, ProbeResult};
 
-/// Texts and paraphrases of them, written for this purpose. Each text is unrelated to all
-/// paraphrases but its own.
+/// Texts with their paraphrases, written for this purpose. Each text is unrelated to all
+/// paraphrases except its own.
 const PAIRS: [(&str, &str); 16] = [
     (
         "The ferry to the island was cancelled because of strong winds.",
@@ -78,19 +78,19 @@ const PAIRS: [(&str, &str); 16] = [
     ),
 ];
 
-/// Smallest share of the probes of each kind on which the judge must be right. A judge that rates
-/// at random is right on 13 of 16 or more with a chance of 1.1 %, and on all three kinds with a
-/// chance of about one in a million.
+/// Minimum share of the probes of each kind on which the judge must be right. A judge that rates at
+/// random is right on 13 of 16 or more with a probability of 1.1 %, and on all three kinds with a
+/// probability of about one in a million.
 pub const LEAST_RIGHT: f64 = 0.8;
 
-/// A pair whose rating is known beforehand.
+/// A pair with a known rating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
     /// The kind of pair, which determines the right rating.
     pub kind: ProbeKind,
     /// The text.
     pub original: &'static str,
-    /// The text beside it.
+    /// The text to compare with.
     pub beside: &'static str,
 }
 
@@ -100,7 +100,7 @@ pub fn probes() -> Vec<Probe> {
     (0..n)
         .flat_map(|i| {
             let (original, paraphrase) = PAIRS[i];
-            // Half the list away, since two neighbours may have a similar topic.
+            // Half the list apart, because two neighbours may have a similar topic.
             let (_, unrelated) = PAIRS[(i + n / 2) % n];
             [
                 (ProbeKind::Identical, original),
@@ -138,7 +138,7 @@ pub(crate) fn results(rated: &[(Probe, Option<f64>)], threshold: f64) -> Vec<Pro
         .collect()
 }
 
-/// Why a judge does not separate good pairs from bad ones; `None` if it does.
+/// The reason why a judge does not separate good pairs from bad ones; `None` if it does.
 pub fn inseparable(results: &[ProbeResult]) -> Option<String> {
     let wrong: Vec<String> = results
         .iter()
@@ -190,7 +190,7 @@ mod tests {
             ProbeKind::Unrelated => Some(0.5),
         };
         assert_eq!(judged(good), None);
-        // Three errors per kind are within the limit, four are not.
+        // Three errors per kind are within the limit, but four are not.
         let slips = |most: usize| {
             let wrong: Vec<Probe> = probes()
                 .into_iter()
@@ -211,7 +211,7 @@ mod tests {
         assert!(told(|_| Some(2.0)).contains("accepted 0 of 16 identical texts and accepted 0 of 16 paraphrases"));
         assert!(told(|probe| Some(if probe.kind.acceptable() { 0.0 } else { 5.0 })).contains("refused 0 of 16"));
         assert!(told(|_| None).contains("refused 0 of 16 unrelated"));
-        // Words in common do not make a paraphrase: this one accepts identical texts only.
+        // This judge accepts identical texts only: common words do not make a paraphrase.
         assert!(
             told(|probe| Some(if probe.original == probe.beside { 5.0 } else { 1.0 }))
                 .contains("paraphrases by people")

@@ -2,8 +2,8 @@
 
 use crate::stats::{self, Bootstrap, Correlation, IntervalMethod, StatsError};
 
-/// Fewest texts for which a correlation is reported: with fewer, a bootstrap interval covers almost
-/// everything or, with ties, too little.
+/// Minimum number of texts for which a correlation is reported: with fewer, a bootstrap interval
+/// covers almost everything or, with ties, too little.
 pub const LEAST_TEXTS: usize = 10;
 /// Number of bootstrap resamples.
 const RESAMPLES: usize = 1_000;
@@ -14,15 +14,16 @@ const SEED: u64 = 1337;
 /// A correlation of drift with ratings over texts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Relation {
-    /// Texts with both.
+    /// Texts with both values.
     pub texts: usize,
     /// Spearman's rho, -1 to 1; absent if it is undefined or there are too few texts.
     pub spearman: Option<f64>,
     /// 95 % percentile bootstrap interval over texts.
     pub interval: Option<(f64, f64)>,
-    /// Of 1,000 resamples, those left out because all their ratings (or drifts) are equal.
+    /// Number of the 1,000 resamples that were omitted because all their ratings (or drifts) are
+    /// equal.
     pub undefined_resamples: usize,
-    /// What could not be computed, and why.
+    /// The missing results, and the reason.
     pub note: Option<String>,
 }
 
@@ -127,8 +128,8 @@ mod tests {
 
     #[test]
     fn resamples_without_a_correlation_are_left_out_and_counted() {
-        // One rating of 24 differs: a resample misses it with a chance of (23 / 24) ^ 24, about
-        // 0.36.
+        // One rating of 24 differs: a resample misses it with a probability of (23 / 24) ^ 24,
+        // about 0.36.
         let mut ratings = [5.0; 24];
         ratings[2] = 3.0;
         let found = relate(&DRIFT, &ratings);

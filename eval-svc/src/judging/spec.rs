@@ -3,18 +3,19 @@
 pub use isomer_report::terms::Scale;
 use serde::{Deserialize, Serialize};
 
-/// The judge that rates transformed texts. An absent setting is taken from the next source:
+/// The judge that rates transformed texts. A missing setting is taken from the next source:
 /// request, suite, default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Judge {
-    /// Generator id of the judge; [`Judge::NOBODY`]: no judge, whatever the suite says.
+    /// Generator id of the judge; [`Judge::NOBODY`]: no judge, even if the suite names one.
     pub generator: Option<String>,
-    /// Most texts of each data set, transformation and seed; 0: all; default [`Judge::SAMPLE`].
+    /// Maximum number of texts of each data set, transformation and seed; 0: all; default
+    /// [`Judge::SAMPLE`].
     pub sample: Option<u32>,
     /// The scales; empty: similarity.
     pub scales: Vec<Scale>,
-    /// Least similarity of a rewrite that is accepted; default [`Judge::ACCEPT`].
+    /// Minimum similarity of an accepted rewrite; default [`Judge::ACCEPT`].
     pub accept: Option<f64>,
 }
 
@@ -23,18 +24,18 @@ pub struct Judge {
 pub(crate) struct Judging {
     /// Generator id.
     pub(crate) generator: String,
-    /// Most texts of each data set, transformation and seed; 0: all.
+    /// Maximum number of texts of each data set, transformation and seed; 0: all.
     pub(crate) sample: u32,
     /// The scales: distinct, in a fixed order; at least one.
     pub(crate) scales: Vec<Scale>,
-    /// Least similarity of a rewrite that is accepted.
+    /// Minimum similarity of an accepted rewrite.
     pub(crate) accept: f64,
 }
 
 /// Checks that a threshold of similarity is valid.
 ///
 /// # Errors
-/// What is accepted.
+/// The accepted values.
 pub fn check_accept(accept: f64) -> Result<(), String> {
     let (low, high) = Scale::Similarity.range();
     if accept > f64::from(low) && accept <= f64::from(high) {
@@ -49,8 +50,8 @@ pub fn check_accept(accept: f64) -> Result<(), String> {
 impl Judge {
     /// Default number of texts rated per data set, transformation and seed.
     pub const SAMPLE: u32 = 50;
-    /// Default for the least similarity, 0 to 5, of an accepted rewrite (HTEB's threshold for
-    /// ratings by people).
+    /// Default minimum similarity, 0 to 5, of an accepted rewrite (HTEB's threshold for human
+    /// ratings).
     pub const ACCEPT: f64 = 3.0;
     /// The generator id that means no judge.
     pub const NOBODY: &'static str = "none";
@@ -67,10 +68,10 @@ impl Judge {
         self
     }
 
-    /// The settings with the defaults filled in; `None` if there is no judge.
+    /// The settings with the defaults filled in; `None` without a judge.
     ///
     /// # Errors
-    /// A setting is given, but no judge is named.
+    /// If a setting is given but no judge is named.
     pub(crate) fn settled(&self) -> Result<Option<Judging>, String> {
         let Some(generator) = &self.generator else {
             let set = match (self.sample, self.scales.first(), self.accept) {

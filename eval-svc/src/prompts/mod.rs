@@ -1,10 +1,10 @@
-//! Prompts of encoders: which text is put in front of which input.
+//! Prompts of encoders: the prompt that precedes each input.
 //!
 //! The rule, in two steps:
 //!
 //! 1. Sources in order: the request (`--prompt role=…`), the suite (`[encoder."ID".prompts]`), the
 //!    encoder's own prompts (`prompts` of `config_sentence_transformers.json`). The first source
-//!    that has a prompt for the text decides. If none has one, the request names no prompt, and the
+//!    that has a prompt for the text is used. If none has one, the request names no prompt, and the
 //!    encoder's default applies (usually no prompt).
 //! 2. Roles of one source in the order of mteb 2.20 (`AbsEncoder.get_prompt_name`): data set and
 //!    part (`NFCorpus-query`), data set (`NFCorpus`), task type and part (`Retrieval-query`), task
@@ -33,9 +33,9 @@ pub(crate) use space::{check, key, same_but_prompt};
 /// A prompt that a user gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenPrompt {
-    /// Encoder it is for; absent: every encoder.
+    /// Encoder that it applies to; absent: every encoder.
     pub encoder: Option<String>,
-    /// Texts it is for, e.g. `query` or `sts`.
+    /// Texts that it applies to, for example `query` or `sts`.
     pub role: String,
     /// The text; empty for no prompt.
     pub text: String,
@@ -44,20 +44,20 @@ pub struct GivenPrompt {
 /// A prompt that was chosen for texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    /// Where it comes from.
+    /// The prompt's source.
     pub source: PromptSource,
-    /// Its role there, as written.
+    /// The prompt's role in that source, as written.
     pub role: String,
-    /// What is sent to the encoder.
+    /// The prompt in the form sent to the encoder.
     pub sent: Sent,
 }
 
-/// A prompt as a request to an encoder carries it.
+/// A prompt in a request to an encoder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Sent {
     /// The text itself.
     Literal(String),
-    /// Named by the encoder's name for it.
+    /// The encoder's name of the prompt.
     Named {
         /// The name.
         name: String,
@@ -75,7 +75,7 @@ impl Sent {
         }
     }
 
-    /// As the field of a request.
+    /// The field of a request.
     pub(crate) fn field(&self) -> encode_request::Prompt {
         match self {
             Self::Literal(text) => encode_request::Prompt::LiteralPrompt(text.clone()),
@@ -143,7 +143,7 @@ pub(crate) struct DatasetPrompts {
 }
 
 impl DatasetPrompts {
-    /// Chooses for each part of a data set; `name` is mteb's name of the task.
+    /// Chooses the prompt of each part of a data set; `name` is mteb's name of the task.
     pub(crate) fn choose(layers: &Layers, task: TaskType, name: &str) -> Self {
         let of = |part: &Part| (*part, resolve(layers, task, name, *part));
         Self {

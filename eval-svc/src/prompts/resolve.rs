@@ -44,7 +44,7 @@ fn find<'a>(layer: &'a Layer, role: &str) -> Option<(&'a str, &'a Sent)> {
     found.map(|(own, sent)| (own.as_str(), sent))
 }
 
-/// Without letter case, hyphens, underscores and spaces.
+/// A role without letter case, hyphens, underscores and spaces.
 fn folded(role: &str) -> String {
     let kept = role.chars().filter(|c| !matches!(c, '-' | '_' | ' '));
     kept.flat_map(char::to_lowercase).collect()
@@ -74,8 +74,8 @@ fn task_names(task: TaskType) -> &'static [&'static str] {
     }
 }
 
-/// Whether a role can be that of a text: a part, a task type, a data set of the catalogue or of
-/// `datasets`, each of the last three also with a part.
+/// Whether a text can have this role: a part, or a task type or data set (of the catalogue or of
+/// `datasets`), each of these also with a part.
 pub fn is_role(role: &str, datasets: &[&str]) -> bool {
     let wanted = folded(role);
     let parts = || ["query"].into_iter().chain(DOCUMENT);
@@ -95,8 +95,8 @@ pub fn known_roles() -> Vec<&'static str> {
     ["query"].into_iter().chain(DOCUMENT).chain(tasks).collect()
 }
 
-/// The prompts of an encoder that were not chosen for any text. An encoder's own empty prompts,
-/// which sentence-transformers writes into every folder, do nothing and are left out.
+/// The prompts of an encoder that were chosen for no text. An encoder's own empty prompts, which
+/// sentence-transformers writes into every folder, have no effect and are not listed.
 pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, String)> {
     let is_used = |source: PromptSource, role: &str| {
         let mut used = used.iter();
@@ -116,7 +116,7 @@ pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, St
         .collect()
 }
 
-/// What is wrong with a role that no text can have, and how to fix it.
+/// Describes the problem with a role that no text can have, and how to fix it.
 pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, String)> {
     if is_role(role, datasets) {
         return None;
@@ -157,7 +157,7 @@ mod tests {
         Layers::new(&encoder(prompts), &[], None)
     }
 
-    /// Role and source of the prompt that a text gets.
+    /// Role and source of the prompt chosen for a text.
     fn chosen(layers: &Layers, task: TaskType, name: &str, part: Part) -> Option<String> {
         resolve(layers, task, name, part).map(|chosen| chosen.role)
     }
@@ -185,7 +185,7 @@ mod tests {
     fn roles_are_chosen_in_the_order_of_mteb() {
         use Part::{Document, Query, Text};
         use TaskType::{Bitext, PairClassification, Reranking, Retrieval, Sts, Summarisation};
-        // Roles that the encoder has; task, data set, part; the role that is chosen.
+        // Roles of the encoder; task, data set, part; the role that is chosen.
         let table = [
             // 1 data set and part, 2 data set, 3 task type and part, 4 task type, 5 part.
             (
@@ -208,7 +208,7 @@ mod tests {
             ("query document", Retrieval, "N", Document, Some("document")),
             ("N-query", Retrieval, "N", Document, None),
             ("query", Reranking, "N", Query, Some("query")),
-            // A task without parts does not take the prompt of a part.
+            // A task without parts does not use the prompt of a part.
             ("query passage", Sts, "S", Text, None),
             ("query STS", Sts, "S", Text, Some("STS")),
             ("STS S", Sts, "S", Text, Some("S")),
@@ -216,7 +216,7 @@ mod tests {
             ("corpus passage document", Retrieval, "N", Document, Some("document")),
             ("corpus passage", Retrieval, "N", Document, Some("passage")),
             ("corpus", Retrieval, "N", Document, Some("corpus")),
-            // Isomer's names and mteb's, and different spellings.
+            // Isomer's names and mteb's, with different spellings.
             ("bitext", Bitext, "N", Text, Some("bitext")),
             (
                 "Summarization summarisation",
@@ -249,7 +249,8 @@ mod tests {
         let found = |task, part| chosen(&layers, task, "SomeTask", part).unwrap_or_default();
         assert_eq!(found(TaskType::Retrieval, Part::Query), "Retrieval-query");
         assert_eq!(found(TaskType::Retrieval, Part::Document), "Retrieval-document");
-        // mteb asks for the task type before the part, so queries and candidates get the same.
+        // mteb looks for the task type before the part, so queries and candidates get the same
+        // prompt.
         assert_eq!(found(TaskType::Reranking, Part::Query), "Reranking");
         assert_eq!(found(TaskType::Reranking, Part::Document), "Reranking");
         assert_eq!(found(TaskType::Sts, Part::Text), "STS");
@@ -304,7 +305,7 @@ mod tests {
             text(&both, TaskType::Retrieval, Part::Document),
             (PromptSource::Suite, "sd ".into())
         );
-        // An empty prompt counts as a prompt: it asks for no text.
+        // An empty prompt counts as a prompt: it requests no text.
         let none = layers(&[given(None, "sts", "")]);
         assert_eq!(
             text(&none, TaskType::Sts, Part::Text),

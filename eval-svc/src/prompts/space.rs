@@ -1,4 +1,4 @@
-//! Vector spaces under prompts: which may be compared, and their names in keys.
+//! Vector spaces under prompts: their comparability and their names in keys.
 
 use isomer_proto::common::v1::VectorSpace;
 
@@ -7,8 +7,8 @@ use super::{Part, Sent};
 /// Part of every key of scores under prompts.
 const SCHEME: &str = "isomer.prompts/1";
 
-/// Whether two spaces are made by the same weights, pipeline, scaling, dimensions and element type,
-/// so that they differ at most in the prompt. Vectors of such spaces may be compared.
+/// Whether two spaces have the same weights, pipeline, scaling, dimensions and element type, so
+/// that they differ at most in the prompt. Vectors of such spaces may be compared.
 pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
     let bare = |space: &VectorSpace| VectorSpace {
         digest: String::new(),
@@ -18,11 +18,11 @@ pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
     bare(a) == bare(b)
 }
 
-/// Checks that vectors asked for with a prompt were made with it, in the encoder's described space
-/// but for the prompt.
+/// Checks that vectors requested with a prompt were computed with it, in a space that differs from
+/// the encoder's described space only in the prompt.
 ///
 /// # Errors
-/// What is wrong.
+/// The problem.
 pub(crate) fn check(
     described: Option<&VectorSpace>,
     answered: Option<&VectorSpace>,
@@ -45,8 +45,8 @@ pub(crate) fn check(
     used(answered, sent)
 }
 
-/// Checks that a space names the prompt that was sent. Providers of other kinds put the kind of
-/// input on a line before it.
+/// Checks that a space names the prompt that was sent. Providers of other kinds write the kind of
+/// input on the preceding line.
 fn used(answered: &VectorSpace, sent: &Sent) -> Result<(), String> {
     let Some(text) = sent.text() else { return Ok(()) };
     let last = answered
@@ -73,7 +73,7 @@ fn words(sent: &Sent) -> String {
     }
 }
 
-/// Name, for keys, of the vectors of texts under their prompts: the described space's digest if
+/// The name, for keys, of the vectors of texts under their prompts: the described space's digest if
 /// every prompt is the one in the description, else a digest of it and of the prompts by part.
 pub(crate) fn key<'a>(described: &VectorSpace, parts: impl Iterator<Item = (Part, Option<&'a Sent>)>) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -160,7 +160,7 @@ mod tests {
         assert!(check(Some(&base), Some(&base), &sent).is_err());
         assert!(check(Some(&base), Some(&space("b", "bad query: ")), &sent).is_err());
         assert!(check(Some(&base), None, &sent).is_err());
-        // An empty prompt in place of a default one.
+        // An empty prompt instead of a default one.
         assert!(
             check(
                 Some(&space("d", "default: ")),
@@ -178,7 +178,7 @@ mod tests {
             key(&base, [(Part::Query, query), (Part::Document, document)].into_iter())
         };
         let (q, p, none) = (literal("query: "), literal("passage: "), literal(""));
-        // Vectors without a prompt keep the name that they always had.
+        // Vectors without a prompt keep their previous name.
         assert_eq!(of(None, None), "a");
         assert_eq!(of(Some(&none), None), "a");
         let keys = [

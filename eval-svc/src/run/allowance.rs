@@ -1,9 +1,8 @@
-//! Requests of a run with limits. Each is held back until the most that it may take fits beside
-//! what was taken and what is in flight, so that what is in flight cannot take a run beyond its
-//! limits.
+//! Requests of a run with limits. A request is delayed until its maximum usage fits, in addition to
+//! past usage and requests in flight. So requests in flight cannot exceed the run's limits.
 //!
-//! Near a limit requests become smaller, and the last texts are sent one by one, with as many
-//! attempts as fit. A text that needs more ends the run.
+//! Near a limit requests become smaller, and the last texts are sent individually, with as many
+//! attempts as fit. If a text needs more attempts, the run ends.
 
 use std::{
     collections::VecDeque,
@@ -25,11 +24,11 @@ use super::{
     live::Live,
 };
 
-/// A prompt may have so many times the tokens that are estimated for it: an estimate has four bytes
-/// a token, and texts in other scripts than Latin have about two.
+/// Safety factor on the estimated tokens of a prompt: an estimate assumes four bytes per token, and
+/// texts in non-Latin scripts have about two.
 const CAUTION: f64 = 2.0;
 
-/// What is reserved for requests in flight.
+/// The amounts reserved for requests in flight.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     amounts: Mutex<Vec<(u64, Amount)>>,
@@ -37,7 +36,7 @@ pub(super) struct Reserved {
     settled: Notify,
 }
 
-/// A reservation, given back when it is dropped.
+/// A reservation, released when it is dropped.
 #[derive(Debug)]
 struct Reservation {
     id: u64,
@@ -52,7 +51,7 @@ impl Drop for Reservation {
 }
 
 impl Reserved {
-    /// The sum, and whether anything is in flight.
+    /// The sum, and whether any request is in flight.
     fn sum(&self) -> (Amount, bool) {
         let amounts = self.amounts.lock();
         let sum = amounts
@@ -62,7 +61,7 @@ impl Reserved {
     }
 }
 
-/// The answers to requests of a run without limits in the same form: one stream for each request.
+/// The responses to requests of a run without limits in the same form: one stream for each request.
 pub(super) type Answers<'a> = BoxStream<'a, Result<Answer, RunError>>;
 
 /// Requests that may be sent now.
@@ -74,8 +73,8 @@ struct Admission<'a> {
     reserved: Arc<Reserved>,
 }
 
-/// Sends each request as soon as the limits admit it, beside what is `reserved` already. An error
-/// ends the stream.
+/// Sends each request as soon as the limits permit it in addition to the `reserved` amounts. An
+/// error ends the stream.
 pub(super) fn admitted<'a>(
     context: &'a RunContext,
     live: &'a Live,
@@ -106,7 +105,7 @@ impl<'a> Admission<'a> {
         self.order.ceiling
     }
 
-    /// The answers to the next request, once it is admitted.
+    /// The responses to the next request, once the limits permit it.
     async fn next(&mut self) -> Result<Option<Answers<'a>>, RunError> {
         let Some(mut chunk) = self.waiting.pop_front() else {
             return Ok(None);
@@ -114,7 +113,7 @@ impl<'a> Admission<'a> {
         loop {
             let most = self.most(&self.order.spec, &chunk, CAUTION).await?;
             loop {
-                // Begun before it is looked, so that what is settled meanwhile is not missed.
+                // Registered before the check, so that no release in between is missed.
                 let reserved = Arc::clone(&self.reserved);
                 let settled = reserved.settled.notified();
                 if let Ok(reservation) = self.reserve(most) {
@@ -147,8 +146,8 @@ impl<'a> Admission<'a> {
     fn send(&self, chunk: Chunk, spec: TransformSpec, reservation: Reservation) -> Answers<'a> {
         let (order, work) = (self.order, &self.context.work);
         let events = answers(work, &order.producer, spec, chunk, order.what.clone());
-        // The consumer counts an answer before it asks for the next, and so before the reservation
-        // is given back.
+        // The consumer counts a response before it polls for the next, and so before the
+        // reservation is released.
         events
             .inspect(move |_| {
                 let _held = &reservation;
@@ -156,8 +155,8 @@ impl<'a> Admission<'a> {
             .boxed()
     }
 
-    /// Sends a text that the limits do not admit with all its attempts, with as many as they do.
-    /// Nothing else is in flight.
+    /// Sends a text that the limits do not permit with all its attempts; the attempts are reduced
+    /// to the permitted number. No other request is in flight.
     async fn last(&mut self, chunk: Chunk) -> Result<Answers<'a>, RunError> {
         let all = self.order.spec.max_attempts.unwrap_or(1);
         let mut refused = None;
@@ -208,7 +207,7 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// The most that an estimate allows for.
+/// The maximum usage of an estimate.
 fn most(ceiling: &Ceiling, told: &GenerationEstimate, caution: f64) -> Amount {
     let more = (caution - 1.0) * told.most_prompt_tokens as f64;
     Amount {
@@ -223,8 +222,8 @@ fn is_final(spec: &TransformSpec, result: &TransformResult) -> bool {
     made && (spec.guards() != GuardMode::Retry || result.guards.is_empty())
 }
 
-/// Why a text whose attempts were cut short cannot be finished; nothing if it is finished all the
-/// same, since the caches then hold every call that it takes.
+/// The reason why a text with reduced attempts cannot be completed. `None` if it is complete,
+/// because the caches then contain every call that it needs.
 async fn needs_more(context: &RunContext, live: &Live, order: &Order, chunk: &Chunk) -> Option<RunError> {
     let told = match estimate(context, order, &order.spec, chunk).await {
         Ok(told) => told,

@@ -1,4 +1,4 @@
-//! Sends texts to the transform service in requests of bounded size and reads the answers as they
+//! Sends texts to the transform service in requests of bounded size and reads the responses as they
 //! arrive.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use isomer_usage::sum;
 use super::{RunContext, RunError, ceiling::Ceiling, record::Counters};
 use crate::work::{Producer, WorkEngine};
 
-/// A message of an answer.
+/// A message of a response.
 pub(super) enum Answer {
     /// Position of the request, and its result.
     Text(usize, Box<TransformResult>),
@@ -28,7 +28,7 @@ pub(super) enum Answer {
 /// The texts of a request, each with its position in its pass.
 pub(super) type Chunk = Vec<(usize, TextItem)>;
 
-/// The answers to one request, as they arrive.
+/// The responses to one request, as they arrive.
 pub(super) fn answers(
     work: &Arc<dyn WorkEngine>,
     producer: &Producer,
@@ -62,23 +62,23 @@ pub(super) fn answers(
     work.transform(producer, spec, items).map(read).boxed()
 }
 
-/// A request to the transform service, with its description and how its results are counted.
+/// A request to the transform service, with its description and the counting of its results.
 pub(super) struct Order {
     /// The transformation with its parameters.
     pub spec: TransformSpec,
-    /// The generator and prompt that make the texts.
+    /// The generator and prompt that produce the texts.
     pub producer: Producer,
-    /// Its description.
+    /// The request's description.
     pub what: String,
     /// Whether it needs a generator.
     pub needs_generator: bool,
     /// Counts the outcome of a text.
     pub count: fn(&mut Counters, &TransformResult),
-    /// What the run may take.
+    /// The run's limits.
     pub ceiling: Ceiling,
 }
 
-/// What the transform service would ask the generator of a spec for, beside what its caches hold.
+/// Estimates the generator calls of a spec that the transform service's caches lack.
 ///
 /// # Errors
 /// [`RunError::Transform`].
@@ -103,7 +103,7 @@ pub(super) async fn estimate_items(
     estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
 }
 
-/// Usage of a request beyond what was `told` (reported) with its texts: all of it if the service
+/// Usage of a request beyond the usage `told` (reported) with its texts: all of it if the service
 /// reports usage only at the end.
 fn rest(end: &TransformStreamEnd, told: &Usage) -> Usage {
     let usage = end.usage.unwrap_or_default();

@@ -1,19 +1,19 @@
-//! What a run may take, held against what it has taken and what it has begun.
+//! The limits of a run, compared with its past and pending usage.
 
 use super::{RunError, record::Counters};
 use crate::limits::Limits;
 
-/// Limits that a run is held to while it works.
+/// The limits that a running run must obey.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Ceiling {
     limits: Limits,
     /// Prices of a million tokens, of prompts and of answers.
     prices: (f64, f64),
-    /// What the run had taken when this process took it over. Its counters begin at zero again.
+    /// The run's usage before this process took it over. Its counters then start at zero again.
     before: Amount,
 }
 
-/// Calls and money.
+/// A number of calls and a cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Amount {
     pub(super) calls: u64,
@@ -28,7 +28,7 @@ impl Amount {
         }
     }
 
-    /// The larger of each.
+    /// The element-wise maximum.
     fn at_least(self, other: Self) -> Self {
         Self {
             calls: self.calls.max(other.calls),
@@ -38,7 +38,7 @@ impl Amount {
 }
 
 impl Ceiling {
-    /// These limits, with the prices of a million tokens, of prompts and of answers.
+    /// These limits, with the prices of a million tokens of prompts and of answers.
     pub(super) fn new(limits: Limits, prices: (f64, f64)) -> Self {
         Self {
             limits,
@@ -47,7 +47,7 @@ impl Ceiling {
         }
     }
 
-    /// The same for a run that another process has brought so far.
+    /// The same limits for a run that another process has executed so far.
     #[must_use]
     pub(super) fn continued(self, counters: &Counters) -> Self {
         Self {
@@ -56,12 +56,12 @@ impl Ceiling {
         }
     }
 
-    /// Whether anything is limited.
+    /// Whether any limit is set.
     pub(super) fn any(&self) -> bool {
         self.limits.any()
     }
 
-    /// Money for so many tokens of prompts and of answers.
+    /// The cost of these numbers of prompt and answer tokens.
     pub(super) fn price(&self, prompt_tokens: f64, generated_tokens: f64) -> f64 {
         (prompt_tokens * self.prices.0 + generated_tokens * self.prices.1) / 1e6
     }
@@ -73,14 +73,14 @@ impl Ceiling {
         }
     }
 
-    /// Whether more can be begun beside what is reserved for what was begun before.
+    /// Checks that more can be started in addition to the reserved amounts.
     ///
     /// # Errors
-    /// [`RunError::LimitReached`] when the run could then take more than it may.
+    /// [`RunError::LimitReached`] if the run could then exceed a limit.
     pub(super) fn admit(&self, counters: &Counters, reserved: Amount, more: Amount) -> Result<(), RunError> {
         let taken = self.taken(counters).at_least(self.before);
         let most = taken.plus(reserved).plus(more);
-        // What costs nothing is always admitted.
+        // A request without cost is always permitted.
         if let Some(limit) = self.limits.generator_calls.filter(|limit| most.calls > *limit)
             && more.calls > 0
         {
@@ -105,7 +105,7 @@ impl Ceiling {
     }
 
     /// # Errors
-    /// [`RunError::LimitReached`] when a run has taken more than it may.
+    /// [`RunError::LimitReached`] if a run has exceeded a limit.
     pub(super) fn hold(&self, counters: &Counters) -> Result<(), RunError> {
         let taken = self.taken(counters);
         if let Some(limit) = self.limits.generator_calls.filter(|limit| taken.calls > *limit) {
@@ -179,7 +179,7 @@ mod tests {
         );
         assert!(ceiling.admit(&half, amount(0, 0.25), amount(0, 0.25)).is_ok());
         assert_eq!(field(ceiling.admit(&half, amount(0, 0.25), amount(0, 0.26))), "cost");
-        // What the caches hold costs nothing, and is taken although the limit is reached.
+        // Cached texts cost nothing and are used even when the limit is reached.
         assert!(
             ceiling
                 .admit(&counters(11, 0, 0), Amount::default(), Amount::default())
@@ -196,7 +196,7 @@ mod tests {
             field(ceiling.admit(&none, Amount::default(), amount(3, 0.0))),
             "generator_calls"
         );
-        // What it counts again is not counted twice.
+        // Usage that is counted again is not counted twice.
         assert!(
             ceiling
                 .admit(&counters(8, 0, 0), Amount::default(), amount(2, 0.0))

@@ -1,10 +1,10 @@
 //! Large corpora: a retrieval data set whose documents are encoded and searched in shards, so that
-//! their vectors are never all in memory.
+//! not all vectors are in memory at once.
 //!
-//! All queries that a round adds are searched together, as far as the memory for their hits allows:
-//! each shard is encoded once for all of them, by this process or by a worker
+//! All queries that a round adds are searched together, as far as the memory for their hits
+//! permits: each shard is encoded once for all of them, by this process or by a worker
 //! ([`crate::work::WorkEngine::search`]), and the best documents of the shards are merged. The
-//! scores are those of the whole corpus at once, to the bit.
+//! scores are bit for bit those of a search in the whole corpus.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,18 +35,18 @@ use crate::{
     work::{DocumentFacts, Queries, Shard, ShardSearch, digest_of_vector},
 };
 
-/// Hits of a search for each document of a shard, at most: memory for hits grows with the memory
-/// for vectors. Twice as many are held while shards are merged, 8 bytes each.
+/// Maximum hits of a search per document of a shard: memory for hits grows with the memory for
+/// vectors. During merging, twice as many are in memory, 8 bytes each.
 const HITS_A_DOCUMENT: usize = 1024;
 
-/// The corpus of a table, if it is searched in shards of at most so many documents.
+/// The corpus of a table, if it is searched in shards of at most `shard` documents.
 pub(super) fn documents(table: &Table, shard: usize) -> Option<Range<usize>> {
     let labels = table.dataset.retrieval()?;
     let queries = labels.query_ids.len();
     (labels.document_ids.len() > shard).then(|| queries..queries + labels.document_ids.len())
 }
 
-/// The scores of some sets of a table, with what is known of its documents.
+/// The scores of some sets of a table, with facts about its documents.
 pub(super) struct Searched {
     /// One per set, in order.
     pub scores: Vec<UnitScore>,
@@ -54,7 +54,7 @@ pub(super) struct Searched {
     pub facts: Vec<DocumentFacts>,
 }
 
-/// The first sets of one table: as many as are searched together in shards of so many documents,
+/// The first sets of one table: as many as are searched together in shards of this many documents,
 /// and at least one.
 pub(super) fn first_group<'s, 'a>(
     plan: &Plan,
@@ -86,7 +86,7 @@ fn queries_of(plan: &Plan, set: &TextSet, encoder: usize) -> Vec<Key> {
     keys
 }
 
-/// Scores sets of one table, which must be among those of one group.
+/// Scores sets of one table, which must belong to one group.
 pub(super) async fn score(
     inputs: Inputs<'_>,
     position: usize,
@@ -121,7 +121,7 @@ pub(super) async fn score(
         for key in keys {
             let left = left.entry(*key).or_default();
             *left = left.saturating_sub(1);
-            // The last set that has a query takes its hits.
+            // The last set with a query takes ownership of its hits.
             let found = places.get(key).and_then(|place| hits.get_mut(*place));
             let found = found.map(|hits| if *left == 0 { std::mem::take(hits) } else { hits.clone() });
             own.push(found.unwrap_or_default());
@@ -139,7 +139,7 @@ pub(super) async fn score(
     Ok(Searched { scores, facts })
 }
 
-/// The hits of each query in the whole corpus, with what is known of each document.
+/// The hits of each query in the whole corpus, with facts about each document.
 async fn search(
     inputs: Inputs<'_>,
     position: usize,
@@ -231,10 +231,10 @@ fn stopped(error: JoinError) -> RunError {
     RunError::Internal(error.to_string())
 }
 
-/// What is known of the vectors of a data set's texts: those of its queries, which are at hand, and
-/// the facts of its documents.
+/// Information about the vectors of a data set's texts: the vectors of its queries, which are
+/// available, and the facts of its documents.
 pub(super) struct WithDocuments<'a> {
-    /// Has the queries.
+    /// Vectors of the queries.
     pub vectors: &'a Vectors,
     /// Position of the first document among the texts.
     pub first: usize,

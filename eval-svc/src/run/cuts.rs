@@ -1,4 +1,4 @@
-//! Counts of texts that an encoder truncated. They are stored beside the scores, so that a score
+//! Counts of texts that an encoder truncated. They are stored with the scores, so that a score
 //! found in the store has them too.
 
 use std::{collections::HashSet, fs, io};
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::{change::essence, report::TruncationRow, truncation::CutCount};
 
-/// Part of every key: raise it when the stored form changes.
+/// Part of every key: increment it when the stored form changes.
 const VERSION: &str = "isomer.cut/1";
 
-/// Distinct texts of a data set that were cut, under one variant.
+/// Truncated texts among the distinct texts of a data set, under one variant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuts {
     /// Texts that a transformation changes.
     pub varied: CutCount,
-    /// Texts that no transformation changes, e.g. documents.
+    /// Texts that no transformation changes, for example documents.
     pub fixed: CutCount,
     /// Texts of `varied` that have letters or digits, and a vector of length 0; absent in counts of
-    /// versions that did not look.
+    /// versions that did not check.
     #[serde(default)]
     pub zero: Option<u64>,
     /// Texts that have another text's vector; counted for the originals only.
@@ -41,21 +41,21 @@ struct Stored {
     cuts: Cuts,
 }
 
-/// What is known of the vectors of a data set's texts. A text is asked for by its position in the
+/// Information about the vectors of a data set's texts. A text is identified by its position in the
 /// data set and its key.
 pub(super) trait Encodings {
-    /// Whether the text was cut, if that is known; `None` if it has no vector.
+    /// Whether the text was truncated, if known; `None` if it has no vector.
     fn cut(&self, position: usize, key: Key) -> Option<Option<bool>>;
 
-    /// Whether its vector has length 0; `None` if it has none.
+    /// Whether its vector has length 0; `None` if it has no vector.
     fn zero(&self, position: usize, key: Key) -> Option<bool>;
 
-    /// BLAKE3 of its vector; `None` if it has none.
+    /// BLAKE3 of its vector; `None` if it has no vector.
     fn digest(&self, position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]>;
 }
 
 impl Cuts {
-    /// Counts each distinct text of a table once; `known` says whether a text was cut.
+    /// Counts each distinct text of a table once; `known` returns whether a text was truncated.
     fn count(table: &Table, keys: &[Key], known: impl Fn(usize, Key) -> Option<bool>) -> Self {
         let mut cuts = Self::default();
         let (mut varied, mut fixed) = (HashSet::new(), HashSet::new());
@@ -101,7 +101,7 @@ impl Cuts {
         })
     }
 
-    /// Counts for texts of which it is not known whether they were cut.
+    /// Counts for texts without information about truncation.
     pub(super) fn unknown(table: &Table, keys: &[Key]) -> Self {
         Self::count(table, keys, |_, _| None)
     }
@@ -112,7 +112,7 @@ impl UnitStore {
         self.aside_file("cut", &[VERSION, &key.address()])
     }
 
-    /// Stored counts of the texts of a score. A file that cannot be read counts as absent.
+    /// Stored counts of the texts of a score. An unreadable file counts as absent.
     pub fn cuts(&self, key: &UnitKey) -> Option<Cuts> {
         let bytes = fs::read(self.cuts_file(key).path).ok()?;
         let stored: Stored = serde_json::from_slice(&bytes).ok()?;

@@ -1,5 +1,5 @@
-//! Drift, how far texts moved: 1 − cosine between a text and its transformed text, under an
-//! encoder.
+//! Drift, the distance by which texts moved: 1 − cosine between a text and its transformed text,
+//! under an encoder.
 
 use std::collections::BTreeSet;
 
@@ -31,8 +31,8 @@ pub(super) struct Drifted {
     pub drift: Vec<Option<f32>>,
 }
 
-/// A dataset's distinct texts that were transformed, in the order of their requests. A text that
-/// the original replaces has not moved and is left out. Empty for the originals.
+/// A dataset's distinct texts that were transformed, in the order of their requests. A text that is
+/// replaced by its original has not moved and is omitted. Empty for the originals.
 pub(super) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
     let Variant::Transformed { transformation, seed } = variant else {
         return Vec::new();

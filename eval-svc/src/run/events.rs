@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::record::{RunRecord, StageProgress};
 
-/// Number of events kept. A watcher that is further behind misses the oldest. Progress is sent at
-/// most a few times a second.
+/// Number of events kept. A watcher that is further behind misses the oldest events. Progress is
+/// sent at most a few times per second.
 pub(super) const KEPT: usize = 8_192;
 
 /// One event.
@@ -20,11 +20,11 @@ pub struct Event {
     pub sequence: u64,
     /// Time of the event.
     pub time: Timestamp,
-    /// What happened.
+    /// The event's content.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The content of an event.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
@@ -32,7 +32,7 @@ pub enum EventKind {
     Progress(StageProgress),
     /// A message for a human reader.
     Message(String),
-    /// The run as it ended; the last event.
+    /// The run in its final state; the last event.
     Ended(Box<RunRecord>),
 }
 
@@ -40,7 +40,7 @@ pub enum EventKind {
 #[derive(Debug)]
 pub(super) struct EventLog {
     events: Mutex<VecDeque<Event>>,
-    /// Sequence number of the newest event before the first one here.
+    /// Sequence number of the newest event before the first one in this log.
     before: u64,
     latest: watch::Sender<u64>,
 }
@@ -61,7 +61,7 @@ impl EventLog {
         }
     }
 
-    /// Sequence number of the last event before this log begins.
+    /// Sequence number of the last event before the start of this log.
     pub(super) fn before(&self) -> u64 {
         self.before
     }

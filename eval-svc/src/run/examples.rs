@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// Examples of each dataset and transformation. `each` are drawn by content under the first seed,
-/// so that every run shows the same ones; one in four of them is a text that could not be
-/// transformed, if there are any. Of the others, the `each` texts with the largest drift under any
-/// seed are added, by the mean over encoders.
+/// so that every run shows the same ones. One in four of them is a text that could not be
+/// transformed, if there are any. From the remaining texts, the `each` texts with the largest drift
+/// under any seed are added, by the mean over encoders.
 pub(super) fn pick(plan: &Plan, transformed: &Transformed, drifted: &[Drifted], each: usize) -> Vec<Example> {
     let mut examples = Vec::new();
     for (d, table) in plan.tables.iter().enumerate() {
@@ -87,7 +87,7 @@ impl<'a> Moved<'a> {
         moved
     }
 
-    /// The pairs with the largest drift, each once under its first such seed, without those that
+    /// The pairs with the largest drift, each once under its first such seed, without pairs that
     /// are already shown.
     fn furthest(&self, shown: &BTreeSet<Pair>, most: usize) -> Vec<(usize, Pair)> {
         let mut all: Vec<(f64, usize, Pair)> = self
@@ -97,7 +97,7 @@ impl<'a> Moved<'a> {
             .map(|((seed, pair), drift)| (mean(drift).unwrap_or_default(), *seed, *pair))
             .collect();
         all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-        // One line per original: its other seeds would show much the same.
+        // One line per original, because its other seeds would look much the same.
         let mut seen = BTreeSet::new();
         let fresh = all.into_iter().filter(|(_, _, (original, _))| seen.insert(*original));
         fresh.take(most).map(|(_, seed, pair)| (seed, pair)).collect()

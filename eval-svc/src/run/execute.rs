@@ -1,4 +1,4 @@
-//! Runs the stages one after the other; with a sequential gate, round by round.
+//! Runs the stages in sequence; with a sequential gate, round by round.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -33,9 +33,9 @@ use crate::{
 pub(super) struct Looked {
     /// The plan, reduced to the data sets and seeds that were run.
     pub plan: Plan,
-    /// What became of its texts.
+    /// The results of its texts.
     pub transformed: Transformed,
-    /// Its scores.
+    /// The scores of the plan.
     pub measured: Measured,
     /// The gate's report; `None` without a gate.
     pub verdicts: Option<GateReport>,
@@ -45,7 +45,7 @@ pub(super) struct Looked {
     pub several: bool,
 }
 
-/// How long the stages took, in seconds.
+/// Durations of the stages, in seconds.
 pub(super) type Durations = BTreeMap<String, f64>;
 
 /// Executes a plan and writes its report.
@@ -129,7 +129,7 @@ pub(super) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
     Ok(())
 }
 
-/// How long the generator took, where one did all of it.
+/// Duration of the generation, if one generator did all of it.
 fn generation(transformed: &Transformed, counters: &Counters, durations: &Durations) -> Option<Generation> {
     let mut generators = transformed.generators.keys();
     let (generator, None) = (generators.next()?, generators.next()) else {
@@ -225,13 +225,13 @@ async fn in_rounds(
     })
 }
 
-/// What the stages before the gate work on.
+/// The data that the stages before the gate work on.
 pub(super) struct Stages<'a> {
-    /// The plan; it numbers the texts that are made.
+    /// The plan, which numbers the generated texts.
     pub plan: &'a mut Plan,
-    /// What became of the texts.
+    /// The results of the texts.
     pub transformed: &'a mut Transformed,
-    /// What later rounds use again.
+    /// State that later rounds reuse.
     pub carried: &'a mut Carried,
     /// The scores.
     pub measured: &'a mut Measured,
@@ -240,8 +240,8 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Transforms, encodes and scores what a round adds. `keep`: whether to keep the vectors of the
-    /// originals for a later round.
+    /// Transforms, encodes and scores the texts that a round adds. `keep`: whether to keep the
+    /// vectors of the originals for a later round.
     pub(super) async fn run(
         &mut self,
         context: &RunContext,
@@ -270,9 +270,9 @@ impl Stages<'_> {
     }
 }
 
-/// Makes a look and records it, or takes the one that an earlier leader of the run recorded. It
-/// works on a thread of runs, since bounds over resampled items take long, so it takes ownership
-/// of what it reads and returns it. `shared_by`: how many looks share the chance of error of rules
+/// Makes a look and records it, or uses the look recorded by an earlier leader of the run. It runs
+/// on a thread of runs, since bounds over resampled items take long, so it takes ownership of its
+/// inputs and returns them. `shared_by`: number of looks that share the error probability of rules
 /// on separation.
 pub(super) async fn look_at(
     (context, live): (&RunContext, &Live),

@@ -1,4 +1,4 @@
-//! When an ended run is deleted: some days after it ended, or when there are too many newer ones.
+//! Deletion of ended runs: some days after their end, or when there are too many newer ones.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Expiry {
         }
     }
 
-    /// The ids of the runs that expire, of all runs, newest first, with their ends.
+    /// The ids of the runs that expire, given all runs with their ends, newest first.
     pub(super) fn expired(self, runs: Vec<(String, Option<Timestamp>)>, now: Timestamp) -> Vec<String> {
         let expired = runs.into_iter().enumerate().filter_map(|(newer, (id, ended))| {
             let age = Duration::try_from(now.duration_since(ended?)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Counts of a run's texts for the gate: how many changed, were cut, and were accepted by the
+//! Counts of a run's texts for the gate: changed texts, truncated texts, and texts accepted by the
 //! judge.
 
 use super::{
@@ -43,7 +43,7 @@ impl Counts {
     }
 }
 
-/// Texts that each encoder cut. No rule counts texts that no transformation changes.
+/// Texts truncated by each encoder. No rule counts texts that no transformation changes.
 fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
     let empty = Cut {
         transformed: vec![vec![Default::default(); plan.suite.seeds.len()]; plan.transformations.len()],
@@ -70,7 +70,7 @@ fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
 }
 
 /// Ratings that the gate may use; `None` without a judge of similarity, and if the judge does not
-/// tell pairs of known rating apart.
+/// distinguish pairs with a known rating.
 fn ratings(plan: &Plan, measured: &Measured) -> Option<RatedCounts> {
     let (judge, judged) = plan.judge.as_ref().zip(measured.judged.as_ref())?;
     if ratings::refused(judge, judged).is_some() {

@@ -1,5 +1,5 @@
-//! What a run would take, before it costs: the transform service looks every text up in its caches
-//! and adds up the calls that they lack.
+//! Estimates the cost of a run before it starts: the transform service looks up every text in its
+//! caches and adds up the missing calls.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::transform::v1::{GenerationEstimate, TextItem, TransformSpec};
@@ -18,28 +18,28 @@ use crate::{
     separation::Kind,
 };
 
-/// Requests in flight at the same time.
+/// Maximum number of requests in flight.
 const IN_FLIGHT: usize = 4;
 
-/// What a run would take.
+/// The estimated usage of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
-    /// By transformation or kind of changed copies.
+    /// Estimates by transformation or kind of changed copies.
     pub generations: Vec<(String, GenerationEstimate)>,
-    /// Their sum.
+    /// The sum of the estimates.
     pub total: GenerationEstimate,
-    /// Encoders, and most texts that each encodes.
+    /// Encoders, and the maximum number of texts that each encodes.
     pub encodings: Vec<(String, u64)>,
-    /// Most ratings of the judge.
+    /// Maximum number of ratings by the judge.
     pub most_ratings: u64,
-    /// What the latest runs with this generator took; none without one.
+    /// The generation times of the latest runs with this generator; absent without such a run.
     pub measured: Option<Generation>,
-    /// Why the limits refuse the run; empty: they do not.
+    /// The reason why the limits refuse the run; empty if they do not.
     pub refusal: String,
 }
 
 impl Forecast {
-    /// Seconds of the calls with one attempt for each text, at the rate measured.
+    /// Duration of the calls with one attempt for each text, in seconds, at the measured rate.
     pub fn seconds(&self) -> Option<f64> {
         let measured = self.measured.as_ref().filter(|measured| measured.texts > 0)?;
         let total = &self.total;
@@ -50,7 +50,7 @@ impl Forecast {
     }
 }
 
-/// What a plan would take.
+/// Estimates the usage of a plan.
 pub(super) async fn forecast(
     context: &RunContext,
     plan: &Plan,
@@ -93,7 +93,7 @@ pub(super) async fn forecast(
     Ok(forecast)
 }
 
-/// What a run whose forecast its limits allow is held to.
+/// The limits of a run whose forecast they permit.
 ///
 /// # Errors
 /// [`RunError::OverLimit`].
@@ -129,7 +129,7 @@ async fn estimate(
     Ok(all)
 }
 
-/// Adds an estimate. Prices and id of the sum are those of the generator, where one is needed.
+/// Adds an estimate. Prices and id of the sum are the generator's, if one is needed.
 fn add(all: &mut GenerationEstimate, one: &GenerationEstimate) {
     let both = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     if all.generator_id.is_empty() {
@@ -155,8 +155,8 @@ fn add(all: &mut GenerationEstimate, one: &GenerationEstimate) {
     }
 }
 
-/// Most texts that an encoder is given: the distinct texts of the data sets, every rewrite, and the
-/// changed copies.
+/// Maximum number of texts sent to an encoder: the distinct texts of the data sets, every rewrite,
+/// and the changed copies.
 fn most_encoded(plan: &Plan, kinds: &[Kind]) -> u64 {
     let tables: Vec<usize> = (0..plan.tables.len()).collect();
     let copies = kinds
@@ -166,8 +166,8 @@ fn most_encoded(plan: &Plan, kinds: &[Kind]) -> u64 {
     (plan.corpus.len() + plan.texts_planned()) as u64 + copies
 }
 
-/// Most ratings: the drawn texts of each data set, transformation and seed, and the pairs of known
-/// rating, on each scale.
+/// Maximum number of ratings: the drawn texts of each data set, transformation and seed, and the
+/// pairs with a known rating, on each scale.
 fn most_ratings(plan: &Plan, judging: &Judging) -> u64 {
     let drawn: usize = plan
         .tables
@@ -193,7 +193,7 @@ fn most_ratings(plan: &Plan, judging: &Judging) -> u64 {
     (drawn * plan.suite.seeds.len() * judging.scales.len() + known) as u64
 }
 
-/// Why limits refuse what a run would take with one attempt for each text.
+/// The reason why limits refuse the estimated usage with one attempt for each text.
 fn refusal(limits: Limits, total: &GenerationEstimate, judged: bool) -> Option<String> {
     if let Some(limit) = limits.generator_calls.filter(|limit| total.calls > *limit) {
         return Some(format!(
@@ -203,7 +203,7 @@ fn refusal(limits: Limits, total: &GenerationEstimate, judged: bool) -> Option<S
         ));
     }
     let limit = limits.cost?;
-    // What the caches hold whole costs nothing, whatever the prices.
+    // Fully cached texts cost nothing, whatever the prices.
     let cost = match total.calls {
         0 => Some(0.0),
         _ => total.cost,
@@ -262,7 +262,7 @@ mod tests {
         assert!(said.contains("no prices"), "{said}");
         let said = refusal(limits(None, Some(1e9)), &total(1, Some(0.1)), true).unwrap_or_default();
         assert!(said.contains("judge"), "{said}");
-        // What the caches hold whole costs nothing.
+        // Fully cached texts cost nothing.
         assert_eq!(refusal(limits(None, Some(0.01)), &total(0, None), false), None);
     }
 

@@ -1,8 +1,8 @@
-//! Texts that are forgotten: they are replaced in the records and reports of runs, and what is
-//! stored of scores goes where it holds one.
+//! Forgetting of texts: they are replaced in the records and reports of runs, and stored
+//! measurements that contain one are removed.
 //!
-//! Numbers stay: a score is of a whole data set. A report that changes has another digest, so an
-//! attestation of the report as it was no longer verifies.
+//! Numbers are kept: a score is of a whole data set. A changed report has another digest, so
+//! attestations of the previous report no longer verify.
 
 use std::{
     fs, io,
@@ -17,11 +17,11 @@ use super::{
 };
 use crate::config::EvalConfig;
 
-/// Replaces the texts in what is kept of the runs of a configuration, or only says where they are.
+/// Replaces the texts in all stored data of a configuration's runs, or only reports where they are.
 ///
 /// # Errors
-/// If a folder, a file or the ledger cannot be read or written. What was done stays, and the rest
-/// is done when it is called again.
+/// If a folder, a file or the ledger cannot be read or written. Completed changes stay, and the
+/// next call does the rest.
 pub async fn forget(config: &EvalConfig, texts: &Texts, mode: Mode) -> Result<ForgottenRuns, StoreError> {
     let mut all = ForgottenRuns::default();
     let folder = config.runs_dir();
@@ -39,7 +39,7 @@ pub async fn forget(config: &EvalConfig, texts: &Texts, mode: Mode) -> Result<Fo
     Ok(all)
 }
 
-/// Removes the files below a folder that hold a text.
+/// Removes the files below a folder that contain a text.
 fn measurements(folder: &Path, texts: &Texts, mode: Mode) -> io::Result<u64> {
     let (mut found, mut folders) = (0, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,4 @@
-//! Records and reports of runs without texts that are to be forgotten.
+//! Removes texts to be forgotten from the records and reports of runs.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use toml::{
 use super::store::StoreError;
 use crate::report;
 
-/// A run whose record or report held a text.
+/// A run whose record or report contained a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ForgottenIn {
     /// Its id.
     pub run: String,
-    /// Places where a text was replaced, in all files.
+    /// Number of replaced texts, in all files.
     pub places: u64,
-    /// Its files that change.
+    /// Files of the run that change.
     pub files: Vec<String>,
-    /// SHA-256 of `report.json` before; absent where it does not change.
+    /// SHA-256 of `report.json` before; absent if it does not change.
     pub report_before: Option<String>,
-    /// And after; absent where it could not be read and is removed.
+    /// SHA-256 of `report.json` after; absent if the file could not be read and is removed.
     pub report_after: Option<String>,
 }
 
@@ -40,34 +40,34 @@ impl ForgottenIn {
     }
 }
 
-/// What runs held of the texts.
+/// The occurrences of the texts in runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ForgottenRuns {
     /// Runs that change.
     pub runs: Vec<ForgottenIn>,
-    /// Runs that have not ended. What they hold in memory is written when they end, so the texts
-    /// have to be forgotten again then.
+    /// Runs that have not ended. Their in-memory data is written when they end, so the texts must
+    /// then be forgotten again.
     pub active: Vec<String>,
-    /// Files with scores or other measurements that held a text.
+    /// Files with scores or other measurements that contained a text.
     pub measurements: u64,
 }
 
-/// A file of a run, cleaned.
+/// The result of cleaning a file of a run.
 pub(super) enum Cleaned {
-    /// It holds none of the texts.
+    /// It contains none of the texts.
     Unchanged,
-    /// Its new content, and the places where a text stood.
+    /// Its new content, and the number of replaced texts.
     Changed(Vec<u8>, u64),
-    /// It holds one, and what it is made of is unknown to this version.
+    /// It contains a text, but this version does not know its format.
     Unreadable,
 }
 
-/// A suite's TOML without the texts, also those that TOML writes with escapes, and the places where
-/// one stood; `None` if it holds none.
+/// A suite's TOML without the texts, including those written with TOML escapes, and the number of
+/// replaced texts; `None` if it contains none.
 pub(super) fn suite(toml: &str, texts: &Texts) -> Option<(String, u64)> {
     let (mut cleaned, mut places) = (toml.to_owned(), 0);
-    // A repeated table's name is found once in each round. A text that the marker holds would be
-    // found again.
+    // Each round finds the name of a repeated table only once. A text contained in the marker would
+    // be found again.
     while !texts.is_held_by(MARKER) {
         let mut held = Vec::new();
         if let Ok(table) = DeTable::parse(&cleaned) {
@@ -84,7 +84,7 @@ pub(super) fn suite(toml: &str, texts: &Texts) -> Option<(String, u64)> {
             cleaned.replace_range(span, &toml::Value::from(value).to_string());
         }
     }
-    // Comments, and what is not TOML.
+    // Comments, and content that is not TOML.
     if let Some(plain) = texts.without(&cleaned) {
         (cleaned, places) = (plain, places + 1);
     }
@@ -108,8 +108,7 @@ fn strings_in(value: &Spanned<DeValue<'_>>, call: &mut impl FnMut(&str, Range<us
     }
 }
 
-/// Cleans the suites in a document: the record of a run holds one, and so does the event of its
-/// end.
+/// Cleans the suites in a document: the record of a run contains one, and so does its end event.
 fn suites_of(document: &mut Value, texts: &Texts) -> u64 {
     let mut places = 0;
     if let Value::Object(fields) = document
@@ -127,7 +126,7 @@ fn suites_of(document: &mut Value, texts: &Texts) -> u64 {
         }
 }
 
-/// A document of JSON without the texts.
+/// A JSON document without the texts.
 pub(super) fn document(content: &[u8], texts: &Texts) -> Cleaned {
     let Ok(mut document) = serde_json::from_slice::<Value>(content) else {
         return match texts.stand_in(content) {
@@ -135,7 +134,7 @@ pub(super) fn document(content: &[u8], texts: &Texts) -> Cleaned {
             false => Cleaned::Unchanged,
         };
     };
-    // The suites first: in them a place is a string of TOML.
+    // Suites are cleaned first, because in them a place is a string of TOML.
     match suites_of(&mut document, texts) + texts.clean(&mut document) {
         0 => Cleaned::Unchanged,
         places => match serde_json::to_vec(&document) {
@@ -145,17 +144,17 @@ pub(super) fn document(content: &[u8], texts: &Texts) -> Cleaned {
     }
 }
 
-/// Every form of a report without the texts; `None` where it is not one of this version.
+/// Every format of a report without the texts; `None` if the report is not of this version.
 pub(super) fn report_files(content: &[u8]) -> Option<Vec<(&'static str, Vec<u8>)>> {
     let report = report::read(content).ok()?;
     report::files(&report).ok()
 }
 
-/// Names of the forms of a report.
+/// File names of a report's formats.
 pub(super) const REPORT: [&str; 4] = ["report.json", "report.md", "report.html", "junit.xml"];
 
-/// The files of a run without the texts: the new content of each that changes, `None` for one that
-/// is removed.
+/// The files of a run without the texts: the new content of each changed file, `None` for a removed
+/// file.
 pub(super) fn files_of_run(
     run: &str,
     texts: &Texts,
@@ -184,7 +183,8 @@ pub(super) fn files_of_run(
         let after = files.iter().flatten().find(|(name, _)| *name == REPORT[0]);
         told.report_after = after.map(|(_, content)| sha256(content));
     }
-    // The forms are made of report.json; one of an older version may hold what that one lacks.
+    // The formats are rendered from report.json; a format written by an older version may contain
+    // data that report.json lacks.
     for name in REPORT {
         if changed.iter().any(|(known, _)| known == name) {
             continue;
@@ -212,7 +212,7 @@ mod tests {
 
     const TEXT: &str = "Anna \"Red\" O'Neil\\ lives in Zürich";
 
-    /// The text in the forms in which TOML may hold it.
+    /// The text in the forms in which TOML may contain it.
     fn suites() -> Vec<String> {
         let basic = TEXT.replace('\\', "\\\\").replace('"', "\\\"");
         let coded: String = TEXT.chars().map(|c| format!("\\u{:04X}", c as u32)).collect();

@@ -1,4 +1,4 @@
-//! What a run relies on in the store that machines share.
+//! The references of a run to entries of the shared store.
 
 use std::sync::Arc;
 
@@ -8,19 +8,20 @@ use isomer_service_kit::Tenant;
 
 use super::{RunContext, RunError, plan::Plan, second_level::SecondLevel};
 
-/// The store that machines share, as runs use it.
+/// The shared store as used by runs.
 #[derive(Debug, Clone)]
 pub(crate) struct RunHolds {
-    /// Notes what runs rely on.
+    /// Records the references of runs.
     pub holds: Holds,
-    /// The run in hand; absent between runs.
+    /// The current run; absent between runs.
     pub hold: Option<Hold>,
     /// The class of arithmetic of this process.
     pub class: Arc<str>,
 }
 
 impl RunContext {
-    /// The same for a tenant: what its runs leave in caches and stores is not found by others.
+    /// The same for a tenant: other tenants do not find the entries of its runs in caches and
+    /// stores.
     ///
     /// # Errors
     /// When the folder of its scores cannot be created.
@@ -37,7 +38,8 @@ impl RunContext {
         })
     }
 
-    /// The same for a run: what it finds or makes in the store is kept until the run is released.
+    /// The same for a run: the entries that it finds or creates in the store are kept until the run
+    /// is released.
     pub(super) fn for_run(&self, id: &str) -> Self {
         let (Some(shared), Some(run)) = (&self.shared, Holder::run(id)) else {
             return self.clone();
@@ -56,7 +58,7 @@ impl RunContext {
         }
     }
 
-    /// Notes that the run relies on the vectors that its encoders' weights have computed.
+    /// Records that the run relies on the vectors computed by its encoders' weights.
     pub(super) fn hold_vectors(&self, plan: &Plan) {
         let Some(hold) = self.shared.as_ref().and_then(|shared| shared.hold.as_ref()) else {
             return;
@@ -67,9 +69,9 @@ impl RunContext {
         hold.hold_soon(weights.collect());
     }
 
-    /// Removes what the store says of a run that is deleted or has expired, so that what only this
-    /// run relied on may be removed. Failures are logged: what is left of the references keeps
-    /// what they name, until the run is forgotten (`isomer store gc --forget-runs`).
+    /// Removes the references of a deleted or expired run from the store, so that entries without
+    /// other references may be removed. Failures are logged. A reference that remains keeps its
+    /// entries until the run is forgotten (`isomer store gc --forget-runs`).
     pub(super) async fn release(&self, id: &str) {
         let Some(shared) = &self.shared else { return };
         if let Err(error) = isomer_retention::release(shared.holds.blobs(), id).await {

@@ -10,8 +10,8 @@ pub(super) struct Inputs<'a> {
     pub context: &'a RunContext,
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// What became of its texts.
+    /// The results of its texts.
     pub transformed: &'a Transformed,
-    /// Where progress is reported.
+    /// Receives progress reports.
     pub live: &'a Live,
 }

@@ -67,7 +67,7 @@ impl<'a> KnownItems<'a> {
         }
     }
 
-    /// Makes the profile.
+    /// Computes the profile.
     pub(super) fn profile(&self) -> RobustnessProfile {
         let mut profile = profile::profile(&self.grid, self.plan.baseline);
         add_intervals(&mut profile, &self.grid, self.items(), |encoder, table| {
@@ -107,8 +107,8 @@ impl<'a> KnownItems<'a> {
         })
     }
 
-    /// Where the original scores that rules compare stand beside those of permuted labels, for each
-    /// judged encoder.
+    /// The level of the original scores that rules compare, relative to those of permuted labels,
+    /// for each judged encoder.
     pub(super) fn levels(&self, gate: &Bound) -> ChanceLevels {
         let rules = gate.rules.iter().filter(|rule| rule.compares_scores());
         let datasets: BTreeSet<usize> = rules.flat_map(|rule| rule.datasets.iter().copied()).collect();
@@ -123,8 +123,8 @@ impl<'a> KnownItems<'a> {
         all
     }
 
-    /// What the gate's rules over items look at, for each judged encoder. Such rules are decided
-    /// once, when the run is complete.
+    /// Inputs of the gate's rules over items, for each judged encoder. Such rules are decided once,
+    /// when the run is complete.
     pub(super) fn of_rules(&self, gate: &Bound) -> ItemStrata {
         let mut all = ItemStrata::new();
         let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
@@ -177,7 +177,7 @@ impl<'a> KnownItems<'a> {
         )
     }
 
-    /// What a rule on items of two encoders looks at.
+    /// Inputs of a rule on items of two encoders.
     fn paired(
         &self,
         gate: &Bound,
@@ -213,7 +213,7 @@ impl<'a> KnownItems<'a> {
         )
     }
 
-    /// What the gate's rules that bet on items look at, for each judged encoder.
+    /// Inputs of the gate's rules decided by betting, for each judged encoder.
     pub(super) fn sequences_of_rules(&self, gate: &Bound) -> ItemSequences {
         let mut all = ItemSequences::new();
         let rules = gate.rules.iter().enumerate();
@@ -238,7 +238,7 @@ impl<'a> KnownItems<'a> {
         all
     }
 
-    /// What the gate's rules on some of the rewrites look at, for each judged encoder and the one
+    /// Inputs of the gate's rules on a subset of the rewrites, for each judged encoder and the one
     /// that it is compared with.
     pub(super) fn subsets_of_rules(&self, gate: &Bound) -> SubsetScores {
         let mut all = SubsetScores::new();
@@ -294,8 +294,8 @@ impl<'a> KnownItems<'a> {
     }
 }
 
-/// What a rule on scores looks at; `None` for separation, which is decided over texts by its own
-/// module.
+/// The quantity of a rule on scores; `None` for separation, which another module decides over
+/// texts.
 fn figure(rule: &BoundRule) -> Option<Figure> {
     Some(match rule.quantity {
         Quantity::Original => Figure::Original,
@@ -306,7 +306,7 @@ fn figure(rule: &BoundRule) -> Option<Figure> {
     })
 }
 
-/// Which rewrites a rule looks at, or why they are not known.
+/// The rewrites that a rule covers, or the reason why they are unknown.
 fn known(plan: &Plan, measured: &Measured, rule: &BoundRule) -> Result<Choice, String> {
     match rule.rule.texts {
         Texts::All => Ok(Choice::All),
@@ -318,7 +318,7 @@ fn known(plan: &Plan, measured: &Measured, rule: &BoundRule) -> Result<Choice, S
     }
 }
 
-/// Why no rewrite counts as accepted; `None` if the ratings count.
+/// The reason why no rewrite counts as accepted; `None` if the ratings count.
 fn refused(plan: &Plan, measured: &Measured) -> Option<String> {
     match plan.judge.as_ref().zip(measured.judged.as_ref()) {
         None => Some("no judge rated them".to_owned()),
@@ -365,8 +365,8 @@ pub(super) fn item_texts(table: &Table) -> Vec<Vec<u32>> {
     table.dataset.item_texts().into_iter().map(numbers).collect()
 }
 
-/// The items all of whose transformed texts pass `test`, which gets the number of the original and
-/// its result.
+/// The items all of whose transformed texts pass `test`, which receives the number of the original
+/// and its result.
 fn chosen(
     plan: &Plan,
     transformed: &Transformed,

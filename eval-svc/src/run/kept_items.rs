@@ -1,5 +1,5 @@
-//! `items.json`: what a run's scores are made of, kept with its report. The store of scores may
-//! lose them, or be another machine's; this file lasts as long as the run.
+//! `items.json`: the items behind a run's scores, stored with its report. The store of scores may
+//! lose them or be on another machine; this file exists as long as the run.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// Name of the file.
 pub(super) const FILE: &str = "items.json";
-/// Size of the file at most; see `REPORT_FORMAT_ITEMS` in `run.proto`.
+/// Maximum size of the file; see `REPORT_FORMAT_ITEMS` in `run.proto`.
 const MOST_BYTES: usize = 32 << 20;
 
 /// The file of a run.
@@ -46,7 +46,7 @@ fn bounded(results: Results<'_>, report: &Report, most: usize) -> Result<Vec<u8>
     fitted(items, most)
 }
 
-/// The file with as much as fits: with the texts, without them, or with nothing but the reason.
+/// The file with as much content as fits: with the texts, without them, or with only the reason.
 fn fitted(mut items: RunItems, most: usize) -> Result<Vec<u8>, RunError> {
     let file = written(&items)?;
     if file.len() <= most {
@@ -74,7 +74,7 @@ fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, RunError> {
     serde_json::to_vec(value).map_err(|error| RunError::Report(format!("{FILE}: {error}")))
 }
 
-/// The items of every score; `None` if they are larger than the file may be.
+/// The items of every score; `None` if they are larger than the maximum size.
 fn scores(results: Results<'_>, most: usize) -> Result<Option<Vec<ItemsOfScore>>, RunError> {
     let (mut all, mut bytes) = (Vec::with_capacity(results.measured.scored.len()), 0);
     for scored in &results.measured.scored {
@@ -88,7 +88,7 @@ fn scores(results: Results<'_>, most: usize) -> Result<Option<Vec<ItemsOfScore>>
             evidence: results.units.evidence(&scored.unit),
             lists: lists(results, scored),
         };
-        // Measured one by one, so that the items of a huge run never are in memory at once.
+        // Measured individually, so that the items of a huge run are never in memory at once.
         bytes += written(&one)?.len();
         if bytes > most {
             return Ok(None);
@@ -115,7 +115,7 @@ fn variant(plan: &Plan, variant: Variant) -> (Option<String>, Option<u64>) {
     }
 }
 
-/// Distinct texts in the order in which they come up.
+/// Distinct texts in order of first occurrence.
 #[derive(Default)]
 struct Texts {
     all: Vec<String>,

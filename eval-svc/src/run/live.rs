@@ -22,10 +22,9 @@ use super::{
     store::{Leadership, ReportPart, StoreError},
 };
 
-/// Pause before a failed request to the ledger is repeated.
+/// Pause before a failed request to the ledger is retried.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Longest wait for an answer of the ledger. A connection to a database that was cut off gives
-/// none.
+/// Maximum wait for a response of the ledger. A broken connection to a database gives none.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// The run's record, its events and its cancellation token.
@@ -36,7 +35,7 @@ pub(super) struct Live {
     pub(super) cancel: CancellationToken,
     interrupted: AtomicBool,
     superseded: AtomicBool,
-    /// Why it was cancelled; the first reason given stays.
+    /// The reason of the cancellation; the first reason given is kept.
     reason: OnceLock<String>,
     changed: Notify,
     /// One writer at a time, so that the last write has the newest state.
@@ -45,14 +44,14 @@ pub(super) struct Live {
 
 #[derive(Debug)]
 struct Writer {
-    /// Absent after the run has ended or was handed back.
+    /// Absent after the run has ended or was handed over.
     leadership: Option<Box<dyn Leadership>>,
-    /// Sequence number of the last event that was written.
+    /// Sequence number of the last written event.
     written: u64,
 }
 
 impl Live {
-    /// A run of which this process holds the leadership. Events go on after a sequence number.
+    /// A run that this process leads. Its events continue after a sequence number.
     pub(super) fn new(record: RunRecord, leadership: Box<dyn Leadership>, after: u64) -> Self {
         Self {
             record: Mutex::new(record),
@@ -88,7 +87,7 @@ impl Live {
         self.changed.notify_one();
     }
 
-    /// What it has done so far.
+    /// The run's counters so far.
     pub(super) fn counters(&self) -> Counters {
         self.record.lock().counters
     }
@@ -102,12 +101,12 @@ impl Live {
         self.cancel.cancel();
     }
 
-    /// Why it was cancelled, if a reason was given.
+    /// The reason of the cancellation, if one was given.
     pub(super) fn reason(&self) -> Option<String> {
         self.reason.get().cloned()
     }
 
-    /// Stops the run because the process shuts down.
+    /// Stops the run because the process is shutting down.
     pub(super) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
         self.cancel.cancel();
@@ -117,7 +116,7 @@ impl Live {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Whether another replica leads the run now, or may.
+    /// Whether another replica leads the run, or may lead it.
     pub(super) fn superseded(&self) -> bool {
         self.superseded.load(Ordering::SeqCst)
     }
@@ -138,7 +137,7 @@ impl Live {
         self.changed.notify_one();
     }
 
-    /// Reports a stage's progress, at most a few times a second.
+    /// Reports a stage's progress, at most a few times per second.
     pub(super) fn tell(&self, meter: &mut Meter) {
         if let Some(progress) = meter.due(Instant::now()) {
             self.tell_now(progress);
@@ -160,7 +159,7 @@ impl Live {
         self.changed.notify_one();
     }
 
-    /// Reports the beginning (`done` 0) or the end (`done` 1) of a stage that is one step.
+    /// Reports the start (`done` 0) or the end (`done` 1) of a stage with a single step.
     pub(super) fn step(&self, stage: Stage, done: u64, detail: &str) {
         self.tell_now(StageProgress {
             stage,
@@ -173,7 +172,7 @@ impl Live {
     }
 
     /// Writes changes at intervals, for readers in other processes. Ends only if the run was handed
-    /// back or has ended.
+    /// over or has ended.
     pub(super) async fn save_changes(&self) {
         loop {
             self.changed.notified().await;
@@ -200,10 +199,10 @@ impl Live {
     }
 
     /// Writes the current record and new events. The record of an ended run is already written, and
-    /// its folder may be gone.
+    /// its folder may no longer exist.
     ///
     /// # Errors
-    /// When the store fails, or if another replica leads the run.
+    /// If the store fails, or if another replica leads the run.
     pub(super) async fn save(&self) -> Result<(), StoreError> {
         let mut writer = self.writer.lock().await;
         let Some(leadership) = &writer.leadership else {
@@ -234,7 +233,7 @@ impl Live {
         }
     }
 
-    /// The look of a gate that an earlier leader recorded.
+    /// The look of a gate recorded by an earlier leader.
     ///
     /// # Errors
     /// As [`Live::save`].
@@ -250,7 +249,7 @@ impl Live {
         }
     }
 
-    /// Records a look of a gate before anything is done because of it.
+    /// Records a look of a gate before its result is used.
     ///
     /// # Errors
     /// As [`Live::save`].
@@ -282,7 +281,7 @@ impl Live {
             Err(StoreError::Superseded) => return self.supersede(),
             Err(error) => {
                 tracing::error!(%error, "the end of a run could not be written");
-                // After a restart the run is marked as interrupted. So no caller learns of a better
+                // After a restart the run is marked as interrupted, so no caller must see a better
                 // end.
                 record.state = RunState::Failed;
                 record.failure = Some(Failure {
@@ -300,7 +299,8 @@ impl Live {
         self.changed.notify_one();
     }
 
-    /// Gives the run up so that another replica continues it. Returns whether that was possible.
+    /// Gives up the leadership so that another replica continues the run. Returns whether that was
+    /// possible.
     pub(super) async fn hand_back(&self) -> bool {
         let mut writer = self.writer.lock().await;
         let Some(leadership) = &writer.leadership else {
@@ -327,8 +327,8 @@ impl Live {
     }
 }
 
-/// A request to the store of a run, repeated while the store cannot be reached. Every request may
-/// be repeated: it writes the same again, or nothing.
+/// A request to the store of a run, retried while the store is unreachable. Every request is
+/// idempotent: it writes the same again, or nothing.
 async fn waiting<T, F>(leadership: &dyn Leadership, request: impl Fn() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    /// The store of a run that fails some times.
+    /// The store of a run that fails a number of times.
     #[derive(Debug)]
     struct Away {
         failures: AtomicUsize,
@@ -444,7 +444,7 @@ mod tests {
         }
 
         async fn look(&self, _id: &str, _number: usize) -> Result<Option<RecordedLook>, StoreError> {
-            // No answer at all, as over a connection that was cut off.
+            // No response at all, as over a broken connection.
             if self.answer().is_err() {
                 std::future::pending::<()>().await;
             }

@@ -1,11 +1,10 @@
-//! Looks of a gate as steps of a run's ledger. A look spends a part of the chance of error, so a
-//! replica that takes a run over repeats no look that an earlier leader made: it takes the recorded
-//! report.
+//! Looks of a gate as steps of a run's ledger. A look spends a part of the error probability, so a
+//! replica that takes over a run repeats no look of an earlier leader: it uses the recorded report.
 
 use super::{RunError, live::Live, measure::Measured, rounds::Round};
 use crate::report::GateReport;
 
-/// Digest of what a look is made on: BLAKE3 (hex) over the round and the content addresses of its
+/// Digest of the inputs of a look: BLAKE3 (hex) over the round and the content addresses of its
 /// scores, in order.
 pub(super) fn inputs(round: &Round, measured: &Measured) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -30,7 +29,7 @@ pub(super) fn inputs(round: &Round, measured: &Measured) -> String {
 ///
 /// # Errors
 /// [`RunError::LookChanged`] if it was made on other scores: a second look at other numbers would
-/// spend the chance of error again.
+/// spend the error probability again.
 pub(super) async fn recorded(live: &Live, number: usize, inputs: &str) -> Result<Option<GateReport>, RunError> {
     let Some(look) = live.look(number).await? else {
         return Ok(None);

@@ -39,20 +39,20 @@ use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::
 
 /// Number of ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
-/// How many messages a watcher may be behind before its forwarding task waits for it. The run never
-/// waits.
+/// Number of messages that a watcher may be behind before its forwarding task waits for it. The run
+/// never waits.
 const WATCH_BUFFER: usize = 64;
-/// How often expired runs are deleted.
+/// Interval between deletions of expired runs.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
-/// Runs whose rate a forecast looks at.
+/// Number of runs whose rate a forecast uses.
 const LOOKED_BACK: usize = 50;
-/// Longest request id, in bytes.
+/// Maximum length of a request id, in bytes.
 const LONGEST_REQUEST_ID: usize = 256;
-/// Longest reason of a cancellation, in bytes.
+/// Maximum length of the reason of a cancellation, in bytes.
 const LONGEST_REASON: usize = 1000;
-/// How often the record of a run that another replica cancels is read.
+/// Interval for reading the record of a run that another replica cancels.
 const CANCEL_POLL: Duration = Duration::from_millis(200);
-/// Longest wait for a run to end, or to be handed back, before the process shuts down.
+/// Maximum wait for a run to end, or to be handed over, before the process shuts down.
 const LONGEST_INTERRUPTION: Duration = Duration::from_secs(10);
 
 /// All runs of this process, and those of its state folder or ledger. Cheap to clone.
@@ -61,7 +61,7 @@ pub struct RunManager {
     inner: Arc<Inner>,
 }
 
-/// A reference to the runs that does not keep them going.
+/// A reference to the runs that does not keep them alive.
 #[derive(Debug)]
 pub(super) struct WeakRunManager {
     inner: Weak<Inner>,
@@ -80,17 +80,17 @@ struct Inner {
     store: Arc<dyn RunStore>,
     ledger: Option<Ledger>,
     live: Mutex<HashMap<String, Arc<Live>>>,
-    /// By request id: held while a run with this id is being created.
+    /// Locks by request id, held while a run with this id is being created.
     creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
     waiting: Waiting,
     swept: Mutex<Option<Instant>>,
 }
 
-/// For whom a run is.
+/// The owner of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Its owner, as the gateway names its callers; absent: it has no owner.
+    /// The owner's name in the gateway; absent if the run has no owner.
     pub name: Option<String>,
     /// The tenant whose caches it uses.
     pub tenant: Tenant,
@@ -162,7 +162,7 @@ impl RunManager {
         })
     }
 
-    /// A reference that does not keep the runs going.
+    /// A reference that does not keep the runs alive.
     pub(super) fn downgrade(&self) -> WeakRunManager {
         WeakRunManager {
             inner: Arc::downgrade(&self.inner),
@@ -174,7 +174,7 @@ impl RunManager {
         self.inner.ledger.as_ref()
     }
 
-    /// What the stages of a run share.
+    /// The resources that the stages of a run share.
     pub(super) fn context(&self) -> &RunContext {
         &self.inner.context
     }
@@ -184,7 +184,7 @@ impl RunManager {
         &self.inner.waiting
     }
 
-    /// Checks a request and starts a run for its `owner`. If the same owner used the request id
+    /// Validates a request and starts a run for its `owner`. If the same owner used the request id
     /// before, returns the run that was started then.
     ///
     /// # Errors
@@ -234,13 +234,13 @@ impl RunManager {
         }
     }
 
-    /// What the run of a request would take. No generator, encoder or judge is asked for anything
-    /// but what it is.
+    /// Estimates the usage of a request's run. Generators, encoders and the judge are only queried
+    /// for their descriptions.
     ///
     /// # Errors
     /// As [`RunManager::create`], but limits refuse nothing.
     pub async fn forecast(&self, request: RunRequest, owner: Owner) -> Result<Forecast, RunError> {
-        // It costs as much to lay out as a run does, so it takes a place among those that wait.
+        // Planning costs as much as for a run, so it takes a place in the queue.
         let _turn = self.inner.waiting.enter(owner.name.as_deref())?;
         let context = self.inner.context.for_tenant(&owner.tenant)?;
         let mut forecast = prepare::foresee(&context, &request).await?;
@@ -248,7 +248,7 @@ impl RunManager {
         Ok(forecast)
     }
 
-    /// What the latest runs with a generator took together.
+    /// The combined generation times of the latest runs with a generator.
     async fn measured(&self, generator: &str) -> Result<Option<Generation>, RunError> {
         let mut all: Option<Generation> = None;
         let (latest, _) = self.inner.store.page(None, None, LOOKED_BACK).await?;
@@ -284,7 +284,7 @@ impl RunManager {
         record.trial = record.counters.judge;
         let leadership = match self.inner.store.create(&record).await? {
             Created::New(leadership) => leadership,
-            // Another replica was given the same request at the same time.
+            // Another replica received the same request at the same time.
             Created::Before(id) => return self.get(&id).await,
         };
         let live = Arc::new(Live::new(record.clone(), leadership, 0));
@@ -294,8 +294,7 @@ impl RunManager {
         Ok(record)
     }
 
-    /// Executes a run that this process leads, on a task of its own. `context` is that of its
-    /// tenant.
+    /// Executes a run that this process leads, in a separate task. `context` is that of its tenant.
     pub(super) fn spawn(&self, mut context: RunContext, plan: Plan, live: Arc<Live>, turn: Turn) {
         if self.inner.ledger.is_some() {
             context.work = context.work.of_run(&live.record().id);
@@ -303,7 +302,7 @@ impl RunManager {
         tokio::spawn(drive(context, (self.inner.places.clone(), turn), plan, live));
     }
 
-    /// Whether a run could start at once.
+    /// Whether a run could start immediately.
     pub(super) fn has_place(&self) -> bool {
         self.inner.places.available_permits() > 0
     }
@@ -331,7 +330,7 @@ impl RunManager {
         all.insert(id.to_owned(), live);
     }
 
-    /// A run that this process executes or has executed to its end.
+    /// A run that this process is executing or has executed to its end.
     fn live(&self, id: &str) -> Option<Arc<Live>> {
         let live = self.inner.live.lock().get(id).cloned();
         live.filter(|live| !live.superseded())
@@ -350,7 +349,7 @@ impl RunManager {
         if record.is_active() || matches!(record.request.suite, SuiteChoice::Builtin { .. }) {
             return Ok(record);
         }
-        // The store alone keeps the suite's text of a run that has ended.
+        // Only the store keeps the suite's text of a run that has ended.
         let stored = self.inner.store.load(id).await.ok().flatten();
         let text = stored.and_then(|stored| stored.suite_text().map(str::to_owned));
         Ok(record.with_suite_text(text.unwrap_or_default()))
@@ -369,7 +368,7 @@ impl RunManager {
         }
     }
 
-    /// Deletes ended runs that are too old or too many, at most once an hour, on a task of its own.
+    /// Deletes ended runs that are too old or too many, at most once an hour, in a separate task.
     fn sweep(&self) {
         {
             let mut swept = self.inner.swept.lock();
@@ -418,8 +417,8 @@ impl RunManager {
         Ok((runs, more))
     }
 
-    /// What the workers do now, and what the runs that this viewer may see wait for; `None` if this
-    /// process does the work of runs.
+    /// The current work of the workers, and the pending work of the runs that this viewer may see;
+    /// `None` if this process does the work of runs.
     ///
     /// # Errors
     /// When the queue cannot be reached, or the record of a run cannot be read.
@@ -442,7 +441,7 @@ impl RunManager {
         Ok(Some(overview))
     }
 
-    /// A run's events after a sequence number, then as they happen, until it ends.
+    /// A run's events after a sequence number, then new events as they occur, until the run ends.
     ///
     /// # Errors
     /// [`RunError::Unknown`], or a record that cannot be read.
@@ -518,7 +517,7 @@ impl RunManager {
         }
         self.inner.store.delete(&record).await?;
         self.inner.live.lock().remove(id);
-        // In the background: the store may be slow.
+        // In the background, because the store may be slow.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (context, id) = (self.inner.context.clone(), id.to_owned());
             runtime.spawn(async move { context.release(&id).await });
@@ -526,7 +525,7 @@ impl RunManager {
         Ok(())
     }
 
-    /// A run's report in one form.
+    /// A run's report in one format.
     ///
     /// # Errors
     /// [`RunError::Unknown`]; [`RunError::NoReport`] unless the run succeeded.
@@ -551,9 +550,9 @@ impl RunManager {
         })
     }
 
-    /// Stops every run of this process before the process shuts down: with a ledger they are handed
-    /// back to the other replicas, else they are marked as interrupted. Returns when all have
-    /// ended.
+    /// Stops every run of this process before the process shuts down. With a ledger the runs are
+    /// handed over to the other replicas, else they are marked as interrupted. Returns when all
+    /// have ended.
     pub async fn interrupt(&self) {
         for (id, live) in self.active() {
             live.interrupt();
@@ -599,7 +598,7 @@ async fn until_ended(live: &Live) {
     while live.events.end().is_none() && !live.superseded() && news.changed().await.is_ok() {}
 }
 
-/// Executes a run until it has ended, whatever its outcome, or is left to another replica.
+/// Executes a run until it has ended, with any outcome, or is left to another replica.
 async fn drive(context: RunContext, (places, turn): (Arc<Semaphore>, Turn), plan: Plan, live: Arc<Live>) {
     let saving = {
         let live = Arc::clone(&live);

@@ -1,5 +1,5 @@
 //! Stage: units (encoder, dataset, variant) are encoded and scored. Each is stored as soon as it is
-//! done.
+//! complete.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -32,14 +32,14 @@ use crate::{
     work::{Batching, ScoreFailure, ScoreRecord, ScoreTask},
 };
 
-/// A score and what it belongs to.
+/// A score and the texts that it belongs to.
 #[derive(Debug, Clone)]
 pub(super) struct Scored {
     /// Position of the encoder.
     pub encoder: usize,
     /// Position of the dataset.
     pub table: usize,
-    /// Which texts.
+    /// The variant of the texts.
     pub variant: Variant,
     /// Digest of those texts.
     pub texts: String,
@@ -49,7 +49,7 @@ pub(super) struct Scored {
     pub score: UnitScore,
     /// Whether it was found in the store rather than computed.
     pub cached: bool,
-    /// Texts that the encoder cut.
+    /// Counts of truncated texts.
     pub cuts: Cuts,
 }
 
@@ -58,9 +58,9 @@ pub(super) struct Scored {
 pub(super) struct Measured {
     /// Every score.
     pub scored: Vec<Scored>,
-    /// How far the texts moved.
+    /// The distances by which texts moved.
     pub drifted: Vec<Drifted>,
-    /// How the rewrites compare with changes of meaning.
+    /// The comparison of rewrites with changes of meaning.
     pub separated: Vec<Separated>,
     /// The judge's ratings; absent without a judge.
     pub judged: Option<Judged>,
@@ -99,7 +99,7 @@ pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, var
         .collect()
 }
 
-/// What the stage carries from round to round.
+/// State that the stage keeps between rounds.
 #[derive(Debug)]
 pub(super) struct Carried {
     meters: Meters,
@@ -122,7 +122,7 @@ impl Carried {
     }
 }
 
-/// Runs the stage for what a round adds. In the `last` round no vectors are kept.
+/// Runs the stage for the texts that a round adds. In the `last` round no vectors are kept.
 pub(super) async fn measure(
     inputs: Inputs<'_>,
     round: &Round,
@@ -177,7 +177,7 @@ pub(super) async fn measure(
             let originals = plan.tables.iter().flat_map(|table| {
                 let copies: Vec<Key> = separation::keys(table, encoder).collect();
                 let own = keys(table, encoder, &table.texts);
-                // Vectors of a large corpus are not at hand.
+                // Vectors of a large corpus are not available.
                 let own = match corpus::documents(table, inputs.context.config.shard_documents) {
                     Some(documents) => own[..documents.start].to_vec(),
                     None => own,
@@ -351,7 +351,7 @@ struct Pending<'a> {
     score: AbortOnDropHandle<Result<ScoreRecord, ScoreFailure>>,
 }
 
-/// Waits for scores, from the first, until at most so many are pending, and stores them.
+/// Waits for scores in order, until at most `most` are pending, and stores them.
 async fn settle(
     inputs: Inputs<'_>,
     position: usize,
@@ -378,7 +378,7 @@ async fn settle(
         context.units.put(key, &score).map_err(RunError::Units)?;
         let score = score.alone();
         known.insert(address.clone(), score.clone());
-        // Stored when its texts had their vectors.
+        // The counts were stored when the texts had their vectors.
         let table = &plan.tables[set.table];
         let cuts = context.units.cuts(key);
         let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &set.keys(plan, position)));
@@ -435,7 +435,7 @@ impl TextSet {
         keys(&plan.tables[self.table], encoder, &self.texts)
     }
 
-    /// Those of them that are kept: all but the documents of a large corpus.
+    /// Those vectors that are kept: all except the documents of a large corpus.
     fn kept(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
         let mut keys = self.keys(inputs.plan, encoder);
         let table = &inputs.plan.tables[self.table];
@@ -470,7 +470,7 @@ fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
     }
 }
 
-/// Encodes the texts that have no vector yet, prompt by prompt.
+/// Encodes the texts that do not have a vector yet, prompt by prompt.
 pub(super) async fn fill(
     inputs: Inputs<'_>,
     position: usize,
@@ -532,7 +532,7 @@ pub(super) fn excerpt(text: &str) -> String {
 /// Scores by the address of their key.
 type LargeScores = HashMap<String, UnitScore>;
 
-/// Scores sets of one table with a large corpus: as many of them, from the first, as are searched
+/// Scores sets of one table with a large corpus: as many of the first sets as are searched
 /// together. Stores the scores, and returns them without their evidence.
 async fn score_corpus(
     inputs: Inputs<'_>,
@@ -570,7 +570,7 @@ async fn score_corpus(
     Ok(scores)
 }
 
-/// What there is to do for a score.
+/// The remaining work for a score.
 fn score_task(
     inputs: Inputs<'_>,
     encoder: &Encoder,

@@ -2,8 +2,8 @@
 //! finished unit is stored on disk.
 //!
 //! Data moves forward only. Texts come from a transform service that caches them by content. Scores
-//! are stored here by content ([`units`]), so a second run encodes nothing, and a run that was
-//! killed continues from its finished units when it is started again.
+//! are stored here by content ([`units`]), so a second run encodes nothing, and a killed run
+//! resumes from its completed units when it is started again.
 
 mod allowance;
 mod answers;
@@ -85,10 +85,10 @@ struct RunContext {
     work: Arc<dyn WorkEngine>,
     places: Arc<DatasetLocator>,
     units: units::UnitStore,
-    /// The store that machines share, if there is one.
+    /// The shared store, if there is one.
     shared: Option<holding::RunHolds>,
-    /// Where scores are computed.
+    /// Runs the computation of scores.
     compute: Compute,
-    /// Whose run it is; nobody's between runs.
+    /// The tenant of the run; none between runs.
     tenant: Tenant,
 }

@@ -1,9 +1,9 @@
-//! Order in which a sequential gate looks at the data sets. Pure.
+//! The order in which a sequential gate looks at the data sets. Pure.
 //!
 //! Within a task type the order is by a hash of the names: it depends neither on the order of the
 //! suite nor on any result, and a second run has the same order. The task types are then spread
-//! evenly: wherever a round ends, about the same share of each task type's data sets has been run.
-//! A first round without retrieval would say nothing about retrieval.
+//! evenly: at the end of any round, about the same share of each task type's data sets has been
+//! run. A first round without retrieval would say nothing about retrieval.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! Rounds over items: `sequential = "betting"`. The run begins with a few rows of each data set and
-//! doubles them until every rule is decided.
+//! Rounds over items: `sequential = "betting"`. The run starts with a few rows of each data set and
+//! doubles their number until every rule is decided.
 //!
-//! Rows are drawn one by one, so each round's rows are the first rows of the next round. The next
-//! round takes over their transformed texts. Each round has its own plan, so the report of a run
-//! that ended early is that of a run on that many rows.
+//! Rows are drawn individually, so each round's rows are the first rows of the next round. The next
+//! round reuses their transformed texts. Each round has its own plan, so the report of a run that
+//! ended early is that of a run on this number of rows.
 
 use std::time::Instant;
 
@@ -67,13 +67,13 @@ pub(super) async fn in_portions(
     let mut before: Option<(Plan, Transformed)> = None;
     for (i, &size) in sizes.iter().enumerate() {
         let last = i + 1 == sizes.len();
-        // The last round uses the plan that was checked.
+        // The last round uses the plan that was validated.
         let whole = if last { full.take() } else { None };
         let mut plan = match whole {
             Some(plan) => plan,
             None => prepare::lay_out(context, &request, Some(size)).await?,
         };
-        // The producers were asked for once, before anything was generated.
+        // The producers were queried once, before anything was generated.
         plan.producers.clone_from(&producers);
         plan.ceiling = ceiling;
         let mut transformed = match before.take() {
@@ -109,7 +109,7 @@ pub(super) async fn in_portions(
             continue;
         }
         if let Some(full) = full.as_mut() {
-            // The judge was tried once, before anything was generated.
+            // The judge was tested once, before anything was generated.
             plan.judge = full.judge.take();
         }
         verdicts.sequential = Some(planned.told(i + 1, &transformed, &measured, &verdicts));

@@ -1,5 +1,5 @@
-//! Checks, before anything is generated, that the transform service accepts what the plan will ask
-//! for, in every language.
+//! Checks, before anything is generated, that the transform service accepts the plan's requests in
+//! every language.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,10 @@ use super::{
 };
 use crate::{separation::Kind, work::Producer};
 
-/// Asks for each transformation of an empty text in each language of the plan. The service then
-/// checks the whole specification and each language, and finds (and loads) the generator, but has
-/// nothing to generate. Whether a remote generator answers is known only with the first real text.
+/// Requests each transformation of an empty text in each language of the plan. The service then
+/// validates the whole specification and each language, and finds (and loads) the generator, but
+/// has nothing to generate. Whether a remote generator responds is known only with the first real
+/// text.
 pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers, RunError> {
     let mut producers = Producers::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
@@ -31,7 +32,7 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers
         };
         let mut languages = languages(plan, planned.transformation.draws_per_text());
         if languages.is_empty() {
-            // A plan without such texts is checked with a text without a language.
+            // A plan without such texts is tested with a text without a language.
             languages.push((None, Vec::new()));
         }
         let producer = ask(context, &planned.label, spec, &languages).await?;
@@ -50,7 +51,7 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers
     Ok(producers)
 }
 
-/// Asks for an empty text in each language and returns the producer that would make it.
+/// Requests an empty text in each language and returns the producer that would make it.
 async fn ask(
     context: &RunContext,
     what: &str,
@@ -91,8 +92,9 @@ async fn ask(
             },
         }
     })?;
-    // An empty text by itself causes no error, so an error means that the transformation does not
-    // support the language. Too few words to swap is ignored: it says nothing about other texts.
+    // An empty text alone causes no error, so an error means that the transformation does not
+    // support the language. The error about too few words to swap is ignored, because it says
+    // nothing about other texts.
     let mut producer = Producer::default();
     for result in answer.into_inner().results {
         if let Some(provenance) = &result.provenance {
@@ -112,8 +114,8 @@ async fn ask(
     Ok(producer)
 }
 
-/// The languages of the texts to ask for, each with the data sets that have it. `each`: whether
-/// texts are asked for as often as they occur.
+/// The languages of the texts to request, each with its data sets. `each`: whether texts are
+/// requested as often as they occur.
 fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
     fn way<T>(asked: &Asked<T>, each: bool) -> &T {
         if each { &asked.each } else { &asked.distinct }
@@ -138,7 +140,7 @@ fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
     languages.into_iter().collect()
 }
 
-/// The position of the item that a field of the request names: 3 for `items[3].language`.
+/// The position of the item named by a field of the request: 3 for `items[3].language`.
 fn position(field: &str) -> Option<usize> {
     let (position, part) = field.strip_prefix("items[")?.split_once(']')?;
     (part == ".language").then(|| position.parse().ok()).flatten()

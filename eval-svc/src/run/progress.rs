@@ -1,4 +1,4 @@
-//! Progress of a stage and its estimated time left.
+//! Progress of a stage and its estimated remaining time.
 
 use std::{
     collections::VecDeque,
@@ -7,11 +7,11 @@ use std::{
 
 use super::record::{Stage, StageProgress};
 
-/// The rate is measured over this window, so that it follows a generator that slows down.
+/// Window for measuring the rate, so that it follows a generator that slows down.
 const WINDOW: Duration = Duration::from_secs(30);
-/// No estimate is given before work of this duration has been seen.
+/// Minimum duration of the observed work before an estimate is given.
 const LEAST_SEEN: Duration = Duration::from_millis(500);
-/// Shortest time between two progress reports.
+/// Minimum interval between two progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// Counts one stage's units. The clock is an argument.
@@ -22,7 +22,7 @@ pub(super) struct Meter {
     total: u64,
     cached: u64,
     detail: String,
-    /// Times, with the number of units done by then that did not come from a store.
+    /// Times, with the number of units completed by then that did not come from a store.
     marks: VecDeque<(Instant, u64)>,
     told: Option<Instant>,
 }
@@ -52,7 +52,7 @@ impl Meter {
         self.detail = detail.into();
     }
 
-    /// Adds finished units; `cached` of them came from a store.
+    /// Adds completed units; `cached` of them came from a store.
     pub(super) fn add(&mut self, done: u64, cached: u64, now: Instant) {
         self.done += done;
         self.cached += cached;
@@ -67,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Time left at the rate of the window; `None` as long as only stored units have been seen.
+    /// Remaining time at the rate of the window; `None` while only stored units have been seen.
     pub(super) fn remaining(&self) -> Option<Duration> {
         let left = self.total.saturating_sub(self.done);
         if left == 0 {
@@ -81,7 +81,8 @@ impl Meter {
         Some(seen.mul_f64(left as f64 / made as f64))
     }
 
-    /// Progress, if a report is due: at the start, at the end, and a few times a second in between.
+    /// Progress, if a report is due: at the start, at the end, and a few times per second in
+    /// between.
     pub(super) fn due(&mut self, now: Instant) -> Option<StageProgress> {
         let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
         if !waited && self.done < self.total {
@@ -116,7 +117,7 @@ mod tests {
         meter.add(40, 40, start + Duration::from_secs(1));
         assert_eq!(meter.remaining(), None, "cached units say nothing about the rate");
         meter.add(10, 0, start + Duration::from_secs(5));
-        // 10 new units in 5 s, 50 left
+        // 10 new units in 5 s, 50 left.
         assert_eq!(meter.remaining().unwrap(), Duration::from_secs(25));
     }
 

@@ -1,4 +1,4 @@
-//! Prompts of a run: which vector each text of a data set has under each encoder. Pure.
+//! Prompts of a run: the vector of each text of a data set under each encoder. Pure.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) struct Prompting {
 }
 
 impl Prompting {
-    /// What is sent for a slot; `None`: the encoder's default.
+    /// The prompt sent for a slot; `None`: the encoder's default.
     pub(super) fn sent(&self, slot: Slot) -> Option<&Sent> {
         self.sent.get(slot.checked_sub(1)?)
     }
@@ -87,7 +87,8 @@ pub(super) fn keys(table: &Table, encoder: usize, texts: &[u32]) -> Vec<Key> {
 /// Chooses the prompts of every data set under every encoder and writes them into the tables.
 ///
 /// # Errors
-/// A prompt for an encoder that the run does not have, or for texts that no data set can have.
+/// If a prompt is for an encoder that the run does not have, or for texts that no data set can
+/// have.
 pub(super) fn choose(
     encoders: &[Encoder],
     tables: &mut [Table],

@@ -63,7 +63,7 @@ pub(super) fn report(
                 for table in scopes(plan) {
                     let row = drift_row(plan, judged, &moved, (*scale, e, t, table));
                     // A single data set gets a row only with enough texts. The row over all data
-                    // sets is always shown; if it has no number, it says why.
+                    // sets is always shown; if it has no number, it states the reason.
                     if table.is_none() || row.texts >= LEAST_TEXTS as u64 {
                         report.drift.push(row);
                     }
@@ -74,7 +74,7 @@ pub(super) fn report(
     report
 }
 
-/// Why the ratings are not used; `None` if they are.
+/// The reason why the ratings are not used; `None` if they are.
 pub(super) fn refused(judge: &PlannedJudge, judged: &Judged) -> Option<String> {
     if !judge.judging.scales.contains(&Scale::Similarity) {
         return Some("the judge does not rate how similar the rewrites are".to_owned());
@@ -82,7 +82,7 @@ pub(super) fn refused(judge: &PlannedJudge, judged: &Judged) -> Option<String> {
     inseparable(&probed(judge, judged))
 }
 
-/// The judge's results on the pairs of known rating.
+/// The judge's results on the pairs with a known rating.
 fn probed(judge: &PlannedJudge, judged: &Judged) -> Vec<ProbeResult> {
     if judged.probes.is_empty() {
         return Vec::new();

@@ -25,13 +25,13 @@ pub(super) const SCHEMA: &str = "isomer.run/1";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRequest {
-    /// Which suite.
+    /// The suite to run.
     pub suite: SuiteChoice,
     /// Encoders to profile; empty: the suite's, else the server's default.
     pub encoders: Vec<String>,
     /// Generator; absent: the suite's, else the transform service's default.
     pub generator: Option<String>,
-    /// Overrides the suite's seeds where not empty.
+    /// Overrides the suite's seeds unless empty.
     pub seeds: Vec<u64>,
     /// Overrides the suite's sampling temperature.
     pub temperature: Option<f64>,
@@ -41,7 +41,7 @@ pub struct RunRequest {
     pub sample_seed: Option<u64>,
     /// The encoder to compare the others with.
     pub baseline: Option<String>,
-    /// Overrides the suite's transformations (names) where not empty.
+    /// Overrides the suite's transformations (names) unless empty.
     pub transformations: Vec<String>,
     /// Overrides fields of the suite's gate.
     pub gate: Gate,
@@ -51,7 +51,7 @@ pub struct RunRequest {
     pub prompts: Vec<GivenPrompt>,
     /// Overrides fields of the suite's separation.
     pub separation: Separation,
-    /// Laid over the suite's limits.
+    /// Overrides fields of the suite's limits.
     #[serde(skip_serializing_if = "no_limits")]
     pub limits: Limits,
 }
@@ -60,13 +60,13 @@ fn no_limits(limits: &Limits) -> bool {
     !limits.any()
 }
 
-/// Where the suite's text comes from.
+/// The source of the suite's text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "from")]
 pub enum SuiteChoice {
     /// Ships with Isomer.
     Builtin {
-        /// E.g. `quick`.
+        /// The suite's name, for example `quick`.
         name: String,
     },
     /// Sent by the caller.
@@ -75,7 +75,7 @@ pub enum SuiteChoice {
         text: String,
         /// Its name, for messages.
         file_name: String,
-        /// What relative paths are relative to.
+        /// Base folder of relative paths.
         base_dir: Option<PathBuf>,
     },
 }
@@ -91,13 +91,13 @@ impl Default for SuiteChoice {
 /// Progress of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageProgress {
-    /// Which stage.
+    /// The stage that has started or ended.
     pub stage: Stage,
     /// Units done.
     pub done: u64,
     /// Units planned.
     pub total: u64,
-    /// Of `done`, found in a store.
+    /// Number of `done` units that were found in a store.
     pub cached: u64,
     /// Seconds left at the current rate; absent until it can be estimated.
     pub remaining_seconds: Option<f64>,
@@ -105,74 +105,74 @@ pub struct StageProgress {
     pub detail: String,
 }
 
-/// Why a run failed, or was cancelled.
+/// The reason for a failure or a cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// `google.rpc.Code`.
     pub code: i32,
-    /// What went wrong and how to fix it.
+    /// The error and how to fix it.
     pub message: String,
 }
 
-/// A run, as `run.json` holds it.
+/// A run, as stored in `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// The format of this record.
     pub schema: String,
-    /// Chosen by the server; later runs sort after earlier ones.
+    /// Id chosen by the server; later runs sort after earlier ones.
     pub id: String,
-    /// Chosen by the client.
+    /// Request id chosen by the client.
     pub request_id: Option<String>,
     /// Its state.
     pub state: RunState,
-    /// What was asked for.
+    /// The request that created the run.
     pub request: RunRequest,
-    /// When it was requested.
+    /// Time of the request.
     pub created: Timestamp,
-    /// When it began.
+    /// Start time.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// End time.
     pub ended: Option<Timestamp>,
-    /// Per stage, in order; stages not begun are absent.
+    /// Progress of the stages, in order; stages that have not started are absent.
     pub progress: Vec<StageProgress>,
-    /// Why it failed, or why it was cancelled if a reason was given.
+    /// The reason for a failure, or for a cancellation if one was given.
     pub failure: Option<Failure>,
     /// Counts of its work.
     pub counters: Counters,
     /// The result of its gate; absent without rules and before the end.
     #[serde(default)]
     pub gate: Option<GateOutcome>,
-    /// Its owner, as the gateway names its callers; absent: it has no owner.
+    /// Name of its owner in the gateway; absent if it has no owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The tenant whose caches it uses; absent: those of everybody.
+    /// The tenant whose caches it uses; absent: the common caches.
     #[serde(default, skip_serializing_if = "Tenant::is_common")]
     pub tenant: Tenant,
-    /// How long its generator took; absent where none generated a text or several did.
+    /// Duration of its generation; absent unless exactly one generator generated texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Generation>,
-    /// What the trials of its judge took, before any text was rated; absent without a judge.
+    /// Usage of the judge's trials, before any text was rated; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<JudgeCounters>,
 }
 
-/// A look of a gate as the ledger keeps it.
+/// A look of a gate as stored in the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedLook {
-    /// Digest of what the look was made on.
+    /// Digest of the look's inputs.
     pub inputs: String,
     /// The gate's report after the look.
     pub report: GateReport,
 }
 
-/// How long a generator took.
+/// Duration of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
-    /// Its id, as results name it.
+    /// The generator's id, as in results.
     pub generator: String,
-    /// Texts that it was asked for.
+    /// Number of requested texts.
     pub texts: u64,
-    /// Seconds of the stage in which it was.
+    /// Duration of the generation's stage, in seconds.
     pub seconds: f64,
 }
 
@@ -183,8 +183,8 @@ pub struct GateOutcome {
     pub verdict: GateVerdict,
     /// Whether the verdict blocks.
     pub blocked: bool,
-    /// What an undecided gate means. Records of older versions lack this field; with them, a gate
-    /// that blocked exited with 1.
+    /// The effect of an undecided gate. Records of older versions lack this field; with them, a
+    /// gate that blocked exited with 1.
     #[serde(default = "failed")]
     pub undecided: OnUndecided,
 }

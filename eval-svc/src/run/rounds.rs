@@ -1,8 +1,8 @@
 //! Rounds of a run: the data sets and seeds of each look. Pure.
 //!
 //! Without a sequential gate there is one round with everything. With one,
-//! [`crate::stats::gate::schedule`] says how many data sets and seeds each round has;
-//! [`super::order`] says which data sets come first.
+//! [`crate::stats::gate::schedule`] determines the number of data sets and seeds of each round, and
+//! [`super::order`] the order of the data sets.
 //!
 //! A look under one seed represents all seeds only if a seed's random draws are independent across
 //! data sets. If something is drawn once per seed for all data sets (the target language of
@@ -20,18 +20,18 @@ use crate::{
     stats::gate::schedule,
 };
 
-/// A round: what has been run when it is done, including earlier rounds.
+/// A round: the cumulative data sets and seeds at its end, including earlier rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Round {
     /// Its number, from 1.
     pub number: usize,
     /// Positions of the data sets, ascending.
     pub tables: Vec<usize>,
-    /// Number of seeds, taken from the first on.
+    /// Number of seeds, starting with the first.
     pub seeds: usize,
     /// Share of the full run's data sets x seeds.
     pub fraction: f64,
-    /// Chance of error that the look after the round may spend.
+    /// Error probability that the look after the round may spend.
     pub alpha: f64,
 }
 
@@ -137,7 +137,7 @@ pub(super) fn told(
     })
 }
 
-/// Number of decisions made, and of all decisions.
+/// Number of decisions made, and number of all decisions.
 pub(super) fn decided(report: &GateReport) -> (usize, usize) {
     let verdicts = report.encoders.iter().flat_map(|one| &one.rules);
     let decided = verdicts.clone().filter(|rule| rule.verdict.is_decided());

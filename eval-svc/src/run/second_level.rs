@@ -1,8 +1,9 @@
-//! The second level of the store of scores: the same files in a store that machines share.
+//! The second level of the store of scores: the same files in a store shared by several machines.
 //!
 //! A file that this machine lacks is fetched before it is read, together with others; a file that
-//! was written here is copied there in the background. A store that fails costs time, not scores.
-//! Files of another class of arithmetic are other files: their vectors may differ in the last bit.
+//! was written here is copied to the store in the background. A failing store costs time, not
+//! scores. Each class of arithmetic has separate files, because vectors of two classes may differ
+//! in the last bit.
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,19 +16,19 @@ use tokio_util::task::TaskTracker;
 
 use super::store::write_atomically;
 
-/// Longest wait for one request to the store.
+/// Maximum wait for one request to the store.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Requests to the store at the same time.
+/// Maximum number of concurrent requests to the store.
 const AT_ONCE: usize = 16;
-/// Longest wait for the last copies of a run.
+/// Maximum wait for the last copies of a run.
 const FLUSHING: Duration = Duration::from_secs(60);
 
-/// Files of the store of scores, in a store that machines share, for one run. Cheap to clone.
+/// Files of the store of scores in a shared store, for one run. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct SecondLevel {
     store: SpareStore,
     class: Arc<str>,
-    /// Scope of the tenant that alone finds the files; absent: everybody does.
+    /// Scope of the tenant to which the files are visible; absent: visible to all.
     scope: Option<Arc<str>>,
     hold: Hold,
     copies: TaskTracker,
@@ -37,11 +38,11 @@ pub(super) struct SecondLevel {
 /// A file of the store of scores.
 #[derive(Debug, Clone)]
 pub(super) struct UnitFile {
-    /// On this machine.
+    /// Path on this machine.
     pub path: PathBuf,
-    /// What it is, e.g. `score`.
+    /// The kind of file, for example `score`.
     pub part: &'static str,
-    /// The address of what it depends on, 64 hexadecimal digits.
+    /// The address of the file's inputs, 64 hexadecimal digits.
     pub address: String,
 }
 
@@ -69,7 +70,7 @@ impl SecondLevel {
         Some((digest, format!("{place}/{digest}.{}", file.part)))
     }
 
-    /// Fetches the files that this machine lacks, as far as the store has them.
+    /// Fetches the files that this machine lacks, if the store has them.
     pub(super) async fn fetch(&self, files: Vec<UnitFile>) {
         let (mut lacking, mut here) = (Vec::new(), Vec::new());
         for file in files {
@@ -83,7 +84,7 @@ impl SecondLevel {
             }
         }
         if !here.is_empty() {
-            // The run relies on them, also where it goes on on another machine.
+            // The run relies on them, also when it continues on another machine.
             self.hold.hold_soon(here);
         }
         if lacking.is_empty() {
@@ -107,7 +108,7 @@ impl SecondLevel {
         }
     }
 
-    /// Copies a file to the store in the background. The file has been written.
+    /// Copies a file to the store in the background. The file must be complete.
     pub(super) fn copy(&self, file: &UnitFile) {
         let Some((digest, name)) = self.name(file) else { return };
         let (own, path) = (self.clone(), file.path.clone());

@@ -1,6 +1,6 @@
-//! Texts that have another text's vector: the encoder mixes up its answers or ignores its input.
+//! Texts that have another text's vector: the encoder confuses its results or ignores its input.
 //!
-//! Drops cannot show this. If rewrites are mixed up in the same way as their originals, all scores
+//! Drops cannot show this. If rewrites are confused in the same way as their originals, all scores
 //! stay the same, and rewordings stay nearer than changes of meaning.
 
 use std::collections::{HashMap, HashSet};
@@ -15,12 +15,12 @@ use crate::change::same_words;
 pub struct Shared {
     /// Distinct texts.
     pub texts: u64,
-    /// Of these, texts whose vector is, bit for bit, that of a text with other words. A text that
-    /// was cut does not count: the difference may lie beyond the cut.
+    /// Of these, texts whose vector is, bit for bit, that of a text with other words. A truncated
+    /// text does not count: the difference may be in the part that was cut off.
     pub shared: u64,
 }
 
-/// Counts each distinct text once; `None` if one has no vector.
+/// Counts each distinct text once; `None` if a text has no vector.
 pub(super) fn count<'a>(keys: &[Key], encodings: &impl Encodings, text: impl Fn(Key) -> &'a str) -> Option<Shared> {
     let mut seen = HashSet::new();
     let mut by_vector: HashMap<[u8; blake3::OUT_LEN], Vec<(usize, Key)>> = HashMap::new();

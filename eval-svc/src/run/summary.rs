@@ -28,9 +28,9 @@ use crate::{
 /// The results of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Results<'a> {
-    /// The plan, reduced to what was run.
+    /// The plan, reduced to the data sets and seeds that were run.
     pub plan: &'a Plan,
-    /// What became of its texts.
+    /// The results of its texts.
     pub transformed: &'a Transformed,
     /// Its scores.
     pub measured: &'a Measured,
@@ -232,7 +232,7 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
 }
 
 /// A dataset's texts, by their numbers, with their results under a transformation and seed, as far
-/// as they have been asked for.
+/// as they have been requested.
 fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<(u32, &'a Made)> {
     let Some(planned) = plan.transformations.get(t) else {
         return Vec::new();
@@ -244,7 +244,7 @@ fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, 
         .collect()
 }
 
-/// How many texts were rewritten, for the gate.
+/// Counts of rewritten texts, for the gate.
 pub(super) fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
     let of_table = |table: &Table| {
         let of_transformation = |t: usize| {

@@ -19,15 +19,15 @@ use crate::{
     work::ScoreRecord,
 };
 
-/// Part of every key: raise it when a metric's definition, the set of a task's score keys or the
-/// data stored with a score changes. `tests/it/score_keys.rs` holds the keys.
-/// Cached scores of released versions are then not found; `tests/tests/it/released.rs` says so.
-/// 2: evidence is stored.
+/// Part of every key: increment it when a metric's definition, the set of a task's score keys or
+/// the data stored with a score changes. `tests/it/score_keys.rs` contains the keys. Cached scores
+/// of released versions are then not found; `tests/tests/it/released.rs` tests this. 2: evidence is
+/// stored.
 pub const VERSION: &str = "isomer.unit/2";
-/// Parts beside a score.
+/// Data stored with a score.
 const EVIDENCE: &str = "items";
 const LISTS: &str = "lists";
-/// Folder of the folders of tenants.
+/// Folder that contains the folders of tenants.
 const TENANTS: &str = "tenants";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
@@ -56,9 +56,9 @@ struct Stored {
     main: f64,
     all: std::collections::BTreeMap<String, f64>,
     items: u64,
-    /// Whether its evidence lies beside it.
+    /// Whether its evidence is stored with it.
     evidence: bool,
-    /// Whether its result lists lie beside it.
+    /// Whether its result lists are stored with it.
     #[serde(default)]
     lists: bool,
 }
@@ -67,14 +67,14 @@ struct Stored {
 #[derive(Debug, Clone)]
 pub struct UnitStore {
     root: PathBuf,
-    /// The same files in a store that machines share, where a run has one.
+    /// The same files in a shared store, if the run has one.
     second: Option<SecondLevel>,
 }
 
 /// A score, computed now or found in the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnitScore {
-    /// Key of the main score, e.g. `cosine_spearman`.
+    /// Key of the main score, for example `cosine_spearman`.
     pub main_key: String,
     /// Main score in the metric's own unit.
     pub main: f64,
@@ -83,15 +83,15 @@ pub struct UnitScore {
     /// Rows scored.
     pub items: u64,
     /// The item-level data behind the main score, if there is any. A score found in the store comes
-    /// without it, since many scores of many items would fill the memory: see
+    /// without it, because many scores of many items would fill the memory: see
     /// [`UnitStore::evidence`].
     pub evidence: Option<Evidence>,
-    /// The result lists of retrieval; likewise: see [`UnitStore::lists`].
+    /// The result lists of retrieval; also absent from stored scores: see [`UnitStore::lists`].
     pub lists: Option<ResultLists>,
 }
 
 impl UnitScore {
-    /// The score without what is kept beside it.
+    /// The score without the data stored with it.
     #[must_use]
     pub(super) fn alone(mut self) -> Self {
         (self.evidence, self.lists) = (None, None);
@@ -126,7 +126,7 @@ impl From<Scores> for UnitScore {
 }
 
 impl UnitKey {
-    /// The content address: BLAKE3 (hex) over every part, each with its length in front.
+    /// The content address: BLAKE3 (hex) over every part, each prefixed with its length.
     pub fn address(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for part in [
@@ -158,7 +158,7 @@ struct StoredDrift {
     drift: Vec<Option<f32>>,
 }
 
-/// Digest of texts in order: BLAKE3 (hex), each text with its length in front.
+/// Digest of texts in order: BLAKE3 (hex), each text prefixed with its length.
 pub fn digest_of_texts<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in texts {
@@ -179,7 +179,7 @@ impl UnitStore {
         Ok(Self { root, second: None })
     }
 
-    /// The scores of a tenant, which are in a folder of their own: others do not find them.
+    /// The scores of a tenant, which are in a separate folder and therefore invisible to others.
     ///
     /// # Errors
     /// When the folder cannot be created.
@@ -222,14 +222,14 @@ impl UnitStore {
         second.fetch(files).await;
     }
 
-    /// As [`UnitStore::fetch`], for another measurement.
+    /// Like [`UnitStore::fetch`], for another measurement.
     pub(super) async fn fetch_aside(&self, kind: &'static str, parts: &[&str]) {
         if let Some(second) = &self.second {
             second.fetch(vec![self.aside_file(kind, parts)]).await;
         }
     }
 
-    /// Waits until the second level has what was written here.
+    /// Waits until the second level has all files that were written here.
     pub(super) async fn flush(&self) {
         if let Some(second) = &self.second {
             second.flush().await;
@@ -263,7 +263,7 @@ impl UnitStore {
         }
     }
 
-    /// A file beside a score.
+    /// A file stored with a score.
     fn beside(&self, address: &str, part: &'static str) -> UnitFile {
         UnitFile {
             path: self.path(address).with_extension(format!("{part}.json")),
@@ -276,8 +276,8 @@ impl UnitStore {
         self.aside_file("drift", &[DRIFT_VERSION, vector_space, pairs])
     }
 
-    /// Stored drift of `n` pairs of texts, named by their digest. A file that cannot be read counts
-    /// as absent.
+    /// Stored drift of `n` pairs of texts, identified by their digest. An unreadable file counts as
+    /// absent.
     pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
         let bytes = fs::read(self.drift_file(vector_space, pairs).path).ok()?;
         let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;
@@ -288,7 +288,7 @@ impl UnitStore {
     /// Stores the drift of pairs of texts.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     pub fn put_drift(&self, vector_space: &str, pairs: &str, drift: &[Option<f32>]) -> io::Result<()> {
         let stored = StoredDrift {
             version: DRIFT_VERSION.to_owned(),
@@ -299,8 +299,8 @@ impl UnitStore {
         self.write(&self.drift_file(vector_space, pairs), &serde_json::to_vec(&stored)?)
     }
 
-    /// Another stored measurement, by its kind (a folder) and what it depends on. A file that
-    /// cannot be read counts as absent.
+    /// Another stored measurement, identified by its kind (a folder) and its inputs. An unreadable
+    /// file counts as absent.
     pub fn aside<T: DeserializeOwned>(&self, kind: &'static str, parts: &[&str]) -> Option<T> {
         let bytes = fs::read(self.aside_file(kind, parts).path).ok()?;
         serde_json::from_slice(&bytes).ok()
@@ -310,7 +310,7 @@ impl UnitStore {
     /// version of its format.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     pub fn put_aside<T: Serialize>(&self, kind: &'static str, parts: &[&str], value: &T) -> io::Result<()> {
         self.write(&self.aside_file(kind, parts), &serde_json::to_vec(value)?)
     }
@@ -325,14 +325,14 @@ impl UnitStore {
         }
     }
 
-    /// A stored score. A file that cannot be read, or that holds another key, counts as absent and
-    /// is computed anew.
+    /// A stored score. A file that cannot be read, or that has another key, counts as absent and is
+    /// computed again.
     pub fn get(&self, key: &UnitKey) -> Option<UnitScore> {
         let path = self.path(&key.address());
         let bytes = fs::read(&path).ok()?;
         match serde_json::from_slice::<Stored>(&bytes) {
             Ok(stored) if stored.evidence && !self.beside(&key.address(), EVIDENCE).path.is_file() => None,
-            // Earlier versions kept no lists, and without them two runs cannot be compared.
+            // Earlier versions stored no lists, and without them two runs cannot be compared.
             Ok(stored) if key.has_lists() && !(stored.lists && self.beside(&key.address(), LISTS).path.is_file()) => {
                 None
             }
@@ -352,21 +352,21 @@ impl UnitStore {
         }
     }
 
-    /// The evidence of a stored score, by the address of its key. A file that cannot be read counts
-    /// as absent.
+    /// The evidence of a stored score, by the address of its key. An unreadable file counts as
+    /// absent.
     pub fn evidence(&self, address: &str) -> Option<Evidence> {
         read(&self.beside(address, EVIDENCE).path)
     }
 
-    /// The result lists of a stored score of retrieval; likewise.
+    /// The result lists of a stored score of retrieval. An unreadable file counts as absent.
     pub fn lists(&self, address: &str) -> Option<ResultLists> {
         read(&self.beside(address, LISTS).path)
     }
 
-    /// Stores a score, and its evidence beside it.
+    /// Stores a score together with its evidence.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     pub fn put(&self, key: &UnitKey, score: &UnitScore) -> io::Result<()> {
         let address = key.address();
         let stored = Stored {
@@ -390,7 +390,7 @@ impl UnitStore {
     }
 }
 
-/// Reads what lies beside a score. A file that cannot be read counts as absent.
+/// Reads data stored with a score. An unreadable file counts as absent.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let bytes = fs::read(path).ok()?;
     match serde_json::from_slice(&bytes) {

@@ -16,8 +16,8 @@ pub(super) struct Vectors {
     cols: usize,
     rows: HashMap<Key, usize>,
     data: Vec<f32>,
-    /// Whether the text of each row was cut at the encoder's maximum length; `None` if the encoder
-    /// does not report it.
+    /// Whether the text of each row was truncated at the encoder's maximum length; `None` if the
+    /// encoder does not report it.
     cut: Vec<Option<bool>>,
 }
 
@@ -26,7 +26,7 @@ impl Vectors {
         self.rows.contains_key(&key)
     }
 
-    /// Whether a text was cut; `None` if that is not known.
+    /// Whether a text was truncated; `None` if unknown.
     pub(super) fn cut(&self, key: Key) -> Option<bool> {
         *self.cut.get(*self.rows.get(&key)?)?
     }

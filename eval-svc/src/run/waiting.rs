@@ -1,4 +1,4 @@
-//! The queue of runs that wait to start: a bounded number, in total and for each owner.
+//! The queue of runs that are waiting to start: a bounded number, in total and for each owner.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::RunError;
 
-/// Counts the waiting runs, including those that are being checked. Cheap to clone.
+/// Counts the waiting runs, including those that are being validated. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     counts: Arc<Mutex<Counts>>,
@@ -58,7 +58,7 @@ impl Waiting {
         })
     }
 
-    /// Enters the queue with a run that another replica accepted: no bound refuses it.
+    /// Enters a run that another replica accepted, regardless of the bounds.
     pub(super) fn enter_accepted(&self) -> Turn {
         self.counts.lock().all += 1;
         Turn {

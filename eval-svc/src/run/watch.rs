@@ -12,10 +12,10 @@ use super::{
     record::{RunRecord, StageProgress},
 };
 
-/// How often the record of another process's run is read.
+/// Interval for reading the record of another process's run.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Why a watch stops following one process.
+/// The reason why a watch stops following one process.
 #[derive(PartialEq, Eq)]
 enum Stopped {
     /// The run has ended, or the watcher has left.
@@ -24,8 +24,8 @@ enum Stopped {
     Moved,
 }
 
-/// Sends a run's events after a sequence number, then new ones until its end. Each watcher has its
-/// own channel: when it is full, only this task waits.
+/// Sends a run's events after a sequence number, then new events until its end. Each watcher has
+/// its own channel: when it is full, only this task waits.
 pub(super) async fn watch(manager: RunManager, id: String, mut after: u64, sender: Sender<Event>) {
     let mut told = Vec::new();
     loop {
@@ -73,7 +73,7 @@ async fn follow(manager: &RunManager, live: &Live, after: &mut u64, sender: &Sen
     }
 }
 
-/// The event; the record of its end has the suite's text again.
+/// The event; the record in an end event includes the suite's text again.
 async fn with_suite(manager: &RunManager, mut event: Event) -> Event {
     if let EventKind::Ended(record) = &mut event.kind
         && let Ok(whole) = manager.get(&record.id).await
@@ -84,7 +84,7 @@ async fn with_suite(manager: &RunManager, mut event: Event) -> Event {
 }
 
 /// Watches a run that this process does not execute: a run that ended before a restart, or another
-/// process's run. `told`: the progress that was sent before, where the store keeps no events.
+/// process's run. `told`: the progress sent so far, if the store keeps no events.
 async fn look(
     manager: &RunManager,
     id: &str,
@@ -93,7 +93,7 @@ async fn look(
     sender: &Sender<Event>,
 ) -> Stopped {
     loop {
-        // Read before the events: the end comes after all of them.
+        // Read before the events, because the end follows all of them.
         let record = match manager.get(id).await {
             Ok(record) => record,
             Err(error) => {
@@ -121,7 +121,7 @@ async fn look(
                 time: record.ended.unwrap_or_else(Timestamp::now),
                 kind: EventKind::Ended(Box::new(record)),
             };
-            // A watcher that has left needs no end.
+            // A watcher that has left does not need the end event.
             let _ = sender.send(end).await;
             return Stopped::Finished;
         }
@@ -135,7 +135,7 @@ async fn look(
     }
 }
 
-/// Progress of a run whose events are not stored, where it differs from what was sent before.
+/// Progress of a run whose events are not stored, if it differs from the progress sent before.
 fn progress_of(record: &RunRecord, told: &mut Vec<StageProgress>, after: u64) -> Vec<Event> {
     let fresh = record.progress.iter().filter(|progress| !told.contains(progress));
     let events = fresh.cloned().zip(1..).map(|(progress, number)| Event {
@@ -148,7 +148,7 @@ fn progress_of(record: &RunRecord, told: &mut Vec<StageProgress>, after: u64) ->
     events
 }
 
-/// Sends the events that an earlier leader stored. Returns whether the watcher is still there.
+/// Sends the events that an earlier leader stored. Returns whether the watcher is still connected.
 async fn send_stored(manager: &RunManager, id: &str, after: &mut u64, sender: &Sender<Event>) -> bool {
     let stored = match manager.stored_events(id, *after).await {
         Ok(stored) => stored.unwrap_or_default(),

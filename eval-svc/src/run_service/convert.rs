@@ -192,7 +192,7 @@ fn timestamp(time: Timestamp) -> prost_types::Timestamp {
         seconds: time.as_second(),
         nanos: time.subsec_nanosecond(),
     };
-    // Before 1970 jiff's fraction is negative and a proto's is not.
+    // Before 1970 jiff's fraction is negative, unlike a proto's.
     stamp.normalize();
     stamp
 }

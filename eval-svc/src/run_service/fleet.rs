@@ -1,4 +1,4 @@
-//! The fleet as the proto has it.
+//! The fleet as a proto message.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ pub(super) async fn get(runs: &RunManager, viewer: Option<&str>) -> Result<proto
     })
 }
 
-/// What a caller may see that sees its own runs only: the lanes that these wait for, and no hosts.
-/// The runs of others have been left out.
+/// The overview for a caller that sees only its own runs: the lanes that these wait for, and no
+/// hosts. The runs of others have already been removed.
 fn for_owner(mut overview: Overview) -> Overview {
     let waited: BTreeSet<String> = overview.runs.iter().map(|run| run.waits.lane.name()).collect();
     overview.lanes.retain(|state| waited.contains(&state.lane.name()));
     for worker in &mut overview.workers {
         worker.info.host.clear();
-        // What it does for others.
+        // The worker's lanes for other callers' runs are removed.
         worker.info.lanes.retain(|lane| waited.contains(&lane.lane));
     }
     overview
@@ -115,7 +115,7 @@ fn wait(run: RunWaits) -> proto::FleetWait {
     }
 }
 
-/// The reason, and the same in words with the remedy.
+/// The reason, as a value and as a sentence with the remedy.
 fn in_words(why: &Wait, kind: &str, class: &str) -> (Reason, String) {
     match why {
         Wait::NoWorker => (

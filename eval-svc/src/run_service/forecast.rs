@@ -1,4 +1,4 @@
-//! A forecast as the proto has it.
+//! A forecast as a proto message.
 
 use isomer_proto::eval::v1 as proto;
 

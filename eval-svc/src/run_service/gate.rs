@@ -52,7 +52,7 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
     })
 }
 
-/// The value of the domain that has the name of a field's value.
+/// The domain's value with the name of a field's value.
 fn read<P: ProtoEnum, T: Copy>(
     field: &str,
     number: i32,
@@ -63,7 +63,7 @@ fn read<P: ProtoEnum, T: Copy>(
     Ok(given.and_then(|given| given.among(all.iter().copied(), name)))
 }
 
-/// The number of the value that has the name of the domain's; 0 for none.
+/// The number of the proto value with the same name as the domain's; 0 for none.
 fn written<P: ProtoEnum>(name: Option<&str>) -> i32 {
     name.and_then(P::named).unwrap_or_default().into()
 }
@@ -172,7 +172,7 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
     message
 }
 
-/// What an undecided gate means, as a proto.
+/// The effect of an undecided gate, as a proto.
 pub(super) fn on_undecided(undecided: OnUndecided) -> proto::GateUndecided {
     proto::GateUndecided::named(undecided.name()).unwrap_or_default()
 }
@@ -210,7 +210,7 @@ mod tests {
         let mut messages = set.file.iter().flat_map(|file| &file.message_type);
         let message = messages.find(|message| message.name() == "GateRule").unwrap();
         let limits = message.oneof_decl.iter().position(|one| one.name() == "limit").unwrap();
-        // An optional field is a oneof of its own, so the number is compared.
+        // An optional field is a oneof of its own, so the numbers are compared.
         let limits = message
             .field
             .iter()

@@ -9,12 +9,12 @@ use isomer_service_kit::Fault;
 
 use crate::run::{ReportFormat, RunError, RunManager, RunState};
 
-/// Reports that a history may have to read.
+/// Maximum number of reports that a history reads.
 const MOST_RUNS: usize = 500;
-/// Runs of a page.
+/// Runs per page.
 const PAGE: usize = 100;
 
-/// The options of a request; those that it leaves open have the command's defaults.
+/// The options of a request; missing ones have the command's defaults.
 pub(super) fn options(request: &GetHistoryRequest) -> HistoryOptions {
     let default = HistoryOptions::default();
     HistoryOptions {
@@ -30,7 +30,7 @@ pub(super) fn options(request: &GetHistoryRequest) -> HistoryOptions {
     }
 }
 
-/// The history of an encoder over the kept runs of this viewer.
+/// The history of an encoder over the stored runs of this viewer.
 pub(super) async fn history(
     runs: RunManager,
     encoder: &str,
@@ -66,7 +66,8 @@ async fn reports(
         let (page, more) = runs.list(PAGE, before.as_deref(), viewer).await.map_err(Fault::from)?;
         before = page.last().map(|last| last.id.clone());
         for record in page {
-            // A run that names no encoder took the suite's or the default; its report says which.
+            // A run that names no encoder used the suite's or the default; its report names the
+            // encoder.
             if !record.request.encoders.is_empty() && !record.request.encoders.iter().any(|own| own == encoder) {
                 continue;
             }
@@ -94,7 +95,7 @@ async fn reports(
     }
 }
 
-/// What a history takes of a run's report; nothing where the run was deleted meanwhile.
+/// The part of a run's report that a history uses; `None` if the run was deleted in the meantime.
 async fn report_of(runs: &RunManager, id: &str) -> Result<Option<Report>, Fault> {
     let file = match runs.report(id, ReportFormat::Json).await {
         Err(RunError::Unknown(_)) => return Ok(None),

@@ -1,11 +1,11 @@
-//! Between protos and the domain's limits.
+//! Conversions between protos and the domain's limits.
 
 use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
 
 use crate::limits::{Limits, check_cost};
 
-/// Reads what a request says of limits.
+/// Reads the limits of a request.
 pub(super) fn limits(limits: Option<proto::RunLimits>) -> Result<Limits, Fault> {
     let limits = limits.unwrap_or_default();
     if let Some(Err(message)) = limits.cost.map(check_cost) {
@@ -17,7 +17,7 @@ pub(super) fn limits(limits: Option<proto::RunLimits>) -> Result<Limits, Fault> 
     })
 }
 
-/// Limits as the proto has them.
+/// Limits as a proto message.
 pub(super) fn proto(limits: &Limits) -> Option<proto::RunLimits> {
     limits.any().then_some(proto::RunLimits {
         generator_calls: limits.generator_calls,

@@ -21,9 +21,9 @@ pub struct GoldSet {
 /// A pair with its gold score on the judges' scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoldPair {
-    /// One text.
+    /// The first text.
     pub first: String,
-    /// The other.
+    /// The second text.
     pub second: String,
     /// The score, on [`SCALE`].
     pub gold: f64,

@@ -1,6 +1,6 @@
-//! Choosing generators by measurement (PTEB, steps 1 and 2): judges by how well they agree with
-//! gold scores of STS, paraphrasers by a judge's ratings of their texts. Pure functions over
-//! ratings that the caller collects.
+//! Choosing generators by measurement (PTEB, steps 1 and 2): judges by their agreement with gold
+//! scores of STS, paraphrasers by a judge's ratings of their texts. Pure functions over ratings
+//! that the caller collects.
 
 mod gold;
 mod results;
@@ -21,7 +21,7 @@ pub const SCALE: (f64, f64) = (0.0, 5.0);
 pub const RESAMPLES: usize = 1000;
 /// Confidence level of an interval.
 pub const LEVEL: f64 = 0.95;
-/// Fewest pairs for which a rank correlation is computed.
+/// Minimum number of pairs for which a rank correlation is computed.
 const LEAST_PAIRS: usize = 3;
 
 /// A pair with its gold score and a judge's rating.
@@ -35,7 +35,7 @@ pub struct RatedPair {
     pub rating: Option<f64>,
 }
 
-/// How well a judge agrees with gold scores.
+/// The agreement of a judge with gold scores.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Agreement {
     /// Pairs.
@@ -52,9 +52,9 @@ pub struct Agreement {
 /// Agreement on a part of the pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bin {
-    /// The part, e.g. `11-20` words or `4-5` points.
+    /// The part, for example `11-20` words or `4-5` points.
     pub label: String,
-    /// The agreement on it.
+    /// The agreement on the part.
     pub agreement: Agreement,
 }
 
@@ -69,8 +69,8 @@ pub struct Estimate {
     pub interval: Interval,
 }
 
-/// Which of `count` rows to use: all, or `limit` drawn without replacement, in ascending order. The
-/// draw depends on the seed, the counts and the name only.
+/// The rows to use out of `count`: all, or `limit` drawn without replacement, in ascending order.
+/// The draw depends on the seed, the counts and the name only.
 pub fn sample(count: usize, limit: Option<usize>, seed: u64, name: &str) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..count).collect();
     let Some(limit) = limit.filter(|limit| *limit < count) else {
@@ -85,7 +85,7 @@ pub fn sample(count: usize, limit: Option<usize>, seed: u64, name: &str) -> Vec<
     rows
 }
 
-/// Maps a gold score linearly from its own range to [`SCALE`]. `None` if it lies outside its range.
+/// Maps a gold score linearly from its own range to [`SCALE`]. `None` if it is outside its range.
 pub fn rescale(gold: f64, range: (f64, f64)) -> Option<f64> {
     let (low, high) = range;
     (low < high && (low..=high).contains(&gold)).then(|| (gold - low) / (high - low) * (SCALE.1 - SCALE.0) + SCALE.0)

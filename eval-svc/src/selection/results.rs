@@ -21,7 +21,7 @@ pub struct Settings {
     pub word_bins: Vec<u32>,
 }
 
-/// Time of the texts that were made now. Texts from the cache are not timed.
+/// Time spent on texts that were generated now. Texts from the cache are not timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Clock {
     seconds: f64,
@@ -67,7 +67,7 @@ pub struct JudgeResult {
 }
 
 impl JudgeResult {
-    /// Before the first dataset.
+    /// Creates the result before the first dataset.
     pub fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -126,7 +126,8 @@ pub struct JudgeScore {
     pub sets: Vec<(String, Option<f64>)>,
     /// Mean rating over all texts.
     pub mean: Option<Estimate>,
-    /// Hodges-Lehmann estimate over the datasets' means and its interval; from two datasets on.
+    /// Hodges-Lehmann estimate over the datasets' means and its interval; requires at least two
+    /// datasets.
     pub shift: Option<(f64, Interval)>,
     /// Texts without a rating.
     pub unrated: usize,
@@ -134,7 +135,7 @@ pub struct JudgeScore {
 }
 
 impl JudgeScore {
-    /// Before the first dataset.
+    /// Creates the score before the first dataset.
     pub fn new(judge: &str) -> Self {
         Self {
             judge: judge.to_owned(),
@@ -146,7 +147,7 @@ impl JudgeScore {
         }
     }
 
-    /// Adds the ratings of a dataset; `asked`: how many were asked for.
+    /// Adds the ratings of a dataset; `asked`: the number of requested ratings.
     pub fn add(&mut self, set: &str, scores: Vec<f64>, asked: usize) {
         self.sets.push((set.to_owned(), stats::mean(&scores)));
         self.unrated += asked - scores.len();
@@ -169,11 +170,11 @@ impl JudgeScore {
 pub struct ParaphraserResult {
     /// Its generator id.
     pub id: String,
-    /// Texts that it was asked to change.
+    /// Number of texts to paraphrase.
     pub texts: usize,
     /// Texts whose attempts all failed a check.
     pub failed: usize,
-    /// By judge, the chosen one first.
+    /// Scores by judge, the chosen one first.
     pub scores: Vec<JudgeScore>,
     /// Mean edit distance of its texts from the originals.
     pub edit_distance: Option<Estimate>,
@@ -182,7 +183,7 @@ pub struct ParaphraserResult {
 }
 
 impl ParaphraserResult {
-    /// Before the first dataset.
+    /// Creates the result before the first dataset.
     pub fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -224,9 +225,9 @@ pub struct Report {
     pub settings: Settings,
     /// Datasets: name, pairs used, pairs in all.
     pub data: Vec<(String, usize, usize)>,
-    /// Best first.
+    /// Judges, best first.
     pub judges: Vec<JudgeResult>,
-    /// Best first.
+    /// Paraphrasers, best first.
     pub paraphrasers: Vec<ParaphraserResult>,
 }
 

@@ -7,13 +7,13 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Kind, Names, Reading, Separating};
 use crate::change::essence;
 
-/// Texts with more words are left out: one changed word hardly changes the meaning of a long
-/// document as a whole.
+/// Texts with more words are skipped: one changed word hardly changes the meaning of a long
+/// document.
 pub(crate) const MOST_WORDS: usize = 60;
 /// The same for scripts without spaces between words.
 const MOST_CHARS: usize = 480;
-/// Number of texts examined for each text that is wanted: many have nothing that a rule could
-/// change.
+/// Number of texts examined for each text that is needed, because many contain nothing that a rule
+/// could change.
 const LOOKED_AT: usize = 10;
 
 /// A text that may be changed.
@@ -23,7 +23,7 @@ pub(crate) struct Source {
     pub(crate) text: u32,
     /// The text.
     pub(crate) content: String,
-    /// Its language, where the data set names one.
+    /// Its language, if the data set names one.
     pub(crate) language: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Changed<T> {
     /// Number of the text that it counts as: texts that differ only in case, marks and white space
     /// count once.
     pub(crate) counts_as: u32,
-    /// Its language, where the data set names one.
+    /// Its language, if the data set names one.
     pub(crate) language: Option<String>,
     /// Its copies. A kind has none if it does not apply, and several if the generator writes
     /// several.
@@ -54,12 +54,12 @@ impl<T> Changed<T> {
     }
 }
 
-/// The texts of a data set that may be compared, with the copies that this service's rules make.
-/// The order is drawn by seed and content, so that the same texts come first whatever else the data
-/// set has. Names are collected from all texts that are examined.
+/// The texts of a data set that may be compared, with the copies made by this service's rules. The
+/// order is drawn by seed and content, so that the same texts come first, regardless of the other
+/// texts of the data set. Names are collected from all texts that are examined.
 ///
-/// If the transform service is asked for copies, every examined text is included, even without a
-/// copy. Otherwise only the wanted number is returned, each with a copy.
+/// If copies are requested from the transform service, every examined text is included, even
+/// without a copy. Otherwise only the required number is returned, each with a copy.
 pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
     let mut order: Vec<(blake3::Hash, &Source)> = sources
         .iter()
@@ -110,9 +110,9 @@ pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u
     }
 }
 
-/// The texts that are compared: the first that already have a copy and, if these are too few and
-/// the generator is asked for copies, the first of the others. Thus the generator's copies do not
-/// displace texts of the other kinds.
+/// The texts to compare: the first that already have a copy. If these are too few and copies are
+/// requested from the generator, the first of the others are added. Thus the generator's copies do
+/// not displace texts of the other kinds.
 pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> Vec<Changed<T>> {
     let fill = settings.kinds.iter().any(|kind| kind.needs_generator());
     let (copied, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| !one.copies.is_empty());

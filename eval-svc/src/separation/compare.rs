@@ -8,7 +8,7 @@ use crate::task::lexical_overlap;
 
 /// Cosines that differ by no more than this are a tie. Vectors are 32-bit numbers, and their users
 /// compute cosines in that precision: for unit vectors with some hundred columns the result is
-/// accurate to about a millionth. Smaller differences cannot be relied on in use.
+/// accurate to about a millionth. Smaller differences are not reliable in use.
 pub(crate) const RESOLUTION: f64 = 1e-6;
 
 /// A text, its rewrite, and its changed copy, by their numbers in the corpus.
@@ -24,7 +24,7 @@ pub(crate) struct Triple {
     pub(crate) change: u32,
     /// How x became x−.
     pub(crate) kind: Kind,
-    /// Which of x and x− shares more words with x+.
+    /// The one of x and x− that shares more words with x+.
     pub(crate) stratum: Stratum,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Comparison {
     pub(crate) seed: usize,
     /// The cosines under the encoder.
     pub(crate) cosines: Cosines,
-    /// Whether the encoder cut one of the three texts at its length. The edit may lie beyond the
-    /// cut: the comparison would then test the encoder's length rather than the meaning, so it is
-    /// left out.
+    /// Whether the encoder truncated one of the three texts. The edit may be in the part that was
+    /// cut off. The comparison would then test the encoder's maximum length rather than the
+    /// meaning, so it is omitted.
     pub(crate) cut: bool,
     /// Parallel gap of the encoder on this data set and transformation; `None` if it is not
     /// distinguishable from 0.

@@ -1,16 +1,17 @@
-//! Separation: whether an encoder tells a rewording from a change of meaning. It is the control for
-//! robustness.
+//! Separation: whether an encoder distinguishes a rewording from a change of meaning. It is the
+//! control for robustness.
 //!
-//! A score that stays when texts are reworded may mean that the encoder reads the meaning, or that
-//! it ignores the text: if all vectors are almost the same, nothing drops. Therefore each text x
-//! has a rewrite x+ (what a transformation of the run made of it) and a text x− that differs from x
-//! in one small edit and in meaning (`change.rs`).
+//! A score that stays the same when texts are reworded may mean that the encoder reads the meaning,
+//! or that it ignores the text: if all vectors are almost the same, nothing drops. Therefore each
+//! text x has a rewrite x+ (from a transformation of the run) and a text x− that differs from x in
+//! one small edit and in meaning (`change.rs`).
 //!
 //! **Definition.** A comparison is *separated* if the rewrite is nearer to the text than to its
-//! changed copy: cos(x+, x) > cos(x+, x−), by more than `RESOLUTION`. Ties and cosines that are
-//! undefined count as not separated. Comparisons of a text that the encoder cut at its length are
-//! left out: the edit may lie beyond it. Separation is the share of texts that are separated;
-//! chance is 0.5, and an encoder that sees no difference ties, so that it has 0.
+//! changed copy: cos(x+, x) > cos(x+, x−), by more than `RESOLUTION`. Ties and undefined cosines
+//! count as not separated. Comparisons of a text that the encoder truncated are omitted, because
+//! the edit may be in the part that was cut off. Separation is the share of texts that are
+//! separated; chance is 0.5. An encoder that sees no difference produces ties, so its separation is
+//! 0.
 //!
 //! The rewrite is the anchor because word overlap then favours neither side: x and x− share nearly
 //! the same words with x+. The other form, cos(x, x+) > cos(x, x−), compares a whole rewording with
@@ -32,11 +33,11 @@
 //! that the expectation of the draw is the share and the bound is exact if texts are independent
 //! draws.
 //!
-//! **Why here.** Rules need the names of a whole data set but no generator, and the texts that they
+//! **Location.** Rules need the names of a whole data set but no generator, and the texts that they
 //! make are not used to score a task. A transformation of transform-svc sees one text at a time.
 //! The rules are therefore pure functions in this service. Two kinds, off by default, are
-//! transformations of transform-svc (`multi_swap`, `distractors`); `run/separation/copies.rs` asks
-//! for them.
+//! transformations of transform-svc (`multi_swap`, `distractors`); `run/separation/copies.rs`
+//! requests them.
 
 mod change;
 mod collect;

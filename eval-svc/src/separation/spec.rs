@@ -1,19 +1,19 @@
-//! Settings of separation, as a suite or a request gives them.
+//! Settings of separation, as specified by a suite or a request.
 
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
 
-/// Settings of separation. An absent setting is taken from the next source: request, suite,
+/// Settings of separation. A missing setting is taken from the next source: request, suite,
 /// default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Separation {
-    /// Whether it is left out; default: no.
+    /// Whether separation is not measured; default: no.
     pub off: Option<bool>,
-    /// How meaning is changed; empty: [`Kind::DEFAULT`].
+    /// Kinds of changes of meaning; empty: [`Kind::DEFAULT`].
     pub kinds: Vec<Kind>,
-    /// Most texts of each data set; default [`Separation::TEXTS`].
+    /// Maximum number of texts of each data set; default [`Separation::TEXTS`].
     pub texts: Option<u32>,
 }
 
@@ -22,7 +22,7 @@ pub struct Separation {
 pub(crate) struct Separating {
     /// Kinds of change: distinct, in a fixed order; at least one.
     pub(crate) kinds: Vec<Kind>,
-    /// Most texts of each data set.
+    /// Maximum number of texts of each data set.
     pub(crate) texts: usize,
 }
 
@@ -42,7 +42,7 @@ impl Separation {
         self
     }
 
-    /// The settings with the defaults filled in; `None` if separation is left out.
+    /// The settings with the defaults filled in; `None` if separation is not measured.
     pub(crate) fn settled(&self) -> Option<Separating> {
         if self.off == Some(true) {
             return None;

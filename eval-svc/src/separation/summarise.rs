@@ -20,7 +20,7 @@ pub(crate) struct Tally {
     pub(crate) tied: u64,
     /// Comparisons without a cosine.
     pub(crate) undefined: u64,
-    /// Comparisons left out because the encoder cut one of the texts.
+    /// Comparisons omitted because the encoder truncated one of the texts.
     pub(crate) cut: u64,
     /// Mean over texts of cos(x+, x) − cos(x+, x−) in units of the parallel gap.
     pub(crate) margin: Option<f64>,

@@ -14,7 +14,7 @@ use crate::stats::{
     sign_flip_test, statistic_interval, wilcoxon_interval, wilcoxon_with,
 };
 
-/// Of each treatment: an interval, a test and an interval of signed ranks, two tests with draws.
+/// For each treatment: an interval, a test and an interval of signed ranks, two tests with draws.
 pub(super) fn cost(request: &CompareRequest) -> Vec<Cost> {
     let drawn = u64::from(resamples(request.resamples));
     let asked = matches!(
@@ -25,7 +25,7 @@ pub(super) fn cost(request: &CompareRequest) -> Vec<Cost> {
         let treatments = request.treatments.iter();
         sum(treatments.map(|treatment| steps(treatment.values.len() as u64)))
     };
-    // Longer series have no exact test; the answer's `note` says so.
+    // Longer series have no exact test; the response's `note` says so.
     let exact = |n: u64| match asked && n <= EXACT_LIMIT as u64 {
         true => exact_ranks(n),
         false => 0,

@@ -4,10 +4,10 @@ use isomer_service_kit::Fault;
 
 use crate::stats::{EXACT_MAX, EXACT_SIGNS};
 
-/// Maximum number of steps of one request. A step takes about as long as drawing one value, so that
-/// this is some 20 seconds on one core.
+/// Maximum number of steps of one request. A step takes about as long as drawing one value, so the
+/// maximum corresponds to some 20 seconds on one core.
 pub(super) const MOST_STEPS: u64 = 1 << 31;
-/// Steps to begin a resample and to keep its result.
+/// Steps to start a resample and to store its result.
 const RESAMPLE: u64 = 128;
 
 /// A part of a request's cost.
@@ -24,7 +24,7 @@ impl Cost {
     }
 }
 
-/// Refuses a request that would take long.
+/// Refuses a request that would take too long.
 pub(super) fn check(costs: &[Cost]) -> Result<(), Fault> {
     let steps = sum(costs.iter().map(|cost| cost.steps));
     match costs.iter().max_by_key(|cost| cost.steps) {
@@ -36,32 +36,32 @@ pub(super) fn check(costs: &[Cost]) -> Result<(), Fault> {
     }
 }
 
-/// A product that stays below the largest number.
+/// A product, saturating at the largest number.
 pub(super) fn product(factors: &[u64]) -> u64 {
     factors.iter().copied().fold(1, u64::saturating_mul)
 }
 
-/// A sum that stays below the largest number.
+/// A sum, saturating at the largest number.
 pub(super) fn sum(terms: impl IntoIterator<Item = u64>) -> u64 {
     terms.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Sorting.
+/// The cost of sorting.
 pub(super) fn sorted(values: u64) -> u64 {
     product(&[values, u64::from(values.max(2).ilog2()) + 1])
 }
 
-/// Resamples of so many values each, with the steps of a statistic of one.
+/// The cost of resamples of `values` values each, with the steps of the statistic of one resample.
 pub(super) fn resampled(resamples: u64, values: u64, statistic: u64) -> u64 {
     product(&[resamples, sum([values, statistic, RESAMPLE])])
 }
 
-/// The exact distribution of signed ranks.
+/// The cost of the exact distribution of signed ranks.
 pub(super) fn exact_ranks(values: u64) -> u64 {
     product(&[values, values, values]) / 4
 }
 
-/// The signed-rank test by its usual method.
+/// The cost of the signed-rank test by its usual method.
 pub(super) fn signed_ranks(values: u64) -> u64 {
     let exact = if values <= EXACT_MAX as u64 {
         exact_ranks(values)
@@ -71,7 +71,7 @@ pub(super) fn signed_ranks(values: u64) -> u64 {
     sum([sorted(values), exact])
 }
 
-/// The sign-flip test: every pattern of few values, resamples of others.
+/// The cost of the sign-flip test: all patterns for few values, resamples for more.
 pub(super) fn sign_flips(resamples: u64, values: u64) -> u64 {
     if values <= EXACT_SIGNS as u64 {
         2 << values
@@ -80,7 +80,7 @@ pub(super) fn sign_flips(resamples: u64, values: u64) -> u64 {
     }
 }
 
-/// Letters of significance.
+/// The cost of letters of significance.
 pub(super) fn letters(systems: u64) -> u64 {
     product(&[systems, systems, 1 << 12])
 }
@@ -101,7 +101,7 @@ mod tests {
         *,
     };
 
-    /// Values in one message, at most.
+    /// Maximum number of values in one message.
     const MESSAGE: usize = (32 << 20) / 8;
 
     fn series(values: usize) -> ScoreSeries {
@@ -119,8 +119,8 @@ mod tests {
         u32::try_from(of).unwrap_or(u32::MAX)
     }
 
-    /// An rpc, the field that one step more of its heaviest request is refused by, and the cost of
-    /// that request by its size. Without a field, the largest message is within the bound.
+    /// An rpc, the field named when its heaviest request is refused for one step more, and the cost
+    /// of that request by its size. Without a field, the largest message is within the bound.
     type Row = (&'static str, Option<&'static str>, Box<dyn Fn(u64) -> Vec<Cost>>);
 
     fn bootstrap(statistic: BootstrapStatistic, method: BootstrapMethod, values: usize, drawn: u64) -> Vec<Cost> {

@@ -1,4 +1,4 @@
-//! gRPC handlers for statistics: they convert protos. The computation is in [`crate::stats`].
+//! gRPC handlers for statistics, which convert protos. The computation is in [`crate::stats`].
 
 mod compare;
 mod cost;
@@ -30,8 +30,8 @@ const MOST_SYSTEMS: usize = 100;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StatisticsHandler;
 
-/// An rpc that computes its answer from its request alone, off the runtime's threads, until its
-/// caller leaves. Its cost is known before.
+/// An rpc that computes its response from its request alone, off the runtime's threads, until its
+/// caller leaves. Its cost is checked first.
 macro_rules! computed {
     ($($rpc:ident($request:ty) -> $response:ty = $compute:path, $cost:path;)*) => {
         #[cfg(test)]
@@ -72,7 +72,7 @@ fn alternative(number: i32) -> Result<Alternative, Fault> {
     })
 }
 
-/// A number strictly between 0 and 1; 0 stands for the default.
+/// A number strictly between 0 and 1; 0 selects the default.
 fn share(field: &str, value: f64, default: f64) -> Result<f64, Fault> {
     match value {
         0.0 => Ok(default),
@@ -94,12 +94,12 @@ fn longest(all: &[ScoreSeries]) -> u64 {
     all.iter().map(|series| series.values.len()).max().unwrap_or_default() as u64
 }
 
-/// The fault for numbers that a statistic refuses.
+/// The fault for numbers that a statistic rejects.
 fn undefined(field: &str) -> impl Fn(StatsError) -> Fault + '_ {
     move |error| Fault::invalid(field, error.to_string())
 }
 
-/// Refuses more systems than can be compared with each other quickly.
+/// Refuses a number of systems that cannot be compared with each other quickly.
 fn few_systems(systems: &[ScoreSeries]) -> Result<(), Fault> {
     if systems.len() > MOST_SYSTEMS {
         let message = format!("has {} systems; at most {MOST_SYSTEMS} are accepted", systems.len());

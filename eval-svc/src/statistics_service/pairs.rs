@@ -17,11 +17,11 @@ use crate::stats::{
     wilcoxon_signed_rank,
 };
 
-/// Of each pair: a test. Of each system: an interval.
+/// For each pair: a test. For each system: an interval.
 pub(super) fn cost(request: &ComparePairsRequest) -> Vec<Cost> {
     let (k, n) = (request.systems.len() as u64, longest(&request.systems));
     if request.systems.len() > MOST_SYSTEMS {
-        // They are refused for their number.
+        // Too many systems are refused elsewhere.
         return Vec::new();
     }
     let (pairs, drawn) = (k * k.saturating_sub(1) / 2, u64::from(resamples(request.resamples)));

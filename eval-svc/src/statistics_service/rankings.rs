@@ -75,7 +75,7 @@ fn splits(request: &ReliabilityRequest) -> u32 {
     }
 }
 
-/// Of each split: a shuffle of the data sets, two means of each encoder and a correlation.
+/// For each split: a shuffle of the data sets, two means of each encoder and a correlation.
 pub(super) fn reliability_cost(request: &ReliabilityRequest) -> Vec<Cost> {
     let (encoders, datasets) = (request.encoders.len() as u64, longest(&request.encoders));
     let means = product(&[4, encoders, datasets]);
@@ -83,16 +83,16 @@ pub(super) fn reliability_cost(request: &ReliabilityRequest) -> Vec<Cost> {
     vec![Cost::new("splits", steps)]
 }
 
-/// Of each position: a correlation.
+/// For each position: a correlation.
 pub(super) fn rank_stability_cost(request: &RankStabilityRequest) -> Vec<Cost> {
     let encoders = sorted(request.original.len() as u64);
     vec![Cost::new("original", product(&[longest(&request.original), encoders]))]
 }
 
-/// Of each position: ranks.
+/// For each position: ranks.
 pub(super) fn compare_ranks_cost(request: &CompareRanksRequest) -> Vec<Cost> {
     if request.systems.len() > MOST_SYSTEMS {
-        // They are refused for their number.
+        // Too many systems are refused elsewhere.
         return Vec::new();
     }
     let systems = request.systems.len() as u64;

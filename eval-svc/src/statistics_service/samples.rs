@@ -33,7 +33,7 @@ pub(super) fn adjust_cost(request: &AdjustPValuesRequest) -> Vec<Cost> {
     vec![Cost::new("p_values", sorted(request.p_values.len() as u64))]
 }
 
-/// Of each resample: the statistic; with BCa, also of each sample without one value.
+/// For each resample: the statistic; with BCa, also for each sample without one value.
 pub(super) fn bootstrap_cost(request: &BootstrapRequest) -> Vec<Cost> {
     let n = request.values.len() as u64;
     let statistic = match request.statistic() {
@@ -49,20 +49,20 @@ pub(super) fn bootstrap_cost(request: &BootstrapRequest) -> Vec<Cost> {
     vec![Cost::new("resamples", drawn), Cost::new("method", left_out)]
 }
 
-/// Of each resample: Kendall's correlation.
+/// For each resample: Kendall's correlation.
 pub(super) fn correlate_cost(request: &CorrelateRequest) -> Vec<Cost> {
     let n = request.x.as_ref().map_or(0, |x| x.values.len()) as u64;
     let drawn = resampled(u64::from(resamples(request.resamples)), n, sorted(n));
     vec![Cost::new("resamples", drawn)]
 }
 
-/// Of each item: every value with every other.
+/// For each item: every value with every other.
 pub(super) fn agreement_cost(request: &AgreementRequest) -> Vec<Cost> {
     let raters: Vec<&[f64]> = request.raters.iter().map(|rater| rater.ratings.as_slice()).collect();
     let scale = (!request.scale.is_empty()).then_some(request.scale.as_slice());
     let values = different(&raters, scale);
     if values > MOST_VALUES {
-        // They are refused for their number.
+        // Too many values are refused elsewhere.
         return Vec::new();
     }
     let (values, items) = (
@@ -76,7 +76,7 @@ pub(super) fn agreement_cost(request: &AgreementRequest) -> Vec<Cost> {
     )]
 }
 
-/// The searches take as long for every design.
+/// The searches take the same time for every design.
 pub(super) fn plan_design_cost(request: &PlanDesignRequest) -> Vec<Cost> {
     let values = request.differences.iter().map(|series| series.values.len() as u64);
     vec![Cost::new("differences", sum(values))]
@@ -187,11 +187,11 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
     })
 }
 
-/// How many values a rating may have.
+/// The number of distinct values of a rating.
 fn different(raters: &[&[f64]], scale: Option<&[f64]>) -> usize {
     match scale {
         Some(scale) => scale.len(),
-        // Equal numbers are one value; values that are not numbers are refused later.
+        // Equal numbers are one value; NaN is refused later.
         None => raters
             .iter()
             .copied()
@@ -221,7 +221,7 @@ fn bounded(raters: &[&[f64]], scale: Option<&[f64]>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Gwet's AC1 or AC2, and Krippendorff's alpha with the metric that goes with the weights.
+/// Gwet's AC1 or AC2, and Krippendorff's alpha with the metric that corresponds to the weights.
 pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse, Fault> {
     let (weights, metric) = match request.weights.as_str() {
         "identity" => (Weights::Identity, Metric::Nominal),
@@ -259,7 +259,7 @@ pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse,
     })
 }
 
-/// What a design can detect.
+/// The effect that a design can detect.
 pub(super) fn plan_design(request: &PlanDesignRequest) -> Result<PlanDesignResponse, Fault> {
     let design = design(request)?;
     let aim = Aim {

@@ -103,7 +103,7 @@ fn dataset(
     })
 }
 
-/// The task named, or the one that the catalogue says.
+/// The task that is named, else the catalogue's.
 fn task(section: &Section<'_>, source: &DatasetSource) -> Result<TaskType, SuiteError> {
     let document = section.document;
     let known = match source {

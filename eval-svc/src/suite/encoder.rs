@@ -32,7 +32,7 @@ pub(super) fn prompts(top: &Section<'_>) -> Result<BTreeMap<String, BTreeMap<Str
     Ok(all)
 }
 
-/// Whether a role can be that of a text is checked when the data sets are known.
+/// Roles are validated when the data sets are known.
 fn roles_of(document: &Document<'_>, roles: &Section<'_>) -> Result<BTreeMap<String, String>, SuiteError> {
     let mut prompts = BTreeMap::new();
     for (role, item) in roles.table {

@@ -20,9 +20,9 @@ pub enum SuiteError {
         file: String,
         /// Line, counted from 1.
         line: usize,
-        /// The field as written, with its place, e.g. `dataset[0].tsk`.
+        /// The field as written, with its place, for example `dataset[0].tsk`.
         field: String,
-        /// What was probably meant.
+        /// The nearest valid name.
         nearest: Option<String>,
         /// All fields allowed there.
         known: Vec<String>,
@@ -34,15 +34,15 @@ pub enum SuiteError {
         file: String,
         /// Line, counted from 1.
         line: usize,
-        /// The field, e.g. `dataset[0].task`.
+        /// The field, for example `dataset[0].task`.
         field: String,
-        /// Kind of name, e.g. `task type`.
+        /// Kind of name, for example `task type`.
         what: &'static str,
         /// The value as written.
         value: String,
-        /// What was probably meant.
+        /// The nearest valid name.
         nearest: Option<String>,
-        /// All that is allowed.
+        /// All allowed names.
         known: Vec<String>,
     },
     /// A value of the wrong type or out of bounds, or a missing field.
@@ -52,19 +52,19 @@ pub enum SuiteError {
         file: String,
         /// Line, counted from 1.
         line: usize,
-        /// The field, e.g. `seeds[1]`.
+        /// The field, for example `seeds[1]`.
         field: String,
-        /// What is wrong and what is accepted.
+        /// The problem and the accepted values.
         message: String,
     },
     /// No suite of this name ships with Isomer.
     #[error("no suite named `{name}` ships with Isomer{}", hint(.nearest.as_deref(), .known))]
     NoSuchSuite {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// What was probably meant.
+        /// The nearest valid name.
         nearest: Option<String>,
-        /// Suites that ship.
+        /// Suites that ship with Isomer.
         known: Vec<String>,
     },
 }

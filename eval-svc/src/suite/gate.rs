@@ -16,7 +16,7 @@ use crate::{
     task::TaskType,
 };
 
-/// Fields of the gate beside its limits on shares of texts.
+/// Fields of the gate other than its limits on shares of texts.
 const FIELDS: [&str; 7] = ["alpha", "basis", "unit", "undecided", "sequential", "adjust", "rule"];
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
@@ -83,7 +83,7 @@ fn share(section: &Section<'_>, key: &str) -> Result<Option<f64>, SuiteError> {
     }
 }
 
-/// When a rule is invalid.
+/// The conditions under which a rule is invalid.
 fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
     let mut limits = Limits::default();
     for limit in ValidityLimit::ALL {
@@ -112,7 +112,8 @@ fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
 
 fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Result<Rule, SuiteError> {
     let section = table(document, field, item, "a table: [[gate.rule]]")?;
-    // On the command line and in a request it is known whether there is a baseline.
+    // The key is for suites only: on the command line and in a request it is known whether there is
+    // a baseline.
     section.only(&[&Rule::keys()[..], &["when"]].concat())?;
     let limit = limit(&section)?;
     Ok(Rule {

@@ -1,4 +1,4 @@
-//! What a suite file says of limits.
+//! The limits of a suite file.
 
 use super::{SuiteError, fields::table, reader::Section};
 use crate::limits::{Limits, check_cost};

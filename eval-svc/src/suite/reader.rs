@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::SuiteError;
 
-/// Maximum number of entries of any list of a suite. Some are compared with each other.
+/// Maximum number of entries of any list of a suite. Some entries are compared with each other.
 pub(crate) const MOST_ITEMS: usize = 1_000;
 
 /// A suite's text and name.

@@ -39,7 +39,7 @@ pub(super) fn tags_of_other(task: TaskType) -> Fault {
     Fault::invalid("options.tag_parts_of_speech", message).hint("leave it out, or choose a clsd data set")
 }
 
-/// The data set with its texts translated and the words that differ tagged, as the request asks.
+/// The data set with its texts translated and the differing words tagged, as requested.
 pub(super) async fn prepare(
     config: &EvalConfig,
     clients: &EvalClients,

@@ -15,9 +15,9 @@ use crate::{
     task::TaskType,
 };
 
-/// The augmentation that gives the variants' own vectors; `None` where there is no table: items are
-/// not pairs, a text has variants of several sources, or a second request may get other variants
-/// than the first.
+/// The augmentation for the variants' own vectors. `None` if the table cannot be computed: items
+/// are not pairs, a text has variants of several sources, or a second request may get other
+/// variants than the first.
 pub(super) fn alone(task: TaskType, wanted: &DatasetAugmentation) -> Option<DatasetAugmentation> {
     let spec = wanted.spec.as_ref()?;
     let pairs = matches!(task, TaskType::Sts | TaskType::PairClassification | TaskType::Bitext);
@@ -35,7 +35,7 @@ fn used(spec: &AugmentationSpec) -> usize {
     spec.k.map_or(all, |k| all.min(k as usize))
 }
 
-/// Whether the caches hold, for a second request, what the first one got.
+/// Whether the caches contain, for a second request, the variants of the first.
 fn repeats(spec: &AugmentationSpec) -> bool {
     let waits = match spec.mode() {
         AugmentationMode::Unspecified => spec.generation_budget.is_none(),
@@ -45,8 +45,8 @@ fn repeats(spec: &AugmentationSpec) -> bool {
     waits && !spec.bypass_cache
 }
 
-/// One value a pair: NaN where a text of the pair has no variant. `plain` are the vectors of the
-/// texts, `variants` those of their variants; `varied` says which texts have one.
+/// One value per pair: NaN if a text of the pair has no variant. `plain` are the vectors of the
+/// texts, `variants` those of their variants; `varied` marks the texts that have one.
 pub(super) fn columns(
     dataset: &Dataset,
     plain: ArrayView2<'_, f32>,

@@ -33,7 +33,7 @@ pub(super) struct Encoded {
     pub(super) similarity: Similarity,
     pub(super) vector_space: Option<VectorSpace>,
     pub(super) usage: Usage,
-    /// Distinct texts that the encoder cut.
+    /// Distinct texts that the encoder truncated.
     pub(super) cut: CutCount,
     /// The report on augmentation, if it was requested.
     pub(super) augmentation: Option<AugmentationReport>,
@@ -62,7 +62,7 @@ impl<'a> Distinct<'a> {
     }
 }
 
-/// Texts that are encoded in one way.
+/// Texts that are encoded in the same way.
 struct Group<'a> {
     augmented: bool,
     prompt: Option<&'a Sent>,
@@ -176,7 +176,7 @@ pub(super) async fn texts(
         data.extend_from_slice(&own.data[number * cols..(number + 1) * cols]);
     }
     let usage = sum::total(encoded.iter().map(|one| &one.usage));
-    // The queries come first; if only some texts are augmented, the queries' vector space says so.
+    // The queries come first; if only some texts are augmented, the queries' vector space shows it.
     let said = groups
         .iter()
         .position(|group| group.augmented == report.is_some())

@@ -1,4 +1,4 @@
-//! Evidence of a score in messages, columns of its items by which it can be divided, and the
+//! Evidence of a score in messages, columns of its items by which they can be divided, and the
 //! interval of a difference between two scores.
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,9 +47,9 @@ fn clusters_of(dataset: &Dataset) -> Vec<u32> {
     clusters(texts)
 }
 
-/// What is known of each item without its labels: `words`, the mean number of words of its texts,
-/// and in retrieval `gap`, the similarity of the best document less that of the second. None where
-/// the items of the score are not those of the data set (mteb's clustering).
+/// Properties of each item that do not depend on its labels: `words`, the mean number of words of
+/// its texts, and in retrieval `gap`, the similarity of the best document minus that of the second.
+/// Empty if the items of the score are not those of the data set (mteb's clustering).
 pub(super) fn columns(dataset: &Dataset, scores: &Scores) -> BTreeMap<String, Vec<f64>> {
     let items = dataset.item_texts();
     let mut columns = BTreeMap::new();
@@ -74,10 +74,10 @@ pub(super) fn columns(dataset: &Dataset, scores: &Scores) -> BTreeMap<String, Ve
     columns
 }
 
-/// Interval of the score less the plain one.
+/// Interval of the score minus the plain score.
 ///
 /// # Errors
-/// The plain evidence cannot be read, or is of other items.
+/// If the plain evidence cannot be read, or is of other items.
 pub(super) fn delta(dataset: &Dataset, plain: &ItemEvidence, scores: &Scores) -> Result<Option<DeltaInterval>, Fault> {
     let field = "dataset.augmentation.plain";
     let wrong = |problem: String| {

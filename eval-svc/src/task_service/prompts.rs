@@ -16,7 +16,7 @@ use crate::{
 /// Reads prompts of a request; `field` is their place in it.
 ///
 /// # Errors
-/// An empty role, a role of the same encoder given twice.
+/// If a role is empty, or given twice for the same encoder.
 pub(crate) fn read(field: &str, prompts: Vec<EncoderPrompt>) -> Result<Vec<GivenPrompt>, Fault> {
     let mut given: Vec<GivenPrompt> = Vec::with_capacity(prompts.len());
     for (i, prompt) in prompts.into_iter().enumerate() {
@@ -65,7 +65,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Chooses for a data set.
+    /// Chooses the prompts of a data set.
     pub(super) fn new(encoder: &Encoder, given: &[GivenPrompt], dataset: &Dataset) -> Self {
         let layers = Layers::new(encoder, given, None);
         let prompts = DatasetPrompts::choose(&layers, dataset.task(), dataset.prompt_name());
@@ -78,7 +78,7 @@ impl Choice {
         self.prompts.parts().filter_map(|(part, chosen)| Some((part, chosen?)))
     }
 
-    /// The prompts as the answer reports them.
+    /// The prompts as the response reports them.
     pub(super) fn told(&self) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
         let used = self.used().map(|(part, chosen)| PromptUse {
             part: part.name().to_owned(),
@@ -93,7 +93,7 @@ impl Choice {
         (used.collect(), unused.collect())
     }
 
-    /// The prompts for mteb's document, beside the scores; `None` if there is no prompt at all.
+    /// The prompts for mteb's document, in addition to the scores; `None` without any prompt.
     pub(super) fn remark(&self) -> Option<Value> {
         let used: Vec<Value> = self
             .used()

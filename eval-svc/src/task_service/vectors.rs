@@ -130,7 +130,7 @@ impl Retrieval {
     }
 }
 
-/// Reads the vectors of a retrieval task. Queries without a judgement are left out, as in mteb.
+/// Reads the vectors of a retrieval task. Queries without a judgement are skipped, as in mteb.
 pub(super) fn retrieval(task: TaskType, input: RetrievalVectors, search: SearchMode) -> Result<VectorInput, Fault> {
     if task != TaskType::Retrieval {
         return Err(Fault::invalid(

@@ -31,13 +31,14 @@ pub(crate) struct Encoded {
     pub(crate) cols: usize,
     /// The vector space.
     pub(crate) space: Option<VectorSpace>,
-    /// Whether each text was cut at the encoder's length; `None` if the encoder does not report it.
+    /// Whether each text was truncated at the encoder's maximum length; `None` if the encoder does
+    /// not report it.
     pub(crate) cut: Vec<Option<bool>>,
     /// The usage.
     pub(crate) usage: Usage,
 }
 
-/// Asks for the description of an encoder.
+/// Requests the description of an encoder.
 pub(crate) async fn describe(channel: &GrpcChannel, id: &str) -> Result<Encoder, EncodingError> {
     let encoder = EncoderClient::new(channel.clone()).describe(id).await;
     let encoder = encoder.map_err(|status| refused(&status))?;
@@ -51,11 +52,11 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
 }
 
 /// Encodes texts, which should be distinct, with several requests in flight. `done` is called with
-/// the number of texts and the usage of each answered request.
+/// the number of texts and the usage of each completed request.
 ///
 /// Overload and broken connections are retried. All vectors must be in one vector space, the one
 /// that the encoder described; with a `prompt`, in one that differs from it only in the prompt.
-/// Without a `prompt` the encoder's default applies. `own` is how requests are batched for services
+/// Without a `prompt` the encoder's default applies. `own` is the batching of requests for services
 /// of this process.
 pub(crate) async fn encode(
     work: &dyn WorkEngine,
@@ -74,7 +75,7 @@ pub(crate) async fn encode(
         .map(|batch| async move { Ok((ask(work, encoder, prompt, texts, &batch).await?, batch)) })
         .buffered(batching.in_flight);
     let mut encoded = Encoded {
-        // With a prompt, the space is that of the first answer, after it is checked.
+        // With a prompt, the space is that of the first response, after validation.
         space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
         ..Encoded::default()
     };
@@ -89,7 +90,7 @@ pub(crate) async fn encode(
         done(batch.len() as u64, &usage);
     }
     drop(answers);
-    // Our own service reports its settings, and gives a text the same bits in every batch.
+    // Our own service reports its settings, and computes the same bits for a text in every batch.
     let is_ours = |space: &VectorSpace| !space.settings_digest.is_empty();
     if texts.len() >= ENOUGH && !encoded.space.as_ref().is_some_and(is_ours) {
         let spread = texts.len().div_ceil(TWICE);
@@ -104,18 +105,18 @@ pub(crate) async fn encode(
     Ok(encoded)
 }
 
-/// Fewer texts are not encoded twice: the cost would double.
+/// Minimum number of texts for the second encoding: with fewer, the cost would double.
 const ENOUGH: usize = 60;
-/// Texts that are encoded twice, at most.
+/// Maximum number of texts that are encoded twice.
 const TWICE: usize = 30;
-/// Least cosine of the two vectors of a text.
+/// Minimum cosine of the two vectors of a text.
 const SAME: f32 = 1.0 - 1e-4;
 
 pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
     EncodingError::Refused(Box::new(Fault::from_status(status)))
 }
 
-/// Halvings of a refused batch after which some texts must have passed.
+/// Number of halvings of a refused batch after which some texts must have succeeded.
 const HOPELESS_AFTER: usize = 3;
 
 /// Encodes a batch. If it is refused because of one text, the error names that text.
@@ -131,7 +132,7 @@ async fn ask(
         Ok(answer) => return Ok(answer),
         Err(fault) => fault,
     };
-    // Other codes say something of the caller or the encoder, not of a text.
+    // Other codes concern the caller or the encoder, not a text.
     let of_texts = [
         Code::InvalidArgument,
         Code::OutOfRange,
@@ -141,7 +142,7 @@ async fn ask(
     ];
     let (mut suspects, mut others_pass) = (batch, false);
     for level in 0.. {
-        // An encoder that refuses everything is not asked for every text.
+        // If an encoder refuses everything, the texts are not sent individually.
         let hopeless = level == HOPELESS_AFTER && !others_pass;
         if suspects.len() < 2 || hopeless || !of_texts.contains(&fault.code) {
             break;
@@ -157,7 +158,7 @@ async fn ask(
                 index,
                 message: fault.message,
             }),
-            // It was refused in company only.
+            // The text was refused only as part of a batch.
             Ok(_) => Err(EncodingError::Refused(Box::new(fault))),
         },
         _ => Err(EncodingError::Refused(Box::new(fault))),
@@ -185,7 +186,7 @@ async fn send(
 }
 
 impl Encoded {
-    /// Compares the vectors of a second answer, in another order, with those of the first.
+    /// Compares the vectors of a second response, in another order, with those of the first.
     fn compare(&self, answer: &EncodeResponse, batch: &[usize], texts: &[&str]) -> Result<(), EncodingError> {
         let mut again = Self {
             data: vec![0.0; batch.len() * self.cols],
@@ -194,7 +195,8 @@ impl Encoded {
             cut: vec![None; batch.len()],
             ..Self::default()
         };
-        // Numbered by their places in the batch, so that no more vectors are held than it has.
+        // Numbered by their places in the batch, so that only as many vectors are in memory as the
+        // batch has.
         let places: Vec<usize> = (0..batch.len()).collect();
         again.take(batch.len(), answer, &places)?;
         for (place, &index) in batch.iter().enumerate() {

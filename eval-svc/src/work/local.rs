@@ -1,5 +1,5 @@
-//! Sends the requests of a run to the services of this process, or to those that its channels
-//! connect to.
+//! Sends the requests of a run to the services of this process, or to the services that its
+//! channels connect to.
 
 use std::sync::Arc;
 
@@ -42,16 +42,16 @@ pub(crate) struct LocalEngine {
     clients: EvalClients,
     /// Size and number of requests to encoders for a shard.
     batching: Batching,
-    /// Where shards are searched.
+    /// Runs the searches of shards.
     compute: Compute,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
-    /// What relies on what the services find or make in the store that machines share.
+    /// The holder that relies on the entries which the services find or create in the shared store.
     holder: Option<Arc<str>>,
 }
 
 impl LocalEngine {
-    /// `batching` is that of requests to encoders for a shard.
+    /// `batching` applies to requests to encoders for a shard.
     pub(crate) fn new(clients: EvalClients, batching: Batching, compute: Compute) -> Self {
         Self {
             clients,
@@ -62,7 +62,8 @@ impl LocalEngine {
         }
     }
 
-    /// The dispatch of a request: the same for every replica that asks for it in the same run.
+    /// The dispatch of a request: the same for every replica that sends the request in the same
+    /// run.
     fn dispatch(&self, request: &impl Message) -> Option<Uuid> {
         let run = self.run.as_ref()?;
         Some(run.dispatch(blake3::hash(&request.encode_to_vec()).as_bytes()))
@@ -179,7 +180,7 @@ impl WorkEngine for LocalEngine {
         Arc::new(self.of_tenant(tenant))
     }
 
-    /// Vectors do not say which run they were made for.
+    /// Vectors do not record the run that they were computed for.
     fn recounts_encoding(&self) -> bool {
         false
     }

@@ -1,10 +1,10 @@
 //! Engines that execute the requests of a run: the services of this process (`local`), or the
 //! workers of a fleet (`fleet`), which use the services of their own process.
 //!
-//! Both give the same answers. An answer depends on its request alone, and a worker whose
-//! generator, prompt or vector space differs from the run's refuses the request.
+//! Both give the same answers. An answer depends only on its request, and a worker whose generator,
+//! prompt or vector space differs from the run's refuses the request.
 
-// Some parts serve the workers of a fleet alone.
+// Some parts are used only by the workers of a fleet.
 #![cfg_attr(not(feature = "fleet"), allow(dead_code))]
 
 pub(crate) mod encoding;
@@ -42,7 +42,7 @@ use crate::EvalConfig;
 pub(crate) struct Producer {
     /// Id of the generator; empty if none is needed.
     pub(crate) generator: String,
-    /// Digest of what its texts depend on besides the request.
+    /// Digest of the inputs of its texts other than the request.
     pub(crate) key: String,
     /// Whether it runs in the process of the transform service.
     pub(crate) local: bool,
@@ -64,14 +64,14 @@ impl From<&Provenance> for Producer {
 /// Size and number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Batching {
-    /// Most texts, or pairs, in one request.
+    /// Maximum number of texts, or pairs, in one request.
     pub(crate) items: usize,
-    /// Most requests in flight.
+    /// Maximum number of requests in flight.
     pub(crate) in_flight: usize,
 }
 
 impl Batching {
-    /// Requests to encoders, as they are configured.
+    /// Batching of requests to encoders, as configured.
     pub(crate) fn of_encoders(config: &EvalConfig) -> Self {
         Self {
             items: config.encode_batch_items,
@@ -93,24 +93,24 @@ pub(crate) enum RequestKind {
 
 /// Executes the requests of a run.
 pub(crate) trait WorkEngine: Send + Sync + Debug {
-    /// This engine for a run that another replica may continue: what its requests take is counted
-    /// once for the run, and counted again by the replica that repeats them.
+    /// This engine for a run that another replica may continue: the usage of its requests is
+    /// counted once for the run, and counted again by a replica that repeats them.
     fn of_run(&self, run: &str) -> Arc<dyn WorkEngine>;
 
-    /// The same for a tenant: what its requests leave in caches and stores is not found for others.
+    /// The same engine for a tenant: entries of its requests in caches and stores are invisible to
+    /// others.
     fn for_tenant(&self, tenant: &Tenant) -> Arc<dyn WorkEngine>;
 
-    /// Whether a replica that continues a run learns what encoders took before.
+    /// Whether a replica that continues a run learns the earlier usage of encoders.
     fn recounts_encoding(&self) -> bool;
 
-    /// The same for a holder, which relies on what is found or made in the store that machines
-    /// share.
+    /// The same engine for a holder, which relies on entries found or created in the shared store.
     fn for_holder(&self, holder: &Holder) -> Arc<dyn WorkEngine>;
 
     /// Describes the workers; `None` if this process does the work.
     fn describe_workers(&self) -> BoxFuture<'static, Result<Option<String>, Fault>>;
 
-    /// What the workers do now; `None` if this process does the work.
+    /// The current work of the workers; `None` if this process does the work.
     #[cfg(feature = "fleet")]
     fn overview(&self) -> BoxFuture<'static, Result<Option<Overview>, Fault>>;
 
@@ -134,16 +134,16 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
     /// Encodes texts with an encoder, as it was described when the run was planned.
     fn encode(&self, encoder: &Encoder, request: EncodeRequest) -> BoxFuture<'static, Result<EncodeResponse, Fault>>;
 
-    /// Encodes the documents of a shard and searches them. The answer is checked by the caller.
+    /// Encodes the documents of a shard and searches them. The caller checks the answer.
     fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>>;
 
     /// Scores vectors.
     fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>>;
 
-    /// Most scores to compute at the same time: in this process one, since a score uses all cores.
+    /// Maximum number of concurrent scores: in this process one, because a score uses all cores.
     fn scores_in_flight(&self) -> usize;
 
-    /// Most shards to search at the same time: in this process one, whose vectors fill the memory
-    /// that a shard may take.
+    /// Maximum number of concurrent shards: in this process one, whose vectors fill the memory that
+    /// a shard may take.
     fn shards_in_flight(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! A score to compute from vectors, and what it came to.
+//! A score to compute from vectors, and its result.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +27,7 @@ pub(crate) struct ScoreTask {
     pub(crate) similarity: Similarity,
 }
 
-/// A score, as it is kept and sent.
+/// A score in its stored and transmitted form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ScoreRecord {
     /// Key of the main score.
@@ -73,7 +73,7 @@ impl ScoreRecord {
     /// As [`Scores::with_main`].
     ///
     /// # Errors
-    /// If the score is not among them.
+    /// If the score does not contain the key.
     pub(super) fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
         if key != self.main_key {
             self.evidence = None;
@@ -93,7 +93,7 @@ pub(super) async fn score(compute: &Compute, task: ScoreTask) -> Result<ScoreRec
     told(scored.await)
 }
 
-/// As [`score`], with what a worker knows of the data set.
+/// Like [`score`], with the worker's knowledge of the data set.
 pub(super) async fn score_of(
     compute: &Compute,
     scoring: Scoring,

@@ -90,7 +90,7 @@ fn find(encoded: Encoded, rows: &[usize], ids: &[String], wanted: &ShardSearch) 
         })
         .collect();
     let matrix = vector_matrix(distinct, cols, data).map_err(bad)?;
-    // Rows are in the order of their documents where no text occurs twice.
+    // If no text occurs twice, rows are in the order of their documents.
     let matrix = match distinct == rows.len() {
         true => matrix,
         false => matrix.select(Axis(0), rows),

@@ -1,4 +1,4 @@
-//! A shard of a corpus, what is looked for in it, and what was found.
+//! A shard of a corpus, the search in it, and the results.
 
 use std::{
     borrow::Cow,
@@ -29,7 +29,7 @@ pub(crate) struct Documents {
     pub(crate) texts: Vec<String>,
 }
 
-/// Vectors, e.g. of queries; stored by their digest.
+/// Vectors, for example of queries; stored by their digest.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct VectorRows {
     #[prost(uint64, tag = "1")]
@@ -48,10 +48,10 @@ impl From<&Array2<f32>> for VectorRows {
 }
 
 impl VectorRows {
-    /// The matrix again.
+    /// The vectors as a matrix.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the rows.
     pub(super) fn matrix(self) -> Result<Array2<f32>, String> {
         let rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
         let cols = self.values.len() / rows.max(1);
@@ -68,7 +68,7 @@ pub(crate) enum Shard {
         rows: Range<usize>,
         first: usize,
     },
-    /// As a worker reads them.
+    /// The form in which a worker reads them.
     Given(Documents),
 }
 
@@ -76,11 +76,11 @@ pub(crate) enum Shard {
 #[derive(Debug)]
 pub(crate) struct Queries {
     matrix: Array2<f32>,
-    /// As a message with its digest, made where workers need it.
+    /// The queries as a message with its digest, created when workers need it.
     message: OnceLock<(Digest, Bytes)>,
 }
 
-/// How a shard is encoded and searched; the same for every shard of a corpus.
+/// The parameters for encoding and searching a shard; the same for every shard of a corpus.
 #[derive(Debug)]
 pub(crate) struct ShardSearch {
     /// The encoder, as it was described when the run was planned.
@@ -89,20 +89,21 @@ pub(crate) struct ShardSearch {
     pub(crate) prompt: Option<Sent>,
     /// The queries.
     pub(crate) queries: Queries,
-    /// What is looked for.
+    /// The search parameters.
     pub(crate) terms: SearchTerms,
 }
 
-/// What is known of a document besides its place among the hits.
+/// Facts about a document other than its place among the hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DocumentFacts {
-    /// Whether its text was cut at the encoder's length; `None` if the encoder does not report it.
+    /// Whether its text was truncated at the encoder's maximum length; `None` if the encoder does
+    /// not report it.
     pub(crate) cut: Option<bool>,
     /// BLAKE3 of its vector.
     pub(crate) vector: [u8; blake3::OUT_LEN],
 }
 
-/// What a search of a shard found.
+/// The results of a search in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Found {
     /// The best documents of each query, by row in the shard.
@@ -111,17 +112,17 @@ pub(crate) struct Found {
     pub(crate) facts: Vec<DocumentFacts>,
     /// Texts that were encoded: equal documents once.
     pub(crate) encoded: u64,
-    /// What the encoder reported.
+    /// The usage that the encoder reported.
     pub(crate) usage: Usage,
 }
 
 impl Queries {
-    /// One vector per query.
+    /// The vectors, one per query.
     pub(super) fn matrix(&self) -> &Array2<f32> {
         &self.matrix
     }
 
-    /// Copies of rows of vectors, all of one width.
+    /// Copies rows of vectors, all with the same number of columns.
     pub(crate) fn new(matrix: Array2<f32>) -> Self {
         Self {
             matrix,
@@ -189,10 +190,10 @@ pub(crate) fn digest_of_vector(vector: &[f32]) -> [u8; blake3::OUT_LEN] {
 }
 
 impl Found {
-    /// Checks what a worker answered.
+    /// Checks a worker's answer.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The problem.
     pub(crate) fn check(&self, documents: usize, wanted: &ShardSearch) -> Result<(), String> {
         if self.hits.len() != wanted.queries.len() || self.facts.len() != documents {
             return Err(format!(

@@ -1,5 +1,5 @@
-//! Discrimination beyond its scores: texts through a pivot language, parts of speech of words that
-//! differ.
+//! Discrimination beyond its scores: texts translated into a pivot language, and parts of speech of
+//! differing words.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ const WORDS: &[(&str, &str)] = &[
     ("le train arrive tard", "the train is late"),
 ];
 
-/// Translates by its list, and nothing else; where it is dumb, nothing at all.
+/// Translates only the texts in its list; if `dumb`, nothing at all.
 #[derive(Clone, Default)]
 struct Dictionary {
     seen: Arc<Mutex<Vec<TransformRequest>>>,
@@ -81,7 +81,7 @@ impl TransformService for Dictionary {
             }
         });
         Ok(Response::new(TransformResponse {
-            // The order of an answer promises nothing.
+            // The order of a response is not guaranteed.
             results: results.rev().collect(),
             ..TransformResponse::default()
         }))
@@ -213,7 +213,7 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
         (Some("stub:dictionary"), Some(1.0))
     );
 
-    // The encoder saw English, and what could not be translated.
+    // The encoder received English texts, and those that could not be translated.
     let texts = harness.encoder.texts();
     assert!(texts.contains(&"kaputt".to_owned()) && texts.contains(&"the prices rise quickly".to_owned()));
     assert!(
@@ -267,7 +267,7 @@ async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
         "{:?}",
         response.notes
     );
-    // Tagged without a pivot, too: the targets are English.
+    // Tags also work without a pivot, because the targets are English.
     let tagged = score(&mut harness, request(TaskType::Clsd, ("de-en.jsonl", rows), None, true))
         .await
         .unwrap();

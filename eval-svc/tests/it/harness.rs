@@ -1,5 +1,5 @@
-//! The evaluation service over a channel in memory, with an encoder that is made up but behaves
-//! like one.
+//! The evaluation service over an in-memory channel, with a simulated encoder that behaves like a
+//! real one.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use isomer_stubs::{
 
 pub(crate) const DIMENSIONS: usize = 16;
 
-/// Vectors that depend on the text alone.
+/// Vectors that depend only on the text.
 pub(crate) fn vector(text: &str) -> Vec<f32> {
     let words = text.split_whitespace();
     let mut vector = vec![0.01_f32; DIMENSIONS];
@@ -38,10 +38,11 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
     vector
 }
 
-/// An encoder with every id that begins with `fake`, of seven texts a request. It is full for as
-/// many requests as are left in `overloads`. Each answer of `fake-drifting` is of another vector
-/// space, and `fake-failing` cannot encode the first text. `fake-picky` refuses a request with an
-/// empty text or a poisonous one, without saying which, and `fake-refusing` refuses every request.
+/// An encoder with every id that begins with `fake`, with at most seven texts per request. It
+/// reports overload for the number of requests in `overloads`. Each response of `fake-drifting` is
+/// in another vector space, and `fake-failing` cannot encode the first text. `fake-picky` refuses a
+/// request with an empty text or a poisonous one, without naming it, and `fake-refusing` refuses
+/// every request.
 pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
     StubEncoder::default()
         .on_get(|request| async move {
@@ -96,9 +97,9 @@ pub(crate) struct Harness {
     pub(crate) tasks: TaskServiceClient<GrpcChannel>,
     pub(crate) statistics: StatisticsServiceClient<GrpcChannel>,
     pub(crate) encoder: StubEncoder,
-    /// How many requests the encoder is too busy for, from now on.
+    /// Number of following requests that the encoder refuses as overloaded.
     pub(crate) overloads: Arc<AtomicUsize>,
-    /// Removed with the harness.
+    /// The folder is removed with the harness.
     _home: tempfile::TempDir,
 }
 
@@ -114,7 +115,7 @@ pub(crate) async fn house_with(config: EvalConfig) -> Harness {
     build(config, None).await
 }
 
-/// A harness with a way to a hub.
+/// A harness with access to a hub.
 pub(crate) async fn house_on_hub(config: EvalConfig, hub: Resolver) -> Harness {
     build(config, Some(hub)).await
 }

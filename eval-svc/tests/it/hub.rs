@@ -1,4 +1,4 @@
-//! Data sets on the hub, which a server on loopback plays, and names of the catalogue.
+//! Data sets on the hub, which a loopback server simulates, and names of the catalogue.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     support::fixtures,
 };
 
-/// A hub with some repositories, and a machine with caches of its own.
+/// A hub with some repositories, and a machine with its own caches.
 struct World {
     folder: tempfile::TempDir,
     hub: Arc<Running>,
@@ -136,7 +136,7 @@ async fn pairs() -> World {
     World::new(&[("org/pairs", files)]).await
 }
 
-/// Keeps what it is told.
+/// Records progress reports.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, u64, Option<u64>)>>);
 
@@ -195,8 +195,8 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     let note = snapshot.parent().unwrap().parent().unwrap().join("refs/main");
     assert_eq!(fs::read_to_string(note).unwrap(), COMMIT);
 
-    // A commit does not change: it is not asked for again. A language is a configuration where none
-    // is named.
+    // A commit is immutable, so it is not requested again. A language is used as the configuration
+    // if none is named.
     let asked = world.asked();
     let pinned = format!("org/pairs@{COMMIT}");
     assert_eq!(
@@ -209,7 +209,7 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     );
     assert_eq!(world.asked(), asked);
 
-    // Offline, the branch is what it was last seen at; what was never fetched is said to be
+    // Offline, a branch has its last known commit; data that was never fetched is reported as
     // missing.
     let offline = world.places(true);
     let again = read(&offline, TaskType::Sts, hub("org/pairs:en"), LoadOptions::default())
@@ -445,7 +445,7 @@ async fn scores_over_the_wire_name_the_commit() {
         config: "en".into(),
         ..DatasetRef::default()
     };
-    // Which data sets are fetched is the operator's choice, and by default the caller's is refused.
+    // The operator decides which data sets are fetched; by default a caller's choice is refused.
     let mut closed = house_on_hub(EvalConfig::default(), world.resolver(false)).await;
     let refused = closed.tasks.score(request(wanted.clone())).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");

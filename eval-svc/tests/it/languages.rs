@@ -46,8 +46,8 @@ async fn a_data_set_without_subsets_has_the_language_that_the_catalogue_knows() 
     let dataset = loaded("TwitterHjerneRetrieval", &files, None).await;
     assert_eq!(dataset.sides(), Some(("dan-Latn", "dan-Latn")));
     assert_eq!(dataset.language_group(), LanguageGroup::Other);
-    // It is not a subset: the split's files have no language in their names, and mteb calls the
-    // subset `default`.
+    // The language is not a subset: the split's files have no language in their names, and mteb
+    // calls the subset `default`.
     assert_eq!(dataset.language(), None);
 }
 

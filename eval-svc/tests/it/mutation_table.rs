@@ -1,8 +1,8 @@
-//! Everything that is known to go wrong, and what each ends in: the table of
-//! docs/reference/gate.md, row by row, on one harness.
+//! All known faults and their results: the table of docs/reference/gate.md, row by row, on one
+//! harness.
 //!
-//! The first row is the healthy twin: with a generator, a judge and an encoder that do their work,
-//! the same gate passes.
+//! The first row is the positive control: with a correct generator, judge and encoder, the same
+//! gate passes.
 
 use isomer_eval::judging::ProbeKind;
 use isomer_proto::{
@@ -19,20 +19,20 @@ use crate::{
     },
 };
 
-/// How a check ends.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Pass,
     Fail,
     Invalid,
-    /// Before anything is generated.
+    /// Refused before anything is generated.
     Refused,
     /// The run fails.
     Stopped,
 }
 
 impl End {
-    /// As docs/reference/gate.md has it: verdict and exit code.
+    /// As in docs/reference/gate.md: verdict and exit code.
     fn cells(self) -> &'static str {
         match self {
             Self::Pass => "pass | 0",
@@ -44,11 +44,11 @@ impl End {
     }
 }
 
-/// What a row changes.
+/// The fault of a row.
 struct Row {
     what: &'static str,
     end: End,
-    /// What the answer must say.
+    /// Text that the result must contain.
     says: &'static str,
     rewriter: Rewriter,
     encoder: &'static str,
@@ -56,28 +56,28 @@ struct Row {
     judge: bool,
     mutate: fn(&Harness),
     gate: &'static str,
-    /// Data sets, all in one group where there are several.
+    /// Number of data sets, all in one group if there are several.
     sets: usize,
-    /// Whether a pair is labelled as one, by its number and whether it is one.
+    /// Whether a pair gets a positive label, by its number and its true label.
     label: fn(usize, bool) -> bool,
 }
 
-/// A drop, sensitivity, and the drop on accepted rewrites alone.
+/// Rules on a drop, on sensitivity, and on the drop on accepted rewrites alone.
 const GATE: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n";
 const ACCEPTED: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n[[gate.rule]]\nmax_drop = 10\ntexts = \"accepted\"\n";
 
-/// As the shipped suites have it.
+/// The rules of the shipped suites.
 const LEVEL: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n\
                      [[gate.rule]]\nmargin = 5\nof = \"original\"\nwhen = \"baseline\"\n";
 
-/// Another text with the words in reverse and one more: `stub-keen` reads words in any order,
-/// without it.
+/// Another text with the words reversed and an additional one: `stub-keen` ignores word order and
+/// that word.
 fn healthy(_: &str, _: u64, text: &str) -> (String, Outcome) {
     let words: Vec<&str> = text.split_whitespace().rev().collect();
     (format!("indeed {}", words.join(" ")), Outcome::Ok)
 }
 
-/// A sentence that has nothing to do with the text.
+/// A sentence that is unrelated to the text.
 fn unrelated(_: &str, _: u64, text: &str) -> (String, Outcome) {
     let rest = ["quietly", "in vain", "at dawn", "for hours", "by mistake"][(hash(text) % 5) as usize];
     (
@@ -172,8 +172,8 @@ fn rows() -> Vec<Row> {
             mutate: |harness| *harness.transform.guarded.lock() = true,
             ..generator("generator: changes the meaning, and a guard fires", healthy)
         },
-        // The transform service checks the language of what was made: after the last attempt the
-        // original stands in.
+        // The transform service checks the language of generated texts: after the last attempt the
+        // original is used.
         generator("generator: writes in the wrong language", |_, _, text| {
             (text.to_owned(), Outcome::KeptOriginal)
         }),
@@ -370,8 +370,8 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Pairs of sentences to each of which two kinds of change or more apply, in so many data sets of
-/// one group.
+/// Pairs of sentences to which at least two kinds of change apply, in several data sets of one
+/// group.
 fn suite(harness: &Harness, row: &Row) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
@@ -410,7 +410,7 @@ fn suite(harness: &Harness, row: &Row) -> SuiteRef {
     }
 }
 
-/// A judge that knows what `healthy` does: the same words, whatever their order.
+/// A judge that recognises results of `healthy`: the same words in any order.
 fn same_words(original: &str, transformed: &str) -> f64 {
     let words = |text: &str| -> Vec<String> {
         let mut words: Vec<String> = text
@@ -428,7 +428,7 @@ fn same_words(original: &str, transformed: &str) -> f64 {
     }
 }
 
-/// How it ended, and everything that was said.
+/// The outcome, and all messages.
 async fn outcome(row: &Row) -> (End, String) {
     let harness = Harness::new();
     *harness.transform.rewriter.lock() = Some(row.rewriter);

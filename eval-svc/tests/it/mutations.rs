@@ -1,5 +1,5 @@
-//! What may never pass: generators and encoders that are broken in known ways, each with the
-//! verdict it must end in, and the healthy twin that passes on the same suite.
+//! Faults that must never pass: broken generators and encoders, each with its expected verdict, and
+//! the positive control that passes on the same suite.
 
 use isomer_proto::{
     eval::v1::{Run, RunState, SuiteRef, Verdict, suite_ref},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::run_stubs::{Harness, Rewriter, many::suite, report_json, run_to_end, spec};
 
-/// A limit that every encoder keeps, whatever it does: a pass is then a pass for the wrong reason.
+/// A limit that every encoder satisfies: a pass is then a pass for the wrong reason.
 const LENIENT: &str = "[[gate.rule]]\nmax_drop = 190\n";
 
 async fn verdict_of(rewriter: Option<Rewriter>, gate: &str) -> (Run, Value) {
@@ -27,7 +27,7 @@ pub(crate) fn hash(text: &str) -> u64 {
         .fold(7, |sum, byte| (sum * 31 + u64::from(byte)) % 1_000_003)
 }
 
-/// Another text with the words in reverse and one more.
+/// Another text with the words reversed and an additional one.
 fn healthy(_: &str, seed: u64, text: &str) -> (String, Outcome) {
     let words: Vec<&str> = text.split_whitespace().rev().collect();
     (format!("indeed {} {seed}", words.join(" ")), Outcome::Ok)
@@ -111,8 +111,8 @@ async fn warnings_do_not_let_an_invalid_gate_pass_and_limits_can_be_named() {
 
 #[tokio::test]
 async fn a_small_data_set_of_which_nothing_was_rewritten_is_noticed() {
-    // Texts of one data set of six stay as they are: a sixth of the average, whatever its share of
-    // the texts.
+    // The texts of one data set of six stay unchanged: a sixth of the average, whatever its share
+    // of the texts.
     let (run, json) = verdict_of(
         Some(|name, seed, text| match text.starts_with("Number 3") {
             true => (text.to_owned(), Outcome::Ok),

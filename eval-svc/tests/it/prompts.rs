@@ -1,5 +1,5 @@
-//! Prompts of encoders against the reference: a real encoder scored with prompts gives what it
-//! gives for data that have the same texts written in front of them by hand.
+//! Prompts of encoders against the reference: a real encoder scored with prompts gives the same
+//! scores as for data with the same texts prepended by hand.
 
 use std::{
     fs,
@@ -28,8 +28,8 @@ use crate::harness::serve;
 
 const ENCODER: &str = "tiny";
 
-/// An augmentation service whose only variant is the text with two words behind it, in place of the
-/// text, so that what is in front of the text is in front of the variant.
+/// An augmentation service whose only variant replaces the text by the text with two words
+/// appended, so that a prefix of the text is also a prefix of the variant.
 #[derive(Clone)]
 struct Augmenter {
     encoder: GrpcChannel,
@@ -86,7 +86,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The tiny encoder of embed-svc's fixtures, its folder saying so of prompts.
+/// The tiny encoder of embed-svc's fixtures, with prompts in its folder.
 async fn harness(prompts: &Value, default: Option<&str>) -> Harness {
     let home = tempfile::tempdir().unwrap();
     let model: PathBuf = home.path().join("model");
@@ -171,7 +171,7 @@ fn sts(prefix: &str) -> Files {
     vec![("test.jsonl", rows.join("\n"))]
 }
 
-/// Queries and documents with prefixes in front of them. A query's text is a document's too.
+/// Queries and documents with prefixes. One query's text is also a document's.
 fn retrieval(query: &str, document: &str) -> Files {
     let mut corpus = Vec::new();
     let mut queries = Vec::new();
@@ -217,7 +217,7 @@ async fn retrieval_with_prompts_scores_as_data_with_the_prompts_written_into_it(
             .await
             .scores
     );
-    // The same from the folder's own prompts, and a request goes before them.
+    // The folder's own prompts give the same result, and a request's prompts take precedence.
     let mut own = harness(&json!({"query": QUERY, "passage": PASSAGE}), None).await;
     let by_folder = score(&mut own, TaskType::Retrieval, &retrieval("", ""), &[]).await;
     assert_eq!(by_folder.scores, by_hand.scores);
@@ -231,7 +231,7 @@ async fn retrieval_with_prompts_scores_as_data_with_the_prompts_written_into_it(
     )
     .await;
     assert_eq!(over.scores, without.scores);
-    // What was used is told.
+    // The used prompts are reported.
     let told: Vec<_> = asked
         .prompts
         .iter()
@@ -375,11 +375,11 @@ async fn texts_that_the_encoder_cut_are_counted_each_once() {
         "{:?}",
         scored.notes
     );
-    // A prompt takes room: texts that fit without it are cut with it.
+    // A prompt takes space: texts that fit without it are truncated with it.
     let prompt = "w ".repeat(90);
     let scored = score(&mut harness, TaskType::Sts, &files, &[("sts", &prompt)]).await;
     assert!(scored.truncation.unwrap().cut > 1);
-    // Of augmented originals the stub of this test says nothing: that is not nought.
+    // For augmented originals this stub reports nothing, which differs from zero.
     let augmented = try_score(&mut harness, TaskType::Sts, &files, Vec::new(), true)
         .await
         .unwrap();

@@ -1,4 +1,4 @@
-//! Rounds over the items of one data set: a run that goes on until a betting test decides.
+//! Rounds over the items of one data set: a run continues until a betting test decides.
 
 use std::sync::atomic::Ordering;
 
@@ -15,12 +15,12 @@ const THINGS: [&str; 8] = [
     "books", "boats", "lamps", "chairs", "clocks", "coats", "drums", "plates",
 ];
 
-/// A gate of one drop, looked at in rounds over items.
+/// A gate with one rule on a drop, decided in rounds over items.
 fn gate(rule: &str) -> String {
     format!("[gate]\nsequential = \"betting\"\n[[gate.rule]]\n{rule}\n")
 }
 
-/// A classification by what was sold, with so many test rows of a text each.
+/// A classification by the product sold, with `rows` test rows of one text each.
 fn suite(harness: &Harness, rows: usize, gate: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(folder.join("sold")).unwrap();
@@ -44,13 +44,13 @@ fn suite(harness: &Harness, rows: usize, gate: &str) -> SuiteRef {
     }
 }
 
-/// The words in reverse and one more, which `stub-keen` does not see.
+/// The words reversed and an additional one, which `stub-keen` ignores.
 fn healthy(_: &str, _: u64, text: &str) -> (String, Outcome) {
     let words: Vec<&str> = text.trim_end_matches('.').split_whitespace().rev().collect();
     (format!("indeed {}", words.join(" ")), Outcome::Ok)
 }
 
-/// Test texts are about another thing where their number is a multiple of this.
+/// Test texts whose number is a multiple of `every` have another topic.
 fn turned(every: usize, (name, seed, text): (&str, u64, &str)) -> (String, Outcome) {
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
     let number: usize = number.parse().unwrap_or(0);
@@ -128,8 +128,9 @@ async fn a_healthy_encoder_passes_after_a_part_of_the_items() {
         .map(|round| round["items"].as_u64().unwrap())
         .collect();
     assert_eq!(items, [100, 200, 400, 800, 1000]);
-    // Two transformations of 64 train rows and 200 of 1000 test rows. What the first round made was
-    // not asked for again, that of cross_translation included, which draws something for each text.
+    // Two transformations of 64 train rows and 200 of 1000 test rows. Results of the first round
+    // were not requested again, including those of cross_translation, which draws a language for
+    // each text.
     assert_eq!(
         (&sequential["texts_asked"], &sequential["texts_planned"]),
         (&528.into(), &2128.into())
@@ -158,7 +159,7 @@ async fn a_healthy_encoder_passes_after_a_part_of_the_items() {
         "{}",
         all.markdown
     );
-    // The reports do not contradict themselves: one score of as many items.
+    // The reports are consistent: one score of the same number of items.
     assert_eq!(all.json["datasets"][0]["items"], 200);
 }
 
@@ -195,7 +196,7 @@ async fn what_is_at_the_limit_stays_undecided_with_everything_in() {
         rule["units_needed"].as_u64().is_none_or(|needed| needed > 240),
         "{rule}"
     );
-    // With everything in, the scores are those of a run at one look.
+    // With all rows, the scores are those of a run with one look.
     let once = checked(240, "[[gate.rule]]\nmax_drop = 10\n", sometimes).await;
     assert_eq!(
         all.json["profile"]["encoders"][0]["original"],

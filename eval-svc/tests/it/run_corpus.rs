@@ -1,5 +1,5 @@
-//! Runs over a corpus that is searched in shards: the report is that of the corpus in one piece,
-//! and its vectors are never all in memory.
+//! Runs over a corpus that is searched in shards: the report equals that of an unsharded search,
+//! and not all vectors are in memory at once.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -29,8 +29,7 @@ const VARIES: [&str; 6] = [
     "/durations",
 ];
 
-/// Texts of documents. Every fourth is that of an earlier one, in another shard; ids are in no
-/// order of their own.
+/// Texts of documents. Every fourth equals an earlier one in another shard; ids are unordered.
 fn document(number: usize) -> (String, String) {
     let of = if number % 4 == 3 { number / 2 } else { number };
     let places = ["harbour", "bridge", "market", "garden", "station"];
@@ -112,7 +111,7 @@ fn tied(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     }
 }
 
-/// A run on a machine with nothing of its own, in shards of so many documents.
+/// A run on a machine without cached data, in shards of this many documents.
 async fn run(data: &Path, shard: usize, documents: usize, encoders: &[&str], head: &str) -> Ended {
     let harness = Harness::new();
     harness.manner().limit = Some(70);
@@ -128,8 +127,8 @@ async fn run(data: &Path, shard: usize, documents: usize, encoders: &[&str], hea
     Ended { run, harness, report }
 }
 
-/// A report without what differs from run to run, and without the counters of encoded texts: a text
-/// that stands in two shards is encoded twice.
+/// A report without the fields that differ from run to run, and without the counters of encoded
+/// texts: a text in two shards is encoded twice.
 fn comparable(report: &Value) -> Value {
     let mut report = report.clone();
     for path in VARIES
@@ -157,9 +156,9 @@ fn assert_equal(one: &Value, other: &Value, what: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_over_shards_is_that_of_the_corpus_in_one_piece() {
     let data = tempfile::tempdir().unwrap();
-    // Ties within and over shards: equal texts, and an encoder for which documents are few points.
+    // Ties within and across shards: equal texts, and an encoder that maps documents to few points.
     let encoders = ["stub-a", "stub-ties"];
-    // mteb's scores need every document of so small a corpus, HTEB's the ten best.
+    // mteb's scores need every document of such a small corpus, HTEB's the ten best.
     for (profile, shards) in [("mteb-v2", &[1, 7, DOCUMENTS - 1][..]), ("hteb", &[7][..])] {
         let head = format!("profile = \"{profile}\"\n");
         let whole = run(data.path(), 1_000, DOCUMENTS, &encoders, &head).await;

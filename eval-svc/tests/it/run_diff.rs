@@ -1,5 +1,5 @@
-//! Two runs compared item by item: every number is counted again here, from the encoders' vectors
-//! and the texts.
+//! Two runs compared item by item: the test recomputes every number from the encoders' vectors and
+//! the texts.
 
 use std::path::Path;
 
@@ -79,7 +79,7 @@ fn suite(folder: &Path, head: &str) -> SuiteRef {
 
 const HEAD: &str = "seeds = [1, 2]\ntransformations = [\"paraphrase\", \"expansion\"]";
 
-/// A check of some encoders, with what is kept of its items.
+/// A check of some encoders, with the stored items.
 async fn check(harness: &Harness, head: &str, encoders: &[&str], shard: usize) -> (Report, RunItems) {
     let (_service, mut client) = harness
         .open_with(isomer_eval::Shared::default(), |config| config.shard_documents = shard)
@@ -147,7 +147,7 @@ async fn flips_of_pairs_are_those_that_counting_gives() {
         let all = originals.iter().enumerate();
         all.filter(|(item, own)| right("stub-a", threshold, own, *item)).count()
     };
-    // No threshold between two cosines has more pairs right.
+    // No threshold between two cosines classifies more pairs correctly.
     let mut cosines: Vec<f64> = originals.iter().map(|own| cosine("stub-a", &own[0], &own[1])).collect();
     cosines.sort_by(f64::total_cmp);
     let best = cosines
@@ -182,7 +182,7 @@ async fn flips_of_pairs_are_those_that_counting_gives() {
         several += negative;
     }
     assert!(several > 0, "a comparison without a flip shows nothing");
-    // The old encoder alone has other right pairs at the new encoder's own threshold.
+    // At the new encoder's own threshold, the old encoder has other right pairs.
     let each = DiffOptions {
         threshold: ThresholdOf::Each,
         ..DiffOptions::default()
@@ -204,7 +204,7 @@ async fn flips_and_overlap_of_searches_are_those_that_counting_gives() {
     let search = |encoder: &str, query: &str| -> Vec<usize> {
         let mut all: Vec<usize> = (0..DOCUMENTS).collect();
         let scores: Vec<f64> = all.iter().map(|n| cosine(encoder, query, &document(*n))).collect();
-        // Ties go to the id that sorts last.
+        // Ties are won by the id that sorts last.
         all.sort_by(|a, b| (scores[*b] as f32).total_cmp(&(scores[*a] as f32)).then(b.cmp(a)));
         all.truncate(3);
         all
@@ -228,8 +228,7 @@ async fn flips_and_overlap_of_searches_are_those_that_counting_gives() {
         (overlap - 100.0 * common as f64 / (3 * QUERIES) as f64).abs() < 1e-9,
         "{overlap}"
     );
-    // In a corpus of three, every two lists have the first three in common: nothing is told of
-    // that.
+    // In a corpus of three, every two lists share the first three, so no overlap is reported.
     let mut small = made.clone();
     for lists in small.1.scores.iter_mut().filter_map(|one| one.lists.as_mut()) {
         lists.corpus = 3;
@@ -240,7 +239,7 @@ async fn flips_and_overlap_of_searches_are_those_that_counting_gives() {
         assert!(why.as_ref().unwrap().contains("corpus has 3 documents"), "{why:?}");
     }
     assert!(find.rows.iter().all(|row| row.flips.is_none() && row.lists.is_none()));
-    // What flipped comes first, with the texts of the query.
+    // Flipped items come first, with the texts of the query.
     let worst = &of(&found, "find").worst;
     assert!(
         worst
@@ -272,7 +271,7 @@ async fn an_encoder_against_itself_has_no_flips_no_change_and_equal_lists() {
         }
     }
     assert!(found.datasets.iter().all(|own| own.worst.is_empty()));
-    // The third data set has none, and says why.
+    // The third data set has no flips, and states the reason.
     assert!(of(&found, "graded").no_flips.as_ref().unwrap().contains("graded"));
     assert_eq!(found.rows[0].flips.as_ref().unwrap().datasets, 2);
 }
@@ -348,7 +347,7 @@ async fn runs_with_other_items_are_refused_by_name_and_compared_where_they_are_t
     let found = compare(&old, &new, true).unwrap();
     assert_eq!((found.rows.len(), found.left_out), (2, differences));
 
-    // Another text for one rewrite, another data set of the same name, another seed.
+    // A different text for one rewrite, a different data set with the same name, a different seed.
     let mut other = new.clone();
     for row in &mut other.0.scores {
         if row.dataset == "find" && row.transformation.as_deref() == Some("paraphrase") && row.seed == Some(2) {
@@ -414,7 +413,7 @@ async fn items_of_another_run_or_of_other_scores_are_refused() {
         assert!(matches!(error, DiffError::Option { .. }), "{error}");
     }
 
-    // A file whose parts do not fit together, e.g. one that was edited.
+    // A file with inconsistent parts, for example one that was edited.
     let mut far = new.clone();
     far.1.datasets[0].clusters[0] = u32::MAX;
     assert!(
@@ -434,7 +433,7 @@ async fn items_of_another_run_or_of_other_scores_are_refused() {
         refused(&short)
     );
 
-    // Items that do not give the score that they stand by have no interval, and that is said.
+    // Items that do not reproduce their score have no interval, and the report says so.
     let mut other = new.clone();
     for one in &mut other.1.scores {
         if let Some(Evidence::Mean { values, .. }) = &mut one.evidence {
@@ -453,7 +452,8 @@ async fn items_of_another_run_or_of_other_scores_are_refused() {
         found.rows[0].change.interval.is_none(),
         "nor is there one over all data sets"
     );
-    // A run of a version that kept no lists has no flips of searches, and says what to do.
+    // A run of a version without lists has no flips of searches, and the message explains the
+    // remedy.
     let mut bare = new.clone();
     bare.1.scores.iter_mut().for_each(|one| one.lists = None);
     let error = diff(side(&old, "stub-a"), side(&bare, "stub-keen"), options).unwrap_err();

@@ -1,4 +1,4 @@
-//! The gate of a run: from rules in a suite or a request to verdicts in every form of the report.
+//! The gate of a run: from rules in a suite or a request to verdicts in every format of the report.
 
 use isomer_proto::eval::v1::{
     Gate, GateBasis, GateRule, GateSequential, GateUndecided, ReportFormat, Run, RunSpec, RunState, Verdict,
@@ -56,7 +56,7 @@ async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
         .map(|d| -d["total"]["delta"].as_f64().unwrap())
         .collect();
     drops.sort_by(f64::total_cmp);
-    // The Hodges-Lehmann shift lies among the drops it is the middle of.
+    // The Hodges-Lehmann shift lies between the drops.
     let estimate = said["estimate"].as_f64().unwrap();
     assert!(drops[0] <= estimate && estimate <= drops[5], "{estimate} of {drops:?}");
     let text = |format| {
@@ -132,7 +132,7 @@ async fn a_rule_that_its_data_sets_can_never_decide_is_refused_before_anything_i
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(harness.transform.asked.load(Ordering::SeqCst), 0);
-    // Its twin on points is served.
+    // The same rule on points is accepted.
     let rule = "[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n";
     let (run, _) = gated(&mut client, spec(suite(&harness, 2, rule), &["stub-a"])).await;
     assert_eq!((run.verdict(), run.blocked), (Verdict::Pass, false));
@@ -152,7 +152,7 @@ async fn what_the_data_leave_undecided_blocks_unless_told_to_warn() {
     )
     .await;
     let estimate = json["gate"]["encoders"][0]["rules"][0]["estimate"].as_f64().unwrap();
-    // The limit is the estimate itself: bounds on either side of it.
+    // The limit equals the estimate: the bounds are on either side of it.
     let close = format!(
         "[[gate.rule]]\nmax_drop = {}\nbasis = \"signed-rank\"\n",
         estimate.abs()
@@ -300,8 +300,8 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
     assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
 }
 
-/// Sixteen data sets under three seeds that give texts of their own, with this rule looked at in
-/// rounds or at once.
+/// Sixteen data sets under three seeds with different texts, with this rule decided in rounds or at
+/// once.
 fn sampled(harness: &Harness, rule: GateRule, sequential: GateSequential) -> RunSpec {
     *harness.transform.sampled.lock() = true;
     let mut asked = spec(suite(harness, 16, ""), &["stub-a"]);
@@ -372,7 +372,7 @@ async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
 async fn an_unclear_case_goes_through_all_rounds_and_is_the_full_run() {
     let harness = Harness::new();
     let (_service, mut client) = harness.open().await;
-    // Seeds that give the same texts: what is unclear under one stays unclear under three.
+    // Seeds that give the same texts: an unclear case under one seed stays unclear under three.
     let with = |harness: &Harness, least: f64, sequential| {
         let floor = GateRule {
             basis: GateBasis::SignedRank.into(),

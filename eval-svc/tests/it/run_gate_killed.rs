@@ -1,5 +1,5 @@
-//! A run in rounds whose process is killed in the middle of one: it goes on to what it would have
-//! come to.
+//! A run in rounds whose process is killed in the middle of a round: it resumes with the same
+//! result.
 
 use std::{collections::BTreeMap, path::Path, sync::atomic::Ordering, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
     run_stubs::{self, Harness, create, many::scores, repeats, report_json, run_to_end},
 };
 
-/// Sixteen data sets of five texts of their own and five shared, two transformations, three seeds:
-/// rounds of 8 data sets under one seed, 16 under one, two and three.
+/// Sixteen data sets with five texts of their own and five shared, two transformations, three
+/// seeds: rounds of 8 data sets under one seed, 16 under one, two and three.
 const AFTER_TWO_ROUNDS: u64 = (16 * 5 + 5) * 2;
 
 fn runtime() -> Runtime {
@@ -22,7 +22,7 @@ fn runtime() -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// A run that nothing interrupts, in a harness of its own.
+/// An uninterrupted run in its own harness.
 async fn whole(floor: f64) -> (Harness, Run, Value) {
     let harness = Harness::new();
     let (_service, mut client) = harness.open().await;
@@ -32,12 +32,12 @@ async fn whole(floor: f64) -> (Harness, Run, Value) {
     (harness, run, json)
 }
 
-/// Scores kept below a folder; drift is kept beside them.
+/// Number of scores stored below a folder; drift is stored with them.
 fn kept(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
-        // Scores lie in folders of two letters, each beside its items; drift and separation have
-        // folders of their own.
+        // Scores are in folders named by two letters, each with its items; drift and separation
+        // have separate folders.
         .filter(|path| path.is_file() || path.file_name().is_some_and(|name| name.len() == 2))
         .filter(|path| !path.to_string_lossy().ends_with(".items.json"))
         .map(|path| if path.is_dir() { kept(&path) } else { 1 })
@@ -54,8 +54,8 @@ fn again(harness: &Harness) -> BTreeMap<String, usize> {
             .split_once(", ")
             .filter(|(number, _)| number.starts_with("Number "));
         let own = own.map_or(text, |(_, text)| text);
-        // The stub paraphrases with a word in front, and summarises by leaving out words at the
-        // end. What is neither is an original or a copy of one with another meaning.
+        // The stub paraphrases by prepending a word, and summarises by dropping words at the end.
+        // Any other text is an original or a changed copy of one.
         let summary = |original: &&str| original.starts_with(own) && **original != *own;
         text.starts_with("rather ") || originals.iter().any(summary)
     });
@@ -64,8 +64,8 @@ fn again(harness: &Harness) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_done_twice() {
-    // What half of the data sets come to under one seed is a floor too close for any but the last
-    // look.
+    // The floor equals the result of half of the data sets under one seed, which is too close for
+    // any look but the last.
     let (floor, (fresh, unbroken, expected)) = runtime().block_on(async {
         let (_house, _, json) = whole(0.0).await;
         let floor = json["gate"]["encoders"][0]["rules"][1]["estimate"].as_f64().unwrap();
@@ -85,7 +85,7 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
         .await;
         run.id
     });
-    // As SIGKILL does: nothing gets to say goodbye.
+    // As with SIGKILL, no task can clean up.
     first.shutdown_timeout(Duration::from_millis(50));
     let made = harness.transform.generated.load(Ordering::SeqCst);
     assert_eq!(made, AFTER_TWO_ROUNDS + 20, "killed in the third round");
@@ -101,8 +101,8 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         let json = report_json(&mut client, &run.id).await;
 
-        // Verdicts, bounds, the look and the alpha of each decision, what each round may spend: all
-        // of it.
+        // Compares verdicts, bounds, the look and the alpha of each decision, and each round's
+        // allowance.
         assert_eq!(json["gate"], expected["gate"]);
         let rules = json["gate"]["encoders"][0]["rules"].as_array().unwrap();
         assert_eq!((&rules[0]["verdict"], &rules[0]["round"]), (&"pass".into(), &1.into()));
@@ -122,10 +122,10 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
             whole.scores_computed - scored,
             "no score is computed twice"
         );
-        // Vectors live as long as a process: those of the originals, and of their copies with
-        // another meaning, are wanted again, to see how far later texts moved. Transformed texts
-        // are encoded as often as in the run that was left alone, where a round may meet a text
-        // that an earlier one had in another data set.
+        // Vectors live as long as a process: those of the originals and of their changed copies are
+        // needed again to measure later drift. Transformed texts are encoded as often as in the
+        // uninterrupted run, where a round may encounter a text that an earlier round had in
+        // another data set.
         assert_eq!(again(&harness), again(&fresh));
     });
 }

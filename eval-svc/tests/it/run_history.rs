@@ -58,7 +58,8 @@ async fn a_history_has_the_callers_runs_of_the_encoder_and_no_others() {
     }
     assert!(String::from_utf8_lossy(&found.html).starts_with("<!doctype html>"));
 
-    // An administrator sees the other's run too: as a further release, or as the same one again.
+    // An administrator also sees the other caller's run, as a further release or as the same one
+    // again.
     let all = client.get_history(asked("stub-a")).await.unwrap().into_inner();
     assert!(String::from_utf8_lossy(&all.json).contains(&made[2]));
 
@@ -164,7 +165,7 @@ async fn a_history_of_too_many_runs_is_refused_and_of_as_many_as_allowed_is_told
     );
 }
 
-/// The folder of a run, wherever runs lie below.
+/// The folder of a run, wherever runs are stored below `home`.
 fn folder(home: &Path, id: &str) -> std::path::PathBuf {
     let entries = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().path());
     let mut folders: Vec<_> = entries.filter(|path| path.is_dir()).collect();

@@ -1,4 +1,4 @@
-//! A run with a judge: ratings of what became of the texts, and drift held against them.
+//! A run with a judge: ratings of the transformed texts, and drift compared with them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,7 +61,7 @@ fn drift(encoder: &str, original: &str, made: &str) -> f64 {
 
 fn close(value: &Value, expected: f64) {
     let told = value.as_f64().unwrap_or(f64::NAN);
-    // Drift is kept in f32.
+    // Drift is stored as f32.
     assert!((told - expected).abs() < 1e-6, "{told}, expected {expected}");
 }
 
@@ -77,15 +77,15 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
 
-    // "Hello" stays as it was under both: paraphrased it fails its check, summarised it passes
+    // "Hello" stays unchanged under both: the paraphrase fails its check, the summary passes
     // unchanged.
     let rated = DISTINCT - 1;
     let counters = run.counters.unwrap();
     assert_eq!(counters.ratings_planned, rated * 2 * 2);
     assert_eq!((counters.ratings_made, counters.ratings_cached), (rated * 4, 0));
     assert_eq!(harness.transform.judge.made.load(Ordering::SeqCst), rated * 4);
-    // One text of court, under two transformations on two scales: three attempts each. A trial a
-    // scale.
+    // One text contains "court", under two transformations on two scales: three attempts each. One
+    // trial per scale.
     assert_eq!(counters.ratings_missing, 4);
     assert_eq!(counters.judge_calls, (rated - 1) * 4 + 4 * 3 + 2);
     assert_eq!(harness.transform.judge.trials.load(Ordering::SeqCst), 2);
@@ -136,7 +136,7 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
             }
         }
     }
-    // Nine and eight texts have ratings: too few for a data set's own correlation.
+    // Nine and eight texts have ratings: too few for a correlation within one data set.
     let rows = json["judge"]["drift"].as_array().unwrap();
     assert_eq!(
         (rows.len(), rows.iter().filter(|row| row["dataset"].is_null()).count()),
@@ -246,7 +246,8 @@ async fn a_sample_is_of_the_same_texts_under_every_transformation_and_of_each_se
     for dataset in ["set0", "set1", "set2"] {
         for transformation in ["paraphrase", "summarisation"] {
             let told = row(transformation, dataset);
-            // Four texts under two seeds; how many have a rating depends on who speaks of a court.
+            // Four texts under two seeds; the number of ratings depends on which texts contain
+            // "court".
             assert_eq!((&told["asked"], &told["drawn"]), (&20.into(), &8.into()), "{told}");
             let texts = told["texts"].as_u64().unwrap();
             assert!((3..=4).contains(&texts), "{told}");
@@ -259,7 +260,8 @@ async fn a_sample_is_of_the_same_texts_under_every_transformation_and_of_each_se
         drawn.entry(made.starts_with("rather ")).or_default().insert(original);
     }
     assert_eq!(drawn[&true], drawn[&false]);
-    // Too few texts for a correlation over all three: at most twelve, those that are shared once.
+    // Too few texts for a correlation over all three: at most twelve, with shared ones counted
+    // once.
     let over_all = &json["judge"]["drift"][0];
     let texts = over_all["texts"].as_u64().unwrap();
     assert_eq!(over_all["spearman"].is_null(), texts < 10, "{over_all}");
@@ -327,9 +329,9 @@ async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(json["gate"]["sequential"]["taken"], 1, "{}", json["gate"]);
-    // Eight data sets of five texts of their own and five shared, under one seed and two
-    // transformations. Only the plain "Hello" has too few words: with a number in front of it, it
-    // is long enough.
+    // Eight data sets with five texts of their own and five shared, under one seed and two
+    // transformations. Only the plain "Hello" has too few words; with a number prepended it is long
+    // enough.
     let early = run.counters.unwrap();
     assert_eq!(early.texts_planned, 90);
     assert!(early.ratings_planned <= 90 && early.ratings_planned >= 80, "{early:?}");
@@ -350,7 +352,7 @@ async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
     let told = row(&json["judge"]["ratings"], &[("transformation", "paraphrase")], None);
     assert_eq!(told["asked"], 80);
 
-    // The full run finds those ratings and asks for the others.
+    // The full run finds those ratings and requests the others.
     let full = run_to_end(&mut client, with(GateSequential::Off))
         .await
         .counters
@@ -406,7 +408,7 @@ async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
     assert_eq!(unscaled.field.as_deref(), Some("spec.judge.scales[1]"), "{unscaled}");
     assert_eq!(harness.transform.asked.load(Ordering::SeqCst), 0);
 
-    // `none` sets the suite's judge aside.
+    // `none` disables the suite's judge.
     let aside = RunSpec {
         judge: judge("none", None, &[]),
         ..spec(suite, &["stub-a"])
@@ -432,7 +434,7 @@ async fn a_judge_that_fails_on_every_pair_is_no_result_and_one_that_made_the_tex
         run.error
     );
 
-    // What failed was not kept: it is asked again, and the scores are there.
+    // Failures are not cached: the requests are repeated, and the scores are then present.
     *harness.transform.judge.fails.lock() = false;
     let run = run_to_end(&mut client, judged(&harness, judge("stub:generator", None, &[]))).await;
     let counters = run.counters.unwrap();
@@ -492,7 +494,7 @@ async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts(
     assert_eq!(own["probes"].as_array().unwrap().len(), 3);
     let all = harness.transform.judge.asked.lock().clone();
     let expected = |least: f64| {
-        // One text stands in both data sets: rated once, counted in each.
+        // One text is in both data sets: rated once, counted in each.
         let times = |original: &str| 1 + u64::from(original == "Rain is expected tomorrow.");
         let good = all.iter().filter(|(scale, _, made)| {
             *scale == JudgeScale::Similarity
@@ -514,7 +516,7 @@ async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts(
         None,
     );
     assert_eq!(quality["accepted"], Value::Null);
-    // A stricter threshold accepts fewer, and asks nothing anew.
+    // A stricter threshold accepts fewer, and causes no new requests.
     asked.judge.as_mut().unwrap().accept = Some(4.5);
     let run = run_to_end(&mut client, asked.clone()).await;
     let json = report_json(&mut client, &run.id).await;

@@ -1,4 +1,4 @@
-//! The languages of a run: of each side of a pair, of translations, and those that nobody knows.
+//! The languages of a run: those of each side of a pair, of translations, and unknown ones.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::run_stubs::{Harness, STS, TARGETS, create, ended, report, report_json, run_to_end, spec, watch};
 
-/// A suite over one folder of pairs, whose file names a language, and one without.
+/// A suite over one folder of pairs with a language in its file name, and one without.
 fn suite(harness: &Harness, head: &str, tag: &str, more: &str) -> SuiteRef {
     let folder = harness.home.path().join("data/pairs");
     std::fs::create_dir_all(&folder).unwrap();
@@ -68,7 +68,7 @@ async fn what_the_suite_says_of_the_sides_comes_before_the_name_of_the_file() {
     );
 }
 
-/// The fault that a run ends with before anything is generated.
+/// The fault that ends a run before anything is generated.
 async fn refused(harness: &Harness, suite: SuiteRef) -> String {
     let (_service, mut client) = harness.open().await;
     let error = match create(&mut client, spec(suite, &["stub-a"])).await {

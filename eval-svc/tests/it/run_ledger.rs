@@ -1,5 +1,5 @@
-//! Replicas that share a ledger of runs in PostgreSQL are one service: each answers for every run,
-//! and a run outlives the replica that executes it.
+//! Replicas that share a PostgreSQL ledger of runs form one service: each serves every run, and a
+//! run survives the replica that executes it.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -37,13 +37,13 @@ fn shared(ledger: Ledger) -> Shared {
     }
 }
 
-/// A replica whose own folders are of no use to the others.
+/// A replica whose own folders are inaccessible to the others.
 async fn replica(harness: &Harness, url: &str) -> (EvalService, Client) {
     harness.open_with(shared(ledger(url).await), |_| ()).await
 }
 
-/// From now on the leader writes nothing to the ledger, as after SIGKILL: what tasks of a runtime
-/// that is being shut down still fail at is not the end of a run.
+/// From now on the leader writes nothing to the ledger, as after SIGKILL: errors of tasks in a
+/// runtime that is shutting down must not end the run.
 async fn cut_off(url: &str) {
     let pool = AnyPool::connect(url).await.unwrap();
     let done = sqlx::query("UPDATE eval_runs SET fence = fence + 1")
@@ -194,11 +194,11 @@ async fn a_run_whose_claim_was_not_answered_is_continued_by_the_replica_that_it_
     };
     let (before, _) = leader().await;
     let (_b, mut second) = replica(&harness, &url).await;
-    // What is executed is not taken over from oneself, however long it takes.
+    // A replica does not take over a run that it is itself executing, however long the run takes.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (now, fence) = leader().await;
     assert!(now != before || fence == 1, "{now} took its own run over");
-    // The second replica claims the run and never hears that it has.
+    // The second replica claims the run, but the reply is lost.
     *harness.transform.pause.lock() = Duration::ZERO;
     let claimed = "UPDATE eval_runs SET fence = fence + 1, leader = (SELECT id FROM eval_replicas WHERE id <> $1)";
     let claimed = sqlx::query(claimed).bind(&before).execute(&pool).await.unwrap();
@@ -208,8 +208,8 @@ async fn a_run_whose_claim_was_not_answered_is_continued_by_the_replica_that_it_
     assert!(leader().await.1 >= fence + 2, "it was claimed once more");
 }
 
-/// One rule that the first look decides and one that takes all of them: its floor lies close to the
-/// score.
+/// One rule that the first look decides and one that needs all looks, because its floor is close to
+/// the score.
 pub(crate) fn asked(harness: &Harness, floor: f64) -> RunSpec {
     *harness.transform.sampled.lock() = true;
     let mut asked = spec(suite(harness, 16, ""), &["stub-a"]);
@@ -227,7 +227,7 @@ pub(crate) fn asked(harness: &Harness, floor: f64) -> RunSpec {
     asked
 }
 
-/// A run that nothing interrupts, in a harness of its own.
+/// An uninterrupted run in its own harness.
 async fn unbroken(floor: f64) -> (Harness, Run, Value) {
     let harness = Harness::new();
     let (_service, mut client) = harness.open().await;
@@ -237,14 +237,15 @@ async fn unbroken(floor: f64) -> (Harness, Run, Value) {
     (harness, run, json)
 }
 
-/// What half of the data sets come to under one seed: a floor too close for any but the last look.
+/// The result of half of the data sets under one seed, as a floor that is too close for any look
+/// but the last.
 fn close_floor() -> f64 {
     let (_harness, _, json) = runtime().block_on(unbroken(0.0));
     json["gate"]["encoders"][0]["rules"][1]["estimate"].as_f64().unwrap()
 }
 
-/// The leader is killed in the second of its rounds; a replica continues. `between`: what happens
-/// to the ledger after the kill.
+/// The leader is killed in its second round; a replica continues. `between` changes the ledger
+/// after the kill.
 fn killed_in_a_round(schema: &str, floor: f64, between: impl Fn(&AnyPool, &Runtime)) -> Option<(Harness, Run, Value)> {
     let outer = runtime();
     let url = outer.block_on(empty_schema(schema))?;
@@ -264,7 +265,7 @@ fn killed_in_a_round(schema: &str, floor: f64, between: impl Fn(&AnyPool, &Runti
         std::mem::forget(service);
         run.id
     });
-    // As SIGKILL does: nothing gets to say goodbye.
+    // As with SIGKILL, no task can clean up.
     first.shutdown_timeout(Duration::from_millis(50));
     harness.transform.quota.lift();
     let pool = outer.block_on(AnyPool::connect(&url)).unwrap();
@@ -307,7 +308,7 @@ fn a_run_whose_leader_is_killed_comes_to_the_same_report_with_nothing_paid_twice
         "no text is made twice"
     );
     let (counters, whole) = (run.counters.unwrap(), whole.counters.unwrap());
-    // What the dead leader generated is counted by the new one.
+    // The new leader counts the texts that the dead leader generated.
     assert_eq!(counters.texts_generated, whole.texts_generated);
     assert_eq!(counters.generator_calls, whole.generator_calls);
     assert_eq!(counters.generator_tokens, whole.generator_tokens);
@@ -317,7 +318,7 @@ fn a_run_whose_leader_is_killed_comes_to_the_same_report_with_nothing_paid_twice
 #[test]
 fn a_look_is_made_once_and_its_record_decides() {
     let floor = close_floor();
-    // The record of the first look is taken as it is: what it says is in the report.
+    // The recorded first look is used unchanged: its content is in the report.
     let marked = |pool: &AnyPool, runtime: &Runtime| {
         runtime.block_on(async {
             let row = sqlx::query("SELECT look FROM eval_run_looks WHERE number = 1")
@@ -341,7 +342,7 @@ fn a_look_is_made_once_and_its_record_decides() {
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     assert_eq!(json["gate"]["encoders"][0]["rules"][0]["verdict"], "fail");
 
-    // A look at other scores is not made in its place.
+    // A look at other scores does not replace it.
     let other = |pool: &AnyPool, runtime: &Runtime| {
         runtime.block_on(async {
             let row = sqlx::query("SELECT look FROM eval_run_looks WHERE number = 1")
@@ -393,7 +394,7 @@ async fn a_replica_that_shuts_down_hands_its_runs_back_and_another_goes_on_at_on
         DISTINCT,
         "no text is made twice"
     );
-    // A watcher at the replica that left sees the end too, while its connection lives.
+    // A watcher at the replica that left also receives the end, while its connection lives.
     let events = watched.await.unwrap();
     assert_eq!(ended(&events).state(), RunState::Succeeded);
     assert!(

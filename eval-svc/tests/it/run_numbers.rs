@@ -1,13 +1,12 @@
-//! One quantity has one number: what a rule holds against its limit, what the profile shows of it,
-//! and what intervals are about.
+//! One quantity has one number in the rule, in the profile and in the intervals.
 
 use isomer_proto::eval::v1::{RunState, SuiteRef, suite_ref};
 use serde_json::Value;
 
 use crate::run_stubs::{Harness, many, report_json, run_to_end, spec};
 
-/// Six data sets, of which the last two are one group, so that a mean over data sets is another
-/// number than the mean over groups.
+/// Six data sets, of which the last two are one group, so that the mean over data sets differs from
+/// the mean over groups.
 fn grouped(harness: &Harness, gate: &str) -> SuiteRef {
     let mut suite = many::suite(harness, 6, gate);
     let Some(suite_ref::Source::Toml(text)) = &mut suite.source else {
@@ -34,7 +33,7 @@ async fn a_rule_on_the_default_basis_has_the_number_of_the_tile() {
     for unit in ["item", "group"] {
         let harness = Harness::new();
         let rule = |limit: &str, of: &str| {
-            // Scores are held as points by default, which have no unit.
+            // Scores are compared as points by default, which have no unit.
             let unit = if limit.starts_with("min_score") {
                 String::new()
             } else {
@@ -120,7 +119,7 @@ async fn drift_in_gaps_is_drift_over_the_gap_or_says_why_it_is_not() {
             None => assert!(row["in_gaps"].is_null() && row["gap_note"].is_string(), "{row}"),
         }
     }
-    // Without separation the gap is not measured, and every row says so.
+    // Without separation the gap is not measured, and every row states this.
     let harness = Harness::new();
     let json = ended(&harness, grouped(&harness, "[separation]\noff = true\n")).await;
     let rows = json["drift"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Runs have owners, wait in bounded numbers, and are checked away from the threads that serve
+//! Runs have owners, wait in a bounded queue, and are validated on threads that do not serve
 //! requests.
 
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::run_stubs::*;
 
 const TWO: &str = "seeds = [1, 2]\ntransformations = [\"paraphrase\"]";
 
-/// What a gateway sends for one of its callers.
+/// A gateway's request for one of its callers.
 fn by<T>(caller: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     if !caller.is_empty() {
@@ -30,7 +30,7 @@ fn create_request(spec: RunSpec, request_id: &str) -> CreateRunRequest {
     }
 }
 
-/// The text of the suite that a run was sent with.
+/// The text of the suite in a run's request.
 fn sent(run: &Run) -> &str {
     match &run.spec.as_ref().unwrap().suite.as_ref().unwrap().source {
         Some(suite_ref::Source::Toml(text)) => text,
@@ -162,7 +162,7 @@ async fn runs_wait_in_bounded_numbers() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert!(made.len() >= 20, "{} runs", made.len());
     assert!(refused.message().contains("of this caller"), "{refused}");
-    // A plan is as much work to lay out as a run.
+    // Planning takes as much work for a plan as for a run.
     let plan = |caller: &str| by(caller, PlanRunRequest { spec: Some(spec()) });
     let refused = client.plan_run(plan("key:a")).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
@@ -190,7 +190,7 @@ async fn runs_wait_in_bounded_numbers() {
     service.runs().interrupt().await;
 }
 
-/// Neither is read for long: other calls wait for it.
+/// Neither is processed for long, because other calls wait.
 #[tokio::test]
 async fn a_suite_and_a_name_that_are_too_long_are_refused_unread() {
     let harness = Harness::new();

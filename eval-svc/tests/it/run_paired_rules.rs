@@ -1,4 +1,4 @@
-//! Rules that hold an encoder against the baseline item by item: negative flips, and overlap of
+//! Rules that compare an encoder with the baseline item by item: negative flips, and overlap of
 //! result lists.
 
 use isomer_eval::report::{
@@ -16,8 +16,7 @@ use crate::run_stubs::{
     report, report_json, run_to_end, spec,
 };
 
-/// The baseline, an encoder that is equal to it, and one that does not read the words that queries
-/// and documents share.
+/// The baseline, an equal encoder, and one that ignores the words shared by queries and documents.
 const OLD: &str = "stub-old";
 const SAME: &str = "stub-same";
 const WORSE: &str = "stub-worse";
@@ -38,7 +37,7 @@ fn harness() -> Harness {
     harness
 }
 
-/// Searches of so many queries, each for a document with its own number, and graded pairs.
+/// This many searches, each for a document with its own number, and graded pairs.
 fn suite(harness: &Harness, queries: usize, graded: bool, rules: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     let data = folder.join("find");
@@ -91,8 +90,8 @@ const RULES: &str = "[gate]\nmax_shared = 1.0\nmax_near_copies = 1.0\nmax_same_r
     [[gate.rule]]\nmax_negative_flips = 5\ntask = \"retrieval\"\n\
     [[gate.rule]]\nmin_overlap = 80\ntask = \"retrieval\"\nof = \"original\"\n";
 
-/// The verdict of a run, what its rules say of the encoder, and the encoder against the baseline as
-/// `isomer diff` has it.
+/// The verdict of a run, its rules' results on the encoder, and the comparison with the baseline by
+/// `isomer diff`.
 async fn verdict(harness: &Harness, queries: usize, encoder: &str) -> (Verdict, bool, Vec<Value>, Diff) {
     let (_service, mut client) = harness.open().await;
     let run = run_to_end(&mut client, against(suite(harness, queries, true, RULES), encoder)).await;
@@ -131,7 +130,7 @@ async fn an_equal_encoder_passes_and_a_worse_one_fails() {
     );
     assert_eq!(rules[0]["over"], "item");
     assert_eq!(rules[0]["units"], 200);
-    // The bound of no flip among 200 queries: 100 (1 - 0.05^(1/201)), or a little above.
+    // The bound for no flip among 200 queries: 100 (1 - 0.05^(1/201)), or slightly above.
     let high = rules[0]["high"].as_f64().unwrap();
     assert!(high > 0.5 && high < 5.0, "{high}");
 
@@ -241,7 +240,7 @@ async fn a_rule_is_refused_where_it_has_no_meaning() {
             .unwrap_err();
         assert!(fault.message.contains("sequential"), "{}", fault.message);
     }
-    // The same request without what is refused is taken.
+    // The same request without the refused part is accepted.
     let mut asked = against(suite(&harness, 30, true, ""), SAME);
     asked.gate = gate(flips());
     create(&mut client, asked).await.unwrap();

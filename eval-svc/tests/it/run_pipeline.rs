@@ -42,8 +42,8 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
     assert_eq!(counters.kept_original, 1);
 }
 
-/// The transformations of the texts, in the order in which they were asked for, and the time of the
-/// run. A text takes 40 ms, and one request has all texts of a pass.
+/// The transformations of the texts in the order of the requests, and the time of the run. A text
+/// takes 40 ms, and one request contains all texts of a pass.
 async fn asked_slowly(head: &str) -> (Vec<String>, Duration) {
     let harness = Harness::new();
     *harness.transform.pause.lock() = Duration::from_millis(40);
@@ -68,7 +68,7 @@ async fn a_transformation_does_not_wait_for_the_last_texts_of_another_but_a_seed
     let first = asked.iter().position(|name| name == "summarisation").unwrap();
     let last = asked.iter().rposition(|name| name == "paraphrase").unwrap();
     assert!(first < last, "{asked:?}");
-    // A generator that takes no seed would be asked twice for the same text.
+    // A generator that takes no seed would receive the same request twice.
     let (asked, took) = asked_slowly("seeds = [1337, 7]\ntransformations = [\"paraphrase\"]").await;
     assert_eq!(asked.len() as u64, 2 * DISTINCT);
     assert!(took >= Duration::from_millis(40) * 2 * DISTINCT as u32, "{took:?}");
@@ -158,7 +158,7 @@ async fn differences_have_intervals_over_items_and_over_groups_of_data_sets() {
             assert!(changed["items"].as_u64() <= changed["of"].as_u64(), "{one}");
         }
     }
-    // Every score says where its items lie, and they lie there.
+    // Every score names the place of its items, and they exist there.
     for row in json["scores"].as_array().unwrap() {
         let unit = row["unit"].as_str().unwrap();
         let path = format!("{}/{unit}.items.json", &unit[..2]);
@@ -188,7 +188,8 @@ async fn greedy_seeds_share_scores_and_the_report_says_why_the_deviation_is_zero
     let suite = harness.suite("seeds = [1337, 1338, 1339]\ntransformations = [\"paraphrase\"]");
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     let counters = run.counters.unwrap();
-    // 2 datasets: originals and one set of texts are scored, two seeds find theirs.
+    // 2 datasets: originals and one set of texts are scored, and the second seed finds the same
+    // scores.
     assert_eq!((counters.scores_computed, counters.scores_cached), (4, 4));
     let json = report_json(&mut client, &run.id).await;
     let total = &json["profile"]["encoders"][0]["total"];
@@ -238,7 +239,7 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
         .await;
         run.id
     });
-    // As SIGKILL does: nothing gets to say goodbye.
+    // As with SIGKILL, no task can clean up.
     first.shutdown_timeout(Duration::from_millis(50));
     let made = harness.transform.generated.load(Ordering::SeqCst);
     assert_eq!(made, DISTINCT, "killed half way");
@@ -259,7 +260,7 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
             .unwrap();
         assert_eq!(found.state(), RunState::Failed);
         // Tasks of a runtime end one after the other: the run may still see its transform service
-        // go, as no SIGKILL lets it.
+        // end, unlike with SIGKILL.
         let seen = ["interrupted", "this process"];
         assert!(seen.iter().any(|why| found.error.contains(why)), "{}", found.error);
         assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
@@ -309,7 +310,7 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
         .await
         .unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
-    // The generator answers nothing more, and is not waited for.
+    // The generator has stopped responding, and the cancellation does not wait for it.
     let cancelled = client
         .cancel_run(CancelRunRequest {
             id: run.id.clone(),
@@ -328,8 +329,7 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     assert!(watch(&mut client, &run.id, 0).await.iter().any(
         |event| matches!(&event.event, Some(Event::Message(text)) if text == "cancelled: the budget of team is used up")
     ));
-    // What was generated until then counts, though no request to the generator's service came to
-    // its end.
+    // Texts generated until then count, although no request to the service completed.
     let counted = cancelled.counters.unwrap();
     assert_eq!(counted.generator_tokens, counted.texts_generated * TOKENS.0);
     assert_eq!(counted.generated_tokens, counted.texts_generated * TOKENS.1);
@@ -341,7 +341,7 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     .await;
     let before = asked();
     harness.transform.quota.lift();
-    // Long enough for many more texts, if the run went on.
+    // Enough time for many more texts, if the run continued.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!((made(), asked()), (3, before), "the generator is left alone");
     let no_report = client
@@ -359,7 +359,7 @@ async fn progress_is_streamed_replayed_and_ends_with_the_run() {
     let run = create(&mut client, spec(harness.suite(TWO), &["stub-a"]))
         .await
         .unwrap();
-    // A watcher that never reads holds nobody up.
+    // A watcher that never reads does not block others.
     let _idle = client
         .watch_run(WatchRunRequest {
             id: run.id.clone(),
@@ -554,7 +554,7 @@ async fn what_a_suite_says_of_prompts_retries_and_sampling_reaches_the_transform
     let head = "seeds = [1337]\ntransformations = [\"paraphrase\", { name = \"paraphrase\", prompt = \"paraphrase-b\" }]\n\
                 temperature = 0.8\ntop_p = 0.9\ntop_k = 40\nretry_identical = false\nretry_temperature = 0.0\nguards = \"retry\"";
     let mut suite = harness.suite(head);
-    // The table of wordings is of STS in English: the data set says that it is.
+    // The table of wordings needs English STS, so the data set names its language.
     if let Some(suite_ref::Source::Toml(text)) = &mut suite.source {
         *text = text.replace("path = \"sts.jsonl\"\n", "path = \"sts.jsonl\"\nlanguages = [\"en\"]\n");
     }

@@ -1,4 +1,5 @@
-//! What a run would take is told before it costs; limits refuse it then, and stop it later.
+//! The usage of a run is estimated before it costs anything; limits then refuse the run, and stop
+//! it later.
 
 use std::sync::atomic::Ordering;
 
@@ -67,7 +68,7 @@ async fn a_plan_says_what_the_run_then_takes_and_costs_nothing() {
     assert_eq!((total.calls, total.cached_texts), (0, 2 * DISTINCT));
     assert_eq!(after.measured_texts, 2 * DISTINCT);
     assert_eq!(after.generation_time.unwrap().seconds, 0);
-    // Twice the seeds, of which half are there: the time is for the others.
+    // Twice the seeds, half of which are cached: the time is for the others.
     *harness.transform.pause.lock() = std::time::Duration::ZERO;
     let more = RunSpec {
         seeds: vec![1337, 1338, 1339],
@@ -96,12 +97,12 @@ async fn a_run_above_its_limits_is_not_started() {
         );
         assert_eq!(fault.field.as_deref(), Some("spec.limits"));
         assert!(fault.message.contains(named), "{}", fault.message);
-        // The plan is told all the same, with the reason.
+        // The plan is still returned, with the reason.
         let told = plan(&mut client, limited(&harness, calls, money)).await.unwrap();
         assert_eq!(told.refusal, fault.message);
     }
     assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
-    // A limit of the suite holds too, and the request's own takes its place.
+    // A limit of the suite also applies, and the request's own replaces it.
     let suite = format!("{TWO}\n[limits]\ngenerator_calls = 3");
     let of_suite = spec(harness.suite(&suite), &["stub-a"]);
     let fault = create(&mut client, of_suite.clone()).await.unwrap_err();
@@ -116,7 +117,7 @@ async fn a_run_above_its_limits_is_not_started() {
     };
     let run = run_to_end(&mut client, over).await;
     assert_eq!(run.state(), RunState::Succeeded, "just enough is enough: {}", run.error);
-    // Once everything is cached, no limit refuses it.
+    // If everything is cached, no limit refuses the run.
     let run = run_to_end(&mut client, limited(&harness, Some(0), Some(0.01))).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
 }
@@ -156,7 +157,7 @@ async fn a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_ma
     let harness = Harness::new();
     let (_service, mut client) = harness.open().await;
     *harness.transform.price.lock() = Some(1e6);
-    // The plan is one call a text; this generator takes three.
+    // The plan assumes one call per text; this generator takes three.
     harness.transform.calls_a_text.store(3, Ordering::SeqCst);
     for (calls, money, field) in [
         (Some(2 * DISTINCT), None, "limits.generator_calls"),
@@ -179,7 +180,7 @@ async fn a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_ma
     }
     let made = harness.transform.generated.load(Ordering::SeqCst);
     assert!(made > 0);
-    // Without the limit the rest is made, and nothing twice.
+    // Without the limit the rest is generated, and nothing twice.
     let run = run_to_end(&mut client, limited(&harness, None, None)).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let counters = run.counters.unwrap();
@@ -212,12 +213,12 @@ async fn what_is_in_flight_takes_no_run_beyond_its_limit_and_just_enough_is_enou
         } else {
             assert_eq!(run.state(), RunState::Failed);
             assert!(run.error.contains("limits.generator_calls"), "{}", run.error);
-            // It takes what it may: a text that does not fit any more is smaller than what is left.
+            // It uses as much as it may: the unused remainder is too small for another text.
             let taken = counters.generator_calls;
             assert!(taken <= limit && taken + calls_a_text > limit, "{taken} of {limit}");
         }
     }
-    // The same for money.
+    // The same applies to money.
     let call = (TOKENS.0 + TOKENS.1) as f64;
     for (limit, enough) in [
         (2.0 * call * texts as f64 - 1.0, false),

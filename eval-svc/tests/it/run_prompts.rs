@@ -1,4 +1,4 @@
-//! Runs with encoder prompts, and texts that an encoder cuts.
+//! Runs with encoder prompts, and texts that an encoder truncates.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -42,8 +42,8 @@ const PAIRS: [(&str, &str, f64); 5] = [
     ("Hello", "The committee rejected the proposal.", 0.0),
 ];
 
-/// Writes a retrieval and an sts data set with texts in front of theirs, and gives a suite of both.
-/// The transformation puts words behind a text, so that what is in front stays there.
+/// Writes a retrieval and an sts data set with prefixed texts, and returns a suite of both. The
+/// transformation appends words to a text, so that the prefix stays at the front.
 fn suite(folder: &Path, [query, document, pair]: [&str; 3], head: &str) -> SuiteRef {
     std::fs::create_dir_all(folder.join("find/qrels")).unwrap();
     let (mut corpus, mut queries, mut qrels) =
@@ -124,7 +124,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
     );
     let by_suite = run(["", "", ""], &head, vec![], "plain").await;
     assert_eq!(scores(&by_suite), scores(&by_hand));
-    // The same prompts from elsewhere: everything is found.
+    // The same prompts from another source: all scores are found.
     assert_eq!(by_suite["counters"]["scores_computed"], 0);
     harness.manner().prompts = all
         .iter()
@@ -143,7 +143,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
         "swapped prompts give another number"
     );
     assert_eq!(of(&over, "pairs"), of(&by_hand, "pairs"));
-    // The scores without prompts are still those without prompts.
+    // The scores without prompts are unchanged.
     harness.manner().prompts.clear();
     let again = run(["", "", ""], "", vec![], "plain").await;
     assert_eq!(scores(&again), scores(&plain));
@@ -166,7 +166,7 @@ async fn the_report_says_which_prompts_were_used_and_which_were_not() {
     };
     let run = run_to_end(&mut client, asked).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
-    // What was asked for is kept with the run.
+    // The requested prompts are stored with the run.
     assert_eq!(run.spec.unwrap().prompts, given(&[("document", D)]));
     let told = report_json(&mut client, &run.id).await;
     for encoder in told["encoders"].as_array().unwrap() {
@@ -243,8 +243,8 @@ async fn prompts_for_what_is_not_there_are_refused_before_anything_is_generated(
     assert_eq!(harness.transform.asked.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
-/// Rows of cut texts: data set, transformation, whether no transformation changes them; texts, cut,
-/// unknown.
+/// Rows of truncated texts: data set, transformation, whether no transformation changes them;
+/// texts, truncated, unknown.
 fn cut(report: &Value) -> Vec<(String, String, bool, [u64; 3])> {
     let row = |row: &Value| {
         let name = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -265,8 +265,8 @@ async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
     let harness = Harness::new();
     let (_, mut client) = harness.open().await;
     // " and so on" is ten bytes: of the queries (of 23, 13, 23, 10 and 11) two are longer than 25
-    // when it is behind them. Documents have 46, 45, 23, 41 and 11. Of the ten sentences of the
-    // pairs all but `Hello` (5) are longer.
+    // with it appended. Documents have 46, 45, 23, 41 and 11. Of the ten sentences of the pairs all
+    // but `Hello` (5) are longer.
     harness.manner().limit = Some(25);
     let mut run = async || {
         let asked = spec(suite(&harness.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);
@@ -296,7 +296,7 @@ async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
         "{}",
         told["notes"]
     );
-    // Found scores tell the same, even of an encoder that says nothing now.
+    // Cached scores report the same, even for an encoder that no longer reports truncation.
     harness.manner().limit = None;
     let again = run().await;
     assert_eq!(again["counters"]["scores_computed"], 0);

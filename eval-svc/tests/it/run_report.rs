@@ -1,4 +1,4 @@
-//! The forms of a report, made by a real run over hostile texts.
+//! The formats of a report, produced by a real run over hostile texts.
 
 use isomer_proto::eval::v1::{ReportFormat, RunState};
 
@@ -10,7 +10,7 @@ use crate::{
 const HOSTILE: &str =
     "</td><script>alert('x')</script> \"quoted\" & {{ 7 * 7 }} | `code` <img src=http://evil.example/x>";
 
-/// A report over datasets and names that try to break out.
+/// A report with datasets and names that try to break out of their context.
 async fn hostile() -> (Harness, Vec<(ReportFormat, String)>, serde_json::Value) {
     let harness = Harness::new();
     let (_service, mut client) = harness.open().await;

@@ -1,4 +1,4 @@
-//! Scores in a store that machines share: a new machine computes and encodes nothing.
+//! Scores in a shared store: a new machine computes and encodes nothing.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn shared(folder: &Path, class: &str) -> Shared {
     }
 }
 
-/// A run on a machine with nothing of its own, and the profile that it reports.
+/// A run on a machine without cached data, and its reported profile.
 async fn on_new_machine(shared: Shared) -> (Run, Value) {
     let harness = Harness::new();
     let (_service, mut client) = harness.open_with(shared, |_| ()).await;
@@ -40,7 +40,7 @@ async fn on_new_machine(shared: Shared) -> (Run, Value) {
     (run, report)
 }
 
-/// Scores, but for where they came from.
+/// Scores without their origin.
 fn scores(report: &Value) -> Vec<Value> {
     let mut scores = report["scores"].as_array().unwrap().clone();
     for score in &mut scores {
@@ -76,7 +76,8 @@ async fn a_new_machine_scores_nothing_and_encodes_nothing_and_reports_the_same()
     }
     assert!(!made["profile"].is_null() && !made["separation"].is_null());
     assert_eq!(scores(&found), scores(&made));
-    // Vectors of another class may differ in the last bit, so they are encoded and scored anew.
+    // Vectors of another class may differ in the last bit, so the texts are encoded and scored
+    // again.
     let (other, _) = on_new_machine(shared(store.path(), "avx512")).await;
     assert_eq!(counted(&other), (encoded, computed, 0));
     let (alone, without) = on_new_machine(Shared::default()).await;
@@ -127,7 +128,7 @@ async fn scores_are_kept_until_the_run_is_deleted() {
     let run = run_to_end(&mut client, spec(harness.suite(SUITE), &["stub-a"])).await;
     assert_eq!(swept(&blobs).await.total(), Amount::default());
     client.delete_run(DeleteRunRequest { id: run.id }).await.unwrap();
-    // What the store says of the run goes in the background.
+    // The run's references are removed from the store in the background.
     let removed = async || Some(swept(&blobs).await).filter(|swept| swept.total() != Amount::default());
     let removed = found("something is removed", removed).await.removed;
     assert!(

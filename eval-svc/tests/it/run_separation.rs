@@ -1,5 +1,5 @@
-//! A run's control of sensitivity: who tells a rewrite from a change of meaning, and who only looks
-//! robust.
+//! A run's control of sensitivity: it identifies encoders that distinguish a rewrite from a change
+//! of meaning, and encoders that only look robust.
 
 use isomer_proto::{
     eval::v1::{ReportFormat, Run, RunState, Separation, Stage, SuiteRef, Verdict, suite_ref},
@@ -13,11 +13,11 @@ use crate::run_stubs::{
     many, repeats, report, report_json, run_to_end, spec,
 };
 
-/// A limit on drops that every encoder keeps, and none on texts that share a vector: only
-/// sensitivity tells the encoders apart.
+/// A limit on drops that every encoder satisfies, and none on texts that share a vector: only
+/// sensitivity distinguishes the encoders.
 const GATE: &str = "[gate]\nmax_shared = 1.0\nmax_at_chance = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
 
-/// Forty pairs of sentences, eighty texts, to each of which two kinds of change or more apply.
+/// Forty pairs of sentences, eighty texts, to each of which at least two kinds of change apply.
 fn suite(harness: &Harness, more: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
@@ -144,7 +144,8 @@ async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
     let harness = healthy();
     let (_, json) = ended(&harness, "stub-keen", "[separation]\noff = true\n").await;
     assert_eq!(json.get("separation"), None);
-    // Eighty originals, eighty rewrites of each of two transformations that make the same texts.
+    // Eighty originals, and eighty rewrites by each of two transformations that give the same
+    // texts.
     assert_eq!(harness.encoder.texts().len(), 160);
 
     let (_service, mut client) = harness.open().await;
@@ -181,7 +182,7 @@ fn kind<'a>(json: &'a Value, name: &str) -> &'a Value {
     rows.iter().find(|row| row["kind"] == name).unwrap()
 }
 
-/// A keen encoder that finds no direction for what is negated.
+/// A keen encoder that returns a zero vector for negated texts.
 fn hollow(_: &str, text: &str) -> [f32; DIMENSIONS] {
     let negated = text.contains(" not ") || text.contains(" never ");
     vector(if negated { "stub-zero" } else { "stub-keen" }, text)
@@ -212,15 +213,14 @@ async fn vectors_of_length_0_are_undefined_and_never_separated() {
     }
 }
 
-/// A generator whose answers show every way in which a copy may not be fit; it knows nothing of
-/// boats.
+/// A generator whose answers show every way in which a copy may be unusable; it fails on boats.
 fn changer(name: &str, text: &str) -> Result<Vec<String>, Check> {
     if text.contains("boats") {
         return Err(Check::TooFew);
     }
     let twice = text.replacen("shop", "mayor", 1);
     Ok(match name {
-        // One swap, two, three; the last counts.
+        // One swap, two, three; only the last is used.
         "multi_swap" => vec![text.to_owned(), text.to_owned(), twice],
         _ => vec![
             text.replace("shop", "bank"),
@@ -249,7 +249,7 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
     let rule = "[[gate.rule]]\nmin_separation = 0.8\nof = \"distractors\"\n";
     let (run, json) = ended(&harness, "stub-keen", &format!("{kinds}{rule}")).await;
     assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
-    // Ten of eighty texts are of boats.
+    // Ten of eighty texts are about boats.
     assert_eq!(
         (asked_for(&harness, "distractors"), asked_for(&harness, "multi_swap")),
         (80, 80)
@@ -271,7 +271,7 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
         assert_eq!(kind(&json, name)["texts"], 70);
         assert_eq!(kind(&json, name)["comparisons"], copies);
     }
-    // What was asked: the protocol, whatever the suite's temperature.
+    // The requests follow the protocol, whatever the suite's temperature.
     let specs = harness.transform.specs.lock().clone();
     let mut seen = 0;
     for spec in specs {
@@ -286,7 +286,8 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
         }
     }
     assert!(seen > 0);
-    // Counted as other calls of the generator are: eighty rewrites, eighty sets of distractors.
+    // They are counted as other calls of the generator: eighty rewrites, eighty sets of
+    // distractors.
     let counters = &json["counters"];
     assert_eq!(
         (&counters["texts_generated"], &counters["generator_calls"]),
@@ -308,7 +309,7 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
         told.contains("Look-alikes written by the generator: asked for 80 texts, which gave 140 copies; 10 texts failed and have none (too\\_few 10)"),
         "{told}"
     );
-    // A second run asks the service again, which has them.
+    // A second run repeats the requests, which the service has cached.
     let (_, again) = ended(&harness, "stub-keen", &format!("{kinds}{rule}")).await;
     assert_eq!(again["counters"]["generator_calls"], 0);
     assert_eq!(again["separation"], json["separation"]);
@@ -318,7 +319,7 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
 async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_their_rows() {
     let harness = healthy();
     *harness.transform.changer.lock() = Some(changer);
-    // Texts of lamps come back as they were: they have no rewrite to compare.
+    // Texts about lamps come back unchanged: they have no rewrite to compare.
     *harness.transform.rewriter.lock() = Some(|_, _, text| {
         let words: Vec<&str> = text.split_whitespace().rev().collect();
         match text.contains("lamps") {
@@ -339,7 +340,7 @@ async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_t
     assert!((1..24).contains(&compared), "{compared}");
     assert_eq!(asked_for(&harness, "distractors") as u64, compared);
     assert_eq!(kind(&both, "negation"), kind(&rules, "negation"));
-    // A broken generator of copies costs the copies, not the run.
+    // If the generator of copies is broken, the copies are missing but the run succeeds.
     *harness.transform.changer.lock() = Some(|_, _| Err(Check::GeneratorError));
     let rule = "[[gate.rule]]\nmin_separation = 0.1\nof = \"distractors\"\n";
     let (run, json) = ended(&harness, "stub-keen", &format!("{more}{rule}")).await;
@@ -376,7 +377,7 @@ async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_wit
         (&kind(&json, "number")["texts"], &kind(&json, "multi_swap")["texts"]),
         (&80.into(), &0.into())
     );
-    // No rewrite is needed to find that nobody could write the distractors.
+    // The missing generator of distractors is detected before any rewrite.
     let mut refused = spec(suite(&harness, ""), &["stub-keen"]);
     refused.transformations = vec!["random_keywords".to_owned()];
     refused.generator_id = "missing".to_owned();
@@ -390,8 +391,8 @@ async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_wit
 
 #[tokio::test]
 async fn a_rewrite_that_differs_in_one_word_proves_nothing() {
-    // A full rewording is compared; the same texts with one word swapped separate for any encoder
-    // that sees words.
+    // A full rewording is compared; the same texts with one word swapped would be separated by any
+    // encoder that sees words.
     let harness = Harness::new();
     *harness.transform.rewriter.lock() = Some(|_, _, text| {
         let (_, rest) = text.split_once(' ').unwrap();
@@ -430,7 +431,7 @@ async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_
             assert_eq!(row["cut"], 0);
         }
     }
-    // The edits beyond the twelfth byte are not seen, and the encoder does not say that it cuts.
+    // Edits beyond the twelfth byte are invisible, and the encoder does not report truncation.
     let harness = healthy();
     harness.manner().vectors = Some(short);
     let (_, json) = ended(&harness, "stub-keen", rule).await;
@@ -466,7 +467,7 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
     assert!(fault.contains("at most 0 texts"), "no text has a name: {fault}");
     let run = run_to_end(&mut client, few(14, "min_separation = 0.8")).await;
     assert_eq!(run.verdict(), Verdict::Pass);
-    // An eighth of the texts is separated: more of them would decide that a fifth is not.
+    // An eighth of the texts is separated: more texts would decide that this is below a fifth.
     let harness = healthy();
     let (_service, mut client) = harness.open().await;
     harness.manner().vectors = Some(|encoder, text| match text.len() % 2 {
@@ -508,10 +509,10 @@ async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
     assert_eq!(own["overall"]["texts"], 80);
 }
 
-/// Sixteen data sets under three seeds that give texts of their own, with look-alikes.
+/// Sixteen data sets under three seeds with different texts, with look-alikes.
 async fn many_sets(harness: &Harness, gate: &str) -> (Run, Value) {
     *harness.transform.sampled.lock() = true;
-    // Blind to a part of the texts.
+    // The encoder is blind to a part of the texts.
     harness.manner().vectors = Some(|encoder, text| match text.len() % 4 {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
@@ -533,7 +534,7 @@ async fn rounds_ask_for_look_alikes_of_their_own_data_sets_and_all_rounds_are_th
     let (_, full) = many_sets(&harness, "").await;
     let own = &full["separation"]["encoders"][0]["overall"];
     let everything = asked_for(&harness, "distractors");
-    // At the share itself, no number of texts decides.
+    // If the limit equals the share, no number of texts decides.
     let share = own["separation"].as_f64().unwrap();
     let rule = |least: f64| {
         format!("[gate]\nsequential = \"pocock\"\n[[gate.rule]]\nmin_separation = {least}\nmax_shared = 1.0\n")
@@ -544,7 +545,7 @@ async fn rounds_ask_for_look_alikes_of_their_own_data_sets_and_all_rounds_are_th
     assert_eq!(rounds["gate"]["sequential"]["taken"], 4);
     assert_eq!(rounds["separation"], full["separation"]);
     assert_eq!(asked_for(&harness, "distractors"), everything);
-    // A clear case stops after the first round, and the data sets that it left out cost nothing.
+    // A clear case stops after the first round, and the remaining data sets cost nothing.
     let harness = Harness::new();
     let (_, early) = many_sets(&harness, &rule(0.05)).await;
     assert_eq!(early["gate"]["sequential"]["taken"], 1);

@@ -1,5 +1,5 @@
-//! Thresholds of an encoder's scores: every number is counted again here, from the encoders'
-//! vectors and the texts; and what would make one wrong is refused or said.
+//! Thresholds of an encoder's scores: the test recomputes every number from the encoders' vectors
+//! and the texts; errors that would falsify a number are refused or reported.
 
 use std::path::Path;
 
@@ -81,7 +81,7 @@ fn suite(folder: &Path) -> SuiteRef {
     }
 }
 
-/// A check of two encoders, with what is kept of its items.
+/// A check of two encoders, with the stored items.
 async fn check() -> Made {
     let harness = Harness::new();
     *harness.transform.sampled.lock() = true;
@@ -149,7 +149,7 @@ fn pairs(made: &Made, dataset: &str, label: Option<&String>) -> Vec<(f64, bool, 
     for variant in variants(label) {
         for (item, own) in texts(&made.1, dataset, variant).iter().enumerate() {
             let changed = own.iter().zip(&before[item]).all(|(after, before)| after != before);
-            // Runs keep cosines in single precision.
+            // Runs store cosines in single precision.
             let score = f64::from(cosine("stub-a", &own[0], &own[1]) as f32);
             all.push((score, item % 2 == 0, changed));
         }
@@ -252,7 +252,7 @@ async fn a_threshold_of_searches_counts_documents_that_are_not_returned_as_misse
         let mut all: Vec<(usize, f64)> = (0..DOCUMENTS)
             .map(|n| (n, f64::from(cosine("stub-a", query, &document(n)) as f32)))
             .collect();
-        // Ties go to the id that sorts last.
+        // Ties are won by the id that sorts last.
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
         all.truncate(K);
         all
@@ -306,7 +306,7 @@ fn replaced(made: &Made, scores: &[f32], labels: &[bool], clusters: &[u32]) -> M
     (report, items)
 }
 
-/// Pairs whose score says nothing of their label.
+/// Pairs whose scores do not depend on their labels.
 fn noise(n: u32) -> (Vec<f32>, Vec<bool>, Vec<u32>) {
     let mix = |i: u32, salt: u32| {
         let mut x = i.wrapping_mul(0x9E37_79B9) ^ salt;
@@ -338,8 +338,8 @@ async fn a_precision_that_only_the_choice_made_is_not_said_to_be_met() {
     if let Some(held_out) = &original.held_out {
         assert!(held_out.precision.value.unwrap_or(0.0) < 0.7, "{held_out:?}");
     }
-    // The twin: where all negatives have one score, lower than any positive's, the lowest threshold
-    // accepts none of them, and as many pairs show it.
+    // The positive control: if all negatives have one score, lower than any positive's, the lowest
+    // threshold accepts none of them, and the number of pairs suffices as proof.
     let good: Vec<f32> = scores
         .iter()
         .zip(&labels)
@@ -348,7 +348,7 @@ async fn a_precision_that_only_the_choice_made_is_not_said_to_be_met() {
     let found = of(&replaced(&made, &good, &labels, &clusters), only("pairs", target));
     let original = &set(&found, "pairs").rows[0];
     assert_eq!(original.target, TargetMet::Met, "{original:?}");
-    // Of the same pairs in two clusters nothing is shown, and in thirty pairs neither.
+    // The same pairs in two clusters prove nothing, and neither do thirty pairs.
     let two: Vec<u32> = clusters.iter().map(|cluster| cluster % 2).collect();
     let found = of(&replaced(&made, &good, &labels, &two), only("pairs", target));
     assert_eq!(set(&found, "pairs").rows[0].target, TargetMet::NotShown);
@@ -370,7 +370,8 @@ async fn what_has_no_threshold_says_why() {
     assert!(why(&found, "graded").contains("--sts-cut"));
     let (scores, mut labels, clusters) = noise(60);
     let told = |made: &Made, target| refused(made, only("pairs", target));
-    // Too few positives, none at all, a target out of reach, equal scores, a score that is none.
+    // Too few positives, none at all, an unreachable target, equal scores, a score that is not a
+    // number.
     labels.fill(false);
     labels[..9].fill(true);
     let few = replaced(&made, &scores, &labels, &clusters);
@@ -399,7 +400,7 @@ async fn what_has_no_threshold_says_why() {
     let mut broken = scores.clone();
     broken[3] = f32::NAN;
     assert!(told(&replaced(&made, &broken, &labels, &clusters), f1).contains("not a number"));
-    // Options.
+    // Invalid options.
     for (k, at) in [(0, 0.5), (21, 0.5), (5, 0.0), (5, 1.0), (5, f64::NAN)] {
         let options = ThresholdOptions {
             k,
@@ -408,7 +409,7 @@ async fn what_has_no_threshold_says_why() {
         assert!(refused(&made, options).contains("give "), "{k} {at}");
     }
     assert!(refused(&made, only("nothing", f1)).contains("no data set `nothing`; it has find, pairs, more, graded"));
-    // Whose scores: the encoder, its run, its vector space.
+    // Ownership of the scores: the encoder, its run, its vector space.
     let error = thresholds(side(&made, "stub-b"), None, options(f1)).unwrap_err();
     assert!(error.to_string().contains("RUN has no encoder `stub-b`"), "{error}");
     let mut other = made.clone();
@@ -498,7 +499,7 @@ async fn texts_that_stayed_as_they_were_are_said_and_counted_apart() {
         "{:?}",
         own.rows[1].unchanged
     );
-    // Half of the pairs keep a text.
+    // Half of the pairs contain an unchanged text.
     let mut same = made.clone();
     let dataset = same.1.datasets.iter_mut().find(|own| own.name == "pairs").unwrap();
     let originals = dataset.variants[0].texts.clone();
@@ -515,7 +516,7 @@ async fn texts_that_stayed_as_they_were_are_said_and_counted_apart() {
     );
     let changed = own.rows[1].changed.as_ref().unwrap();
     assert_eq!(changed.recall.of, PAIRS as u64 / 2, "half of the positives, two seeds");
-    // Where texts are not kept, the report's counts say it.
+    // If texts are not stored, the report's counts are used.
     let mut bare = made.clone();
     bare.1.datasets.iter_mut().for_each(|own| own.variants.clear());
     for row in &mut bare.0.checks {
@@ -555,7 +556,7 @@ async fn a_map_between_two_encoders_has_the_error_that_counting_gives() {
         let squares = old.iter().zip(&new).map(|(x, y)| (told(*x) - y).powi(2)).sum::<f64>();
         (squares / old.len() as f64).sqrt()
     };
-    // A service that reads the knots has the error that is stated; stored cosines are single.
+    // A service that reads the knots has the stated error; stored cosines are in single precision.
     assert!((rmse(&at) - map.in_sample.rmse).abs() < 1e-5);
     assert!((rmse(&|x| x) - map.of_no_map.rmse).abs() < 1e-5);
     assert!(map.in_sample.rmse < map.cross_validated.rmse && map.in_sample.rmse < map.of_the_mean.rmse);
@@ -569,7 +570,7 @@ async fn a_map_between_two_encoders_has_the_error_that_counting_gives() {
     assert!((at(one.old) - one.mapped).abs() < 1e-9);
     assert_eq!(one.own, Some(set(&found, "pairs").threshold));
     assert_ne!(map.from.encoder, found.encoder.encoder);
-    // Searches are not mapped, and that is said.
+    // Searches are not mapped, and the report says so.
     let all = ThresholdOptions {
         datasets: Vec::new(),
         ..options.clone()
@@ -597,7 +598,7 @@ async fn an_encoder_maps_to_itself_without_error_and_scores_that_fall_are_refuse
         "{:?}",
         found.not_mapped
     );
-    // Other texts are no map.
+    // Other texts give no map.
     let mut other = made.clone();
     other.0.datasets[1].digest = "another".to_owned();
     let error = thresholds(side(&made, "stub-keen"), Some(side(&other, "stub-a")), options).unwrap_err();

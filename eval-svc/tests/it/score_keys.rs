@@ -1,4 +1,4 @@
-//! A stored score has the keys of the code that made it. So another set of keys needs another
+//! A stored score has the keys of the code that made it. So another set of keys requires another
 //! version of stored scores, or a cached score lacks the new key.
 
 use std::{
@@ -15,7 +15,7 @@ use isomer_eval::{
 use ndarray::Array2;
 use serde_json::{Value, json};
 
-/// More candidates than the largest cut-off, so that no score is the same for all queries.
+/// More candidates than the maximum cut-off, so that no score is the same for all queries.
 const MANY: usize = 1200;
 
 fn dataset(task: TaskType, files: &[(&str, Vec<Value>)]) -> Dataset {
@@ -131,8 +131,8 @@ fn keys() -> String {
     text
 }
 
-/// The keys of a version never change: raise the version in `run/units.rs` and write a file of its
-/// own with `ISOMER_BLESS=1`, which leaves the files of earlier versions alone.
+/// The keys of a version never change: increment the version in `run/units.rs` and write its own
+/// file with `ISOMER_BLESS=1`, which does not change the files of earlier versions.
 #[test]
 fn the_keys_of_scores_are_those_of_the_version_of_stored_scores() {
     let name = format!("score_keys/{}.txt", VERSION.replace('/', "-"));

@@ -1,4 +1,5 @@
-//! Approximate search: asked for, never the default, and its recall beside the score.
+//! Approximate search: on request, never the default, with its recall reported in addition to the
+//! score.
 
 use isomer_eval::{
     metric::{HnswOptions, Similarity},
@@ -92,7 +93,7 @@ async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
         1e-6,
         "recall in the document",
     );
-    // A search that holds a thousand candidates goes through this whole small corpus.
+    // A search with a thousand candidates covers this whole small corpus.
     assert_eq!(
         (report.recalls[0].recall, approximate.main_score),
         (1.0, exact.main_score)

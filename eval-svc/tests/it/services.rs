@@ -1,4 +1,4 @@
-//! `TaskService`: vectors or datasets in, scores out, faults with their codes.
+//! `TaskService`: computes scores from vectors or datasets, and returns faults with their codes.
 
 use std::sync::atomic::Ordering;
 
@@ -274,7 +274,7 @@ async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
     assert_eq!((code, fault.reason.as_str()), (Code::NotFound, "UNKNOWN_ENCODER"));
     assert!(fault.message.contains("nobody"), "{fault}");
     let hub = dataset_ref::Source::HubId("mteb/stsbenchmark-sts".into());
-    // Not of the catalogue, which is all that is fetched by default.
+    // It is not in the catalogue, and by default only catalogue data sets are fetched.
     assert_eq!(
         refused(request::score(sts, "fake", hub)).await.0,
         Code::PermissionDenied
@@ -326,13 +326,13 @@ async fn a_text_for_which_a_batch_is_refused_is_found_and_named() {
             .contains("text `11:sentence2` (row 12) could not be encoded"),
         "{poison}"
     );
-    // Of several, one is named.
+    // If several texts are refused, one is named.
     let several = refused("fake-picky", &[(2, "poison"), (3, "poison too"), (17, "")]).await;
     assert!(
         several.message.contains("could not be encoded: the input is invalid"),
         "{several}"
     );
-    // No text is to blame if all are refused.
+    // If all texts are refused, none is named.
     let all = refused("fake-refusing", &[]).await;
     assert!(
         all.message.contains("the encoder answered: ") && !all.message.contains("sentence"),

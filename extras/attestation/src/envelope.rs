@@ -30,8 +30,8 @@ pub struct Signature {
     pub sig: String,
 }
 
-/// What is signed: "pre-authentication encoding" of the type and the payload, with their lengths,
-/// so that no other pair of them is the same bytes.
+/// The signed bytes: the "pre-authentication encoding" of the type and the payload, with their
+/// lengths, so that no other pair gives the same bytes.
 fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
     [head.as_bytes(), payload].concat()
@@ -40,7 +40,8 @@ fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 /// Media type of a Sigstore bundle.
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-/// An envelope with what verifies it, in the form that Sigstore's tools look for in registries.
+/// An envelope with its verification material, in the form that Sigstore's tools expect in
+/// registries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Bundle {
@@ -51,7 +52,7 @@ struct Bundle {
 }
 
 impl Envelope {
-    /// Reads an envelope (JSON), alone or in a Sigstore bundle.
+    /// Parses an envelope (JSON), alone or in a Sigstore bundle.
     ///
     /// # Errors
     /// If it is neither.
@@ -62,14 +63,14 @@ impl Envelope {
         }
     }
 
-    /// The envelope in a Sigstore bundle (v0.3), which names the key and holds no entry of a
+    /// The envelope in a Sigstore bundle (v0.3), which names the key and has no entry of a
     /// transparency log.
     ///
     /// # Errors
     /// If it cannot be written as JSON, which is an internal error.
     pub fn bundle(&self, key: &PublicKey) -> Result<Vec<u8>, serde_json::Error> {
         let mut envelope = self.clone();
-        // There the material names the key, and cosign passes over signatures that name another.
+        // The material there names the key, and cosign skips signatures that name another.
         for signature in &mut envelope.signatures {
             signature.keyid.clear();
         }
@@ -83,7 +84,7 @@ impl Envelope {
     /// Signs an in-toto statement.
     ///
     /// # Errors
-    /// If no random numbers can be had.
+    /// If no random numbers are available.
     pub fn sign(statement: &[u8], key: &PrivateKey) -> Result<Self, KeyError> {
         let signature = key.sign(&signed_bytes(PAYLOAD_TYPE, statement))?;
         Ok(Self {
@@ -96,7 +97,7 @@ impl Envelope {
         })
     }
 
-    /// The in-toto statement, if one of the signatures is of this key.
+    /// The in-toto statement, if one of the signatures was made with this key.
     pub fn opened(&self, key: &PublicKey) -> Option<Vec<u8>> {
         if self.payload_type != PAYLOAD_TYPE {
             return None;

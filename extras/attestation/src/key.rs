@@ -1,5 +1,5 @@
-//! Keys in PEM: ECDSA on P-256 or Ed25519, private ones in PKCS#8, public ones as
-//! SubjectPublicKeyInfo; what `openssl genpkey` writes.
+//! Keys in PEM: ECDSA on P-256 or Ed25519, private keys in PKCS#8, public keys as
+//! SubjectPublicKeyInfo, in the format of `openssl genpkey`.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use ring::{
 };
 use sha2::{Digest, Sha256};
 
-/// What comes before the point of a P-256 key, and before the bytes of an Ed25519 key, in
-/// SubjectPublicKeyInfo (RFC 5480, RFC 8410).
+/// The bytes before the point of a P-256 key, and before an Ed25519 key, in SubjectPublicKeyInfo
+/// (RFC 5480, RFC 8410).
 const P256: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -24,19 +24,19 @@ const EDWARDS: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70,
 /// A key that cannot be used.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum KeyError {
-    /// No PEM, or a damaged one.
+    /// It is not PEM, or is damaged.
     #[error("it is not a key in PEM with the heading `{wanted}`")]
     NotPem {
-        /// The heading that is expected.
+        /// The expected heading.
         wanted: &'static str,
     },
-    /// Encrypted.
+    /// It is encrypted.
     #[error(
         "it is encrypted; decrypt it: openssl pkey -in KEY -out PLAIN (a key of cosign's own: make one with openssl and give it to cosign \
          import-key-pair)"
     )]
     Encrypted,
-    /// Another kind of key.
+    /// It is another kind of key.
     #[error("it is neither an ECDSA key on P-256 nor an Ed25519 key{0}")]
     Kind(String),
     /// The signature could not be made.
@@ -71,10 +71,10 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PrivateKey {
-    /// Reads a private key in PEM (`PRIVATE KEY`).
+    /// Parses a private key in PEM (`PRIVATE KEY`).
     ///
     /// # Errors
-    /// If it is no such key.
+    /// If it is not such a key.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         if text.contains("-----BEGIN ENCRYPTED") {
             return Err(KeyError::Encrypted);
@@ -95,7 +95,7 @@ impl PrivateKey {
             .map_err(|error| KeyError::Kind(format!(" ({error})")))
     }
 
-    /// The key that verifies what this one signs.
+    /// The key that verifies this key's signatures.
     pub fn public(&self) -> PublicKey {
         match &self.0 {
             Pair::Ecdsa(pair) => PublicKey::new(Kind::Ecdsa, pair.public_key().as_ref()),
@@ -135,10 +135,10 @@ impl PublicKey {
         }
     }
 
-    /// Reads a public key in PEM (`PUBLIC KEY`).
+    /// Parses a public key in PEM (`PUBLIC KEY`).
     ///
     /// # Errors
-    /// If it is no such key.
+    /// If it is not such a key.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let der = pem(text, "PUBLIC KEY")?;
         match (der.strip_prefix(&P256), der.strip_prefix(&EDWARDS)) {
@@ -171,7 +171,7 @@ impl PublicKey {
         )
     }
 
-    /// SHA-256 (hex) of its SubjectPublicKeyInfo: what envelopes name it by.
+    /// SHA-256 (hex) of its SubjectPublicKeyInfo, by which envelopes name it.
     pub fn id(&self) -> String {
         hex::encode(Sha256::digest(self.der()))
     }

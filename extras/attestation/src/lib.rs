@@ -1,12 +1,12 @@
-//! Signed statements of what a check came to, so that whoever deploys an encoder can refuse one
-//! that has no passing check.
+//! Signed statements of the results of a check, so that a deployment can refuse an encoder without
+//! a passing check.
 //!
 //! A statement is in-toto's, with the predicate `test-result`; it names the weights of one encoder
 //! and the bytes of the report ([`statement`]). It is signed as a DSSE envelope ([`envelope`]),
-//! which cosign verifies too, alone or in a Sigstore bundle.
+//! which cosign can also verify, alone or in a Sigstore bundle.
 //!
-//! **What a statement says follows from its report.** [`verify`] makes it again from the report's
-//! bytes, so a statement that was signed by mistake is refused as one that was changed.
+//! **A statement follows from its report.** [`verify`] derives it again from the report's bytes, so
+//! a statement that was signed by mistake is refused like one that was changed.
 //!
 //! Sources: in-toto attestation framework v1 (statement, predicate `test-result` v0.1), DSSE v1.
 

@@ -13,7 +13,7 @@ pub const PREDICATE_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.
 /// Name of the report among the subjects.
 pub const REPORT: &str = "report.json";
 
-/// Begins the name of a file of the encoder in the configuration.
+/// Prefix of the name of an encoder's file in the configuration.
 const FILE: &str = "file ";
 
 /// An in-toto statement.
@@ -22,24 +22,24 @@ pub struct Statement {
     /// [`STATEMENT_TYPE`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// What it is about: the encoder's weights, then the report, then artifacts that carry these
+    /// Its subjects: the encoder's weights, then the report, then artifacts that contain these
     /// weights.
     pub subject: Vec<Resource>,
     /// [`PREDICATE_TYPE`].
     #[serde(rename = "predicateType")]
     pub predicate_type: String,
-    /// What the check came to.
+    /// The result of the check.
     pub predicate: TestResult,
 }
 
-/// A thing with its digests.
+/// An object with its digests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     /// Its name.
     pub name: String,
     /// Digests in hex, by algorithm.
     pub digest: BTreeMap<String, String>,
-    /// What else is to be known of it.
+    /// Further facts about it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -50,7 +50,7 @@ pub struct Resource {
 pub struct TestResult {
     /// The result.
     pub result: Outcome,
-    /// The configuration of the check: suite, data sets, the encoder as it was served, its files.
+    /// The configuration of the check: suite, data sets, the encoder as served, its files.
     pub configuration: Vec<Resource>,
     /// Rules that are kept.
     pub passed_tests: Vec<String>,
@@ -66,16 +66,16 @@ pub struct TestResult {
 pub enum Outcome {
     /// Every rule is kept.
     Passed,
-    /// None is broken or invalid, and at least one is undecided.
+    /// No rule is broken or invalid, and at least one is undecided.
     Warned,
-    /// At least one is broken or invalid.
+    /// At least one rule is broken or invalid.
     Failed,
 }
 
-/// Why a report supports no statement.
+/// The reason why a report supports no statement.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum StatementError {
-    /// Nothing was judged.
+    /// The check had no rules.
     #[error(
         "the check had no rules, so there is nothing to attest; give it a gate (--rule, or [[gate.rule]] in the suite)"
     )]
@@ -102,8 +102,8 @@ impl Statement {
         self
     }
 
-    /// SHA-256 (hex) of each file of the encoder, by its path; empty if the statement names its
-    /// weights alone.
+    /// SHA-256 (hex) of each file of the encoder, by its path; empty if the statement names only
+    /// its weights.
     pub fn files(&self) -> BTreeMap<String, String> {
         let of = |resource: &Resource| {
             let path = resource.name.strip_prefix(FILE)?;
@@ -112,8 +112,8 @@ impl Statement {
         self.predicate.configuration.iter().filter_map(of).collect()
     }
 
-    /// The statement, about an artifact too that carries the weights: its name, and the SHA-256
-    /// (hex) of its manifest.
+    /// The statement, extended by an artifact with the weights: its name, and the SHA-256 (hex) of
+    /// its manifest.
     #[must_use]
     pub fn with_artifact(mut self, name: &str, sha256: &str) -> Self {
         self.subject.push(resource(name.to_owned(), "sha256", sha256));
@@ -129,7 +129,7 @@ fn resource(name: String, algorithm: &str, digest: &str) -> Resource {
     }
 }
 
-/// The statements of a report, whose bytes are `json`: the id of each encoder that its gate judged,
+/// The statements of a report with the bytes `json`: for each encoder that its gate judged, the id
 /// and the statement.
 ///
 /// # Errors
@@ -192,7 +192,7 @@ fn test_result(
             .or_default()
             .push(format!("{number}. {}", rule.title));
     }
-    // The worst of the rules, and never better than what the report says of the encoder.
+    // The worst result of the rules, and never better than the report's verdict on the encoder.
     let of_rules = tests.keys().max().copied().unwrap_or(Outcome::Failed);
     let result = of_rules.max(outcome(verdict.verdict));
     let mut configuration = vec![resource(

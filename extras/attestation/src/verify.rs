@@ -1,4 +1,5 @@
-//! Verifies an attestation: its signature, its report, and that the one follows from the other.
+//! Verifies an attestation: its signature, its report, and that its statement follows from the
+//! report.
 
 use isomer_report::Report;
 
@@ -8,13 +9,13 @@ use crate::{
     statement::{Outcome, Resource, Statement, statements},
 };
 
-/// Why an attestation does not hold.
+/// The reason why an attestation is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// Not an envelope.
     #[error("it is not a DSSE envelope: {0}")]
     Envelope(String),
-    /// No signature of the key.
+    /// No signature was made with the key.
     #[error(
         "no signature is of this key, or the content was changed; it names the {}",
         named(.0)
@@ -40,7 +41,7 @@ fn named(keys: &[String]) -> String {
     }
 }
 
-/// An attestation that holds.
+/// A valid attestation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// Id of the encoder.
@@ -49,17 +50,16 @@ pub struct Verified {
     pub weights: String,
     /// The result.
     pub result: Outcome,
-    /// Artifacts that carry these weights, by what the signature says.
+    /// Artifacts that contain these weights, according to the signature.
     pub artifacts: Vec<Resource>,
     /// The statement.
     pub statement: Statement,
 }
 
-/// Verifies an envelope (JSON), alone or in a bundle, against a key and the bytes of the report
-/// that it is about.
+/// Verifies an envelope (JSON), alone or in a bundle, against a key and the bytes of its report.
 ///
 /// # Errors
-/// If it does not hold.
+/// If it is invalid.
 pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verified, VerifyError> {
     let envelope = Envelope::read(envelope).map_err(|error| VerifyError::Envelope(error.to_string()))?;
     let Some(payload) = envelope.opened(key) else {
@@ -76,11 +76,11 @@ pub fn verify(envelope: &[u8], key: &PublicKey, report: &[u8]) -> Result<Verifie
         .ok_or_else(|| VerifyError::Statement("it names no weights".to_owned()))?;
     let made = all.into_iter().find(|(id, _)| *id == encoder);
     let (_, made) = made.ok_or_else(|| VerifyError::Differs(format!("its gate does not judge `{encoder}`")))?;
-    // Of the artifacts after these two, the report knows nothing: whoever signed looked into them.
+    // The report does not know the artifacts after these two; the signer is responsible for them.
     let Some(artifacts) = statement.subject.strip_prefix(made.subject.as_slice()) else {
         return Err(VerifyError::Differs("the digests are others".to_owned()));
     };
-    // Versions of Isomer may write the configuration differently, and its signature is enough.
+    // Versions of Isomer may write the configuration differently, and its signature is sufficient.
     let said = |statement: &Statement| {
         let mut predicate = statement.predicate.clone();
         predicate.configuration.clear();

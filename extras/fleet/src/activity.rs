@@ -1,4 +1,4 @@
-//! What a worker does now and has done lately, lane by lane.
+//! The current and recent activity of a worker, lane by lane.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,10 +12,10 @@ use crate::{
     unit::{Address, Kind, Lane},
 };
 
-/// Time over which a rate is measured.
+/// Period over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What a worker does in one lane.
+/// The activity of a worker in one lane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneActivity {
     /// Name of the lane in the queue.
@@ -24,17 +24,17 @@ pub struct LaneActivity {
     pub kind: Kind,
     /// Its generator or encoder.
     pub of: String,
-    /// Units in work.
+    /// Number of units in progress.
     pub units: usize,
-    /// For how long the oldest of them is in work.
+    /// How long the oldest of them has been in progress.
     pub oldest_millis: u64,
-    /// Units that this worker finished lately.
+    /// Number of units that this worker finished recently.
     pub finished: u64,
-    /// How long "lately" is.
+    /// The length of that period.
     pub over_millis: u64,
 }
 
-/// The units of a worker. The clock is an argument.
+/// The units of a worker. The current time is passed in.
 #[derive(Debug)]
 pub(crate) struct Activity {
     started: Instant,
@@ -47,7 +47,7 @@ pub(crate) struct Activity {
 struct Seen {
     kind: Kind,
     of: String,
-    /// When units finished, within the window.
+    /// When units finished, within the period.
     finished: VecDeque<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl Activity {
         }
     }
 
-    /// A unit is begun.
+    /// Records the start of a unit.
     pub(crate) fn begin(&mut self, lane: &Lane, unit: &Address, now: Instant) {
         let name = lane.name();
         self.lanes.entry(name.clone()).or_insert_with(|| Seen {
@@ -71,7 +71,7 @@ impl Activity {
         self.running.insert(unit.clone(), (name, now));
     }
 
-    /// A unit ended; `finished`: with an answer.
+    /// Records the end of a unit; `finished`: it ended with an answer.
     pub(crate) fn end(&mut self, unit: &Address, finished: bool, now: Instant) {
         let Some((lane, _)) = self.running.remove(unit) else {
             return;
@@ -81,12 +81,12 @@ impl Activity {
         }
     }
 
-    /// How long the worker has been there.
+    /// How long the worker has been running.
     pub(crate) fn up(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)
     }
 
-    /// Lanes with units in work, or with units that finished within the window, by name.
+    /// Lanes with units in progress, or with units that finished within the period, by name.
     pub(crate) fn lanes(&mut self, now: Instant) -> Vec<LaneActivity> {
         let over = self.up(now).min(WINDOW);
         let mut lanes: Vec<LaneActivity> = Vec::new();
@@ -113,7 +113,7 @@ impl Activity {
                 over_millis: millis(over),
             });
         }
-        // A lane that says nothing any more is forgotten.
+        // A lane without recent activity is forgotten.
         let kept: Vec<&str> = lanes.iter().map(|lane| lane.lane.as_str()).collect();
         self.lanes.retain(|name, _| kept.contains(&name.as_str()));
         lanes.sort_by(|a, b| a.lane.cmp(&b.lane));
@@ -153,7 +153,7 @@ mod tests {
             .find(|lane| lane.of == "mini")
             .map(|lane| (lane.units, lane.oldest_millis));
         assert_eq!((told.len(), mini), (2, Some((2, 9_000))));
-        // Units that were handed back are not finished.
+        // Units that were handed back do not count as finished.
         activity.end(&unit(1), true, at(20));
         activity.end(&unit(2), false, at(20));
         activity.end(&unit(3), true, at(20));

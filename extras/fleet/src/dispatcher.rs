@@ -24,9 +24,9 @@ use crate::{
 
 /// Pause before a failed request to the queue or the store is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// What to do where the store cannot be used.
+/// The hint if the store cannot be used.
 const STORE_HINT: &str = "check store.url, its credentials, and that the store can be reached";
-/// Longest wait for cancelled units to leave the queue.
+/// Maximum wait for cancelled units to leave the queue.
 const LONGEST_CANCELLATION: Duration = Duration::from_secs(3);
 
 /// The answer of a unit.
@@ -40,12 +40,12 @@ pub struct Answer {
     name: String,
 }
 
-/// How often it is looked whether a run waits for other lanes than was told.
+/// How often the dispatcher checks whether the lanes for which a run waits have changed.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-/// How often what a run waits for is told again: the record expires.
+/// Interval at which the record of a run's waits is renewed, because it expires.
 const TELL_AGAIN: Duration = Duration::from_secs(3);
 
-/// By run, then by the name of a lane: the lane, and how many of its units the run waits for.
+/// By run, then by lane name: the lane, and the number of its units for which the run waits.
 type Asked = Mutex<BTreeMap<String, BTreeMap<String, Waits>>>;
 
 type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
@@ -54,7 +54,7 @@ type Waiters = Mutex<HashMap<Address, Vec<mpsc::UnboundedSender<Completion>>>>;
 #[derive(Debug, Clone)]
 pub struct Dispatcher {
     inner: Arc<Inner>,
-    /// What relies on the units that are requested.
+    /// The holder of the requested units.
     hold: Option<Hold>,
     /// The run that waits for them.
     run: Option<Arc<str>>,
@@ -76,7 +76,7 @@ impl Dispatcher {
     /// Subscribes to the completions of units, whose answers are in the store of `holds`.
     ///
     /// # Errors
-    /// When the queue refuses.
+    /// If the queue refuses.
     pub async fn open(queue: Queue, holds: Holds) -> Result<Self, FleetError> {
         let blobs = holds.blobs().clone();
         let waiters = Arc::<Waiters>::default();
@@ -128,8 +128,8 @@ impl Dispatcher {
         })
     }
 
-    /// The same for a holder, which relies on the units that it requests. What nobody relies on may
-    /// be removed from the store.
+    /// A dispatcher for a holder, which relies on the units that it requests. Units without a
+    /// holder may be removed from the store.
     #[must_use]
     pub fn for_holder(&self, holder: &Holder) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl Dispatcher {
     pub async fn wait_for_cancellations(&self) {
         let cancelling = &self.inner.cancelling;
         cancelling.close();
-        // After the timeout a worker may execute a unit that is not needed.
+        // After the timeout a worker may execute an unneeded unit.
         let _ = tokio::time::timeout(LONGEST_CANCELLATION, cancelling.wait()).await;
         cancelling.reopen();
     }
@@ -162,20 +162,21 @@ impl Dispatcher {
         &self.inner.blobs
     }
 
-    /// The answer of a unit, whose usage counts for the first dispatcher that reads it.
+    /// Returns the answer of a unit. Its usage counts for the first dispatcher that reads it.
     ///
     /// # Errors
-    /// As [`Dispatcher::request_for`].
+    /// Those of [`Dispatcher::request_for`].
     pub async fn request(&self, unit: Unit) -> Result<Answer, Fault> {
         self.request_for(None, unit).await
     }
 
-    /// The answer of a unit that is not asked for again: nothing of it stays in the store, so its
-    /// address must be none of a unit that a run relies on. Whoever waits for an equal unit
-    /// meanwhile has it executed again, and usage counts for each.
+    /// Returns the answer of a unit that is not requested again. Nothing of it stays in the store,
+    /// so its address must differ from those of units on which a run relies. If another caller
+    /// waits for an equal unit in the meantime, that unit is executed again, and usage counts for
+    /// each.
     ///
     /// # Errors
-    /// As [`Dispatcher::request_for`].
+    /// Those of [`Dispatcher::request_for`].
     pub async fn request_once(&self, unit: Unit) -> Result<Bytes, Fault> {
         let address = unit.address().clone();
         let answer = self.request_for(None, unit).await?;
@@ -186,9 +187,9 @@ impl Dispatcher {
         Ok(answer.content)
     }
 
-    /// The answer of a unit, from the store or from a worker. Waits while the queue cannot be
-    /// reached. Dropping the future cancels the unit, unless another dispatcher waits for it. Its
-    /// usage counts for the claimant, if one is named.
+    /// Returns the answer of a unit, from the store or from a worker. Waits while the queue cannot
+    /// be reached. Dropping the future cancels the unit, unless another dispatcher waits for it.
+    /// Its usage counts for the claimant, if one is named.
     ///
     /// # Errors
     /// If a worker reports a permanent failure or the unit has failed too often, if no worker takes
@@ -214,8 +215,8 @@ impl Dispatcher {
         });
         loop {
             self.check_workers(&unit, &mut unserved_since).await?;
-            // The worker reads the request, so it is stored before the unit is queued; and again if
-            // whoever wanted an equal unit has removed it meanwhile.
+            // The worker reads the request, so it is stored before the unit is queued. It is stored
+            // again if another waiter for an equal unit has removed it in the meantime.
             if !queued || !self.with_retry(|| inner.blobs.exists(&name)).await? {
                 self.with_retry(|| inner.blobs.put_new(&name, &request)).await?;
             }
@@ -249,7 +250,7 @@ impl Dispatcher {
                         });
                     }
                 }
-                // Completions are not stored, so the store is read without one too.
+                // Completions are not stored, so the store is also read without one.
                 Some(Completion::Done) | None => {
                     if let Some(answer) = self.with_retry(|| inner.blobs.get(&answered)).await? {
                         waiting.done = true;
@@ -260,8 +261,8 @@ impl Dispatcher {
         }
     }
 
-    /// Puts what several units are about into the store, under its own digest, if it is not there.
-    /// Its name ([`input_name`]) goes into the requests of these units.
+    /// Stores an input of several units under its own digest, unless it exists. Its name
+    /// ([`input_name`]) is part of the requests of these units.
     ///
     /// # Errors
     /// If the store fails.
@@ -277,28 +278,29 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Removes an input that no other unit will read. If one does nevertheless, its worker says
-    /// that it is missing. Failures are logged: `isomer store gc` removes what is left.
+    /// Removes an input that no other unit will read. If a unit reads it nevertheless, its worker
+    /// reports that it is missing. Failures are logged: `isomer store gc` removes remaining inputs.
     pub async fn remove_input(&self, digest: Digest) {
         if let Err(error) = self.inner.blobs.remove(&input_name(&digest)).await {
             tracing::debug!(%error, %digest, "an input of a unit stays in the store");
         }
     }
 
-    /// Whether a worker takes units of a lane; true where that is not known, since the queue cannot
-    /// be reached.
+    /// Whether a worker takes units of a lane. Returns true if that is unknown because the queue
+    /// cannot be reached.
     pub async fn has_worker(&self, lane: &Lane) -> bool {
         let workers = self.inner.queue.recent_workers().await;
         workers.map_or(true, |workers| workers.iter().any(|worker| worker.accepts(lane)))
     }
 
-    /// Checks that a worker takes units of the lane. `unserved_since` is when none was first found.
+    /// Checks that a worker takes units of the lane. `unserved_since` is the time since which there
+    /// has been none.
     ///
     /// # Errors
     /// If there has been none for longer than `worker_wait_seconds`.
     async fn check_workers(&self, unit: &Unit, unserved_since: &mut Option<Instant>) -> Result<(), Fault> {
         let (queue, lane) = (&self.inner.queue, unit.lane());
-        // Unknown while the broker cannot be reached.
+        // This is unknown while the broker cannot be reached.
         let Ok(workers) = queue.recent_workers().await else {
             return Ok(());
         };
@@ -335,8 +337,8 @@ impl Dispatcher {
         Err(Fault::precondition("NO_WORKER", message).hint(hint))
     }
 
-    /// Claims the usage of an answer, if no dispatcher has. A claim of the same claimant that
-    /// another process made counts here again.
+    /// Claims the usage of an answer, unless another dispatcher has. A claim that another process
+    /// made for the same claimant counts here again.
     async fn claim(&self, unit: &Unit, content: Bytes, claimant: Option<&Claimant>) -> Result<Answer, Fault> {
         if claimant.is_some_and(|run| !run.count_here(unit.address().as_str().as_bytes())) {
             return Ok(Answer {
@@ -352,8 +354,8 @@ impl Dispatcher {
         let blobs = &self.inner.blobs;
         let counted = match self.with_retry(|| blobs.put_new(&name, id.as_bytes())).await? {
             Put::Created => false,
-            // Its own claim, if only the reply to it was lost, or if another process made it for
-            // the same claimant.
+            // This is its own claim if only the reply to it was lost, or if another process made it
+            // for the same claimant.
             Put::Exists => {
                 let claimed_by = self.with_retry(|| blobs.get(&name)).await?;
                 claimed_by.is_none_or(|other| other != id.as_bytes()[..])
@@ -382,12 +384,12 @@ impl Dispatcher {
     }
 }
 
-/// The name in the store of what several units are about.
+/// The name in the store of an input of several units.
 pub fn input_name(digest: &Digest) -> String {
     format!("{}/{digest}", Kind::Inputs.place("", digest))
 }
 
-/// Tells all processes, at intervals, which units the runs of this process wait for.
+/// Reports to all processes, at intervals, the units for which the runs of this process wait.
 async fn report_runs(queue: Queue, asked: Arc<Asked>) {
     let mut told: BTreeMap<String, (Instant, Vec<String>)> = BTreeMap::new();
     loop {

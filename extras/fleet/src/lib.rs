@@ -1,14 +1,14 @@
 //! Units of work that any worker of a fleet may execute. Each unit is executed once, and its answer
-//! is found by its content address afterwards. Requests and answers are bytes to this crate; it
-//! knows nothing of services, suites or reports.
+//! can then be found by its content address. Requests and answers are bytes to this crate; it does
+//! not know services, suites or reports.
 //!
 //! **Three parts.** A queue (NATS JetStream) decides which worker executes a unit. A blob store
 //! ([`isomer_blobs`]) keeps requests and answers. A [`Dispatcher`] requests units; a [`worker`]
 //! executes them with its [`Executor`].
 //!
 //! **The queue is never the only record.** A dispatcher looks for the answer in the store before it
-//! queues a unit, and publishes the unit again at intervals until the answer is there. The subject
-//! of a message is the unit's address, and the stream keeps one message per subject. So publishing
+//! queues a unit, and publishes the unit again at intervals until the answer exists. The subject of
+//! a message is the unit's address, and the stream keeps one message per subject. So publishing
 //! again has no effect while the unit is queued or executed, and restores the unit after a broker
 //! has lost it.
 //!

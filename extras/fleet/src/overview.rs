@@ -1,6 +1,7 @@
-//! What a fleet does now: its workers, its lanes, and what each run waits for.
+//! The current state of a fleet: its workers, its lanes, and the reasons why runs wait.
 //!
-//! All times are those of the broker, in milliseconds since 1970: clocks of machines may differ.
+//! All times are those of the broker, in milliseconds since 1970, because clocks of machines may
+//! differ.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,25 +19,25 @@ use crate::{
 /// A fleet at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// When it was looked at.
+    /// The time of the overview.
     pub now: u64,
     /// Registered workers, by id.
     pub workers: Vec<WorkerState>,
-    /// Lanes of this version with units, a pause or a run that waits for them, and those on which a
-    /// worker has lately been; by name.
+    /// Lanes of this version with units, a pause or a waiting run, and lanes with recent activity
+    /// of a worker; by name.
     pub lanes: Vec<LaneState>,
-    /// What each run waits for.
+    /// The waits of each run.
     pub runs: Vec<RunWaits>,
 }
 
 /// A worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerState {
-    /// What it says of itself.
+    /// Its own record.
     pub info: WorkerInfo,
-    /// Since when it is there.
+    /// When it was started.
     pub since: u64,
-    /// When it said so.
+    /// When the record was written.
     pub told: u64,
 }
 
@@ -45,61 +46,62 @@ pub struct WorkerState {
 pub struct LaneState {
     /// The lane.
     pub lane: Lane,
-    /// Units that wait.
+    /// Number of waiting units.
     pub queued: u64,
-    /// Units that workers have begun.
+    /// Number of units that workers have begun.
     pub in_work: u64,
-    /// Of these, units that were delivered before.
+    /// Number of these that were delivered before.
     pub redelivered: u64,
-    /// Until when it delivers nothing.
+    /// End of its pause in delivery.
     pub paused_until: Option<u64>,
-    /// Workers that take its units.
+    /// Number of workers that take its units.
     pub workers: usize,
-    /// Units that workers finish a second, over their last minute.
+    /// Number of units that workers finish per second, over their last minute.
     pub finished_per_second: f64,
-    /// The limit of its generator, if it has one that processes share.
+    /// The limit of its generator, if processes share one.
     pub limit: Option<LimitState>,
 }
 
-/// What a run waits for in a lane.
+/// The wait of a run in a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunWaits {
     /// The run.
     pub run: String,
-    /// The lane, and units of it that the run has asked for.
+    /// The lane, and the number of its units that the run has requested.
     pub waits: Waits,
-    /// What the next of them waits for.
+    /// The reason why the next of them waits.
     pub why: Wait,
 }
 
-/// What the next unit of a lane waits for. The first that applies is told, in this order.
+/// The reason why the next unit of a lane waits. The first that applies is reported, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// No worker takes this kind of work.
     NoWorker,
-    /// Only workers of these other versions do.
+    /// Only workers of these other versions take it.
     OtherVersion(Vec<String>),
-    /// Only workers of these other classes of arithmetic do.
+    /// Only workers of these other classes of arithmetic take it.
     OtherClass(Vec<String>),
-    /// The generator asked not to be called before a time; with what it said.
+    /// The generator requested a pause until a time, with its message.
     Paused {
         /// The time.
         until: u64,
-        /// What it said.
+        /// Its message.
         why: String,
     },
-    /// A budget is spent: what of it.
+    /// A budget is spent; the value names it.
     Budget(String),
-    /// All calls that may be in flight are.
+    /// The maximum number of calls is in flight.
     Concurrency(usize),
-    /// Every worker of the lane has as many units as it takes at once: so many in all.
+    /// Every worker of the lane has its maximum number of concurrent units; the value is their
+    /// total.
     Busy(usize),
-    /// Nothing: workers have units of the lane in work, or take them now.
+    /// No wait: workers have units of the lane in progress, or take them now.
     Nothing,
 }
 
 impl Wait {
-    /// What the next unit of a lane waits for.
+    /// The reason why the next unit of a lane waits.
     pub(crate) fn of(lane: &LaneState, workers: &[WorkerState], now: u64) -> Self {
         let kind = lane.lane.kind;
         let infos = || workers.iter().map(|worker| &worker.info);
@@ -147,7 +149,7 @@ impl Wait {
 }
 
 impl Queue {
-    /// The fleet at this moment.
+    /// The current state of the fleet.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -265,7 +267,7 @@ mod tests {
         }
     }
 
-    /// A worker with two places, one of them taken.
+    /// A worker with two places, one of which is taken.
     fn worker(kind: Kind, class: &str) -> WorkerState {
         let mut info = WorkerInfo::here(class, &BTreeMap::from([(kind, 2)]));
         info.lanes = vec![LaneActivity {
@@ -306,7 +308,7 @@ mod tests {
             Wait::of(&lane(), &other, NOW),
             Wait::OtherClass(vec!["avx512".to_owned()])
         );
-        // The twin: one worker of the lane is enough.
+        // The duplicate: one worker of the lane is enough.
         assert_eq!(Wait::of(&lane(), &[worker(Kind::Encode, "avx2")], NOW), Wait::Nothing);
     }
 

@@ -30,17 +30,17 @@ use crate::{
     worker_info::{EXPIRES_AFTER, WorkerInfo},
 };
 
-/// Longest wait for the first connection.
+/// Maximum wait for the first connection.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// Longest wait for an answer of the broker.
+/// Maximum wait for an answer of the broker.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
-/// How long a lane that was found or created is not checked again.
+/// How long a lane is not checked again after it was found or created.
 const LANE_KNOWN: Duration = Duration::from_secs(3);
-/// How long a list of workers is used.
+/// How long a list of workers is valid.
 const WORKERS_KNOWN: Duration = Duration::from_secs(1);
 /// How long other dispatchers have to answer that they wait for a unit.
 const WANTED: Duration = Duration::from_millis(150);
-/// In the broker's error if the subject has a message already.
+/// Part of the broker's error if the subject already has a message.
 const ALREADY: &str = "maximum messages per subject";
 
 /// The queue cannot be used.
@@ -198,7 +198,7 @@ impl Queue {
             .await
     }
 
-    /// Renews the record of the units that a run waits for.
+    /// Renews the record of the units for which a run waits.
     pub(crate) async fn tell_run(&self, run: &str, waits: &[Waits]) -> Result<(), FleetError> {
         let bucket = self.runs_bucket().await?;
         let put = bucket.put(run, serde_json::to_vec(waits).unwrap_or_default().into());
@@ -207,13 +207,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Removes the record of a run that waits for nothing.
+    /// Removes the record of a run that no longer waits.
     pub(crate) async fn forget_run(&self, run: &str) -> Result<(), FleetError> {
         let deleted = self.runs_bucket().await?.delete(run).await;
         deleted.map_err(|error| self.failed("cannot tell that a run waits for nothing")(error.to_string()))
     }
 
-    /// The units that runs wait for, by run.
+    /// The units for which runs wait, by run.
     pub(crate) async fn runs(&self) -> Result<BTreeMap<String, Vec<Waits>>, FleetError> {
         let runs = self.all(&self.runs_bucket().await?).await?;
         Ok(runs.into_iter().map(|(run, waits, _)| (run, waits)).collect())
@@ -277,7 +277,7 @@ impl Queue {
         Ok(workers)
     }
 
-    /// [`Queue::workers`], read anew at most once in some seconds.
+    /// [`Queue::workers`], cached for some seconds.
     pub(crate) async fn recent_workers(&self) -> Result<Vec<WorkerInfo>, FleetError> {
         let recent = |(at, _): &&(Instant, Vec<WorkerInfo>)| at.elapsed() < WORKERS_KNOWN;
         if let Some((_, workers)) = self.workers.lock().as_ref().filter(recent) {
@@ -342,7 +342,7 @@ impl Queue {
         if !matches!(bucket.get(&name).await, Ok(Some(known)) if known == record) {
             let put = bucket.put(&name, record.into()).await;
             put.map_err(|error| self.failed("cannot publish a lane")(error.to_string()))?;
-            // Workers that do not hear it find the lane when they next look.
+            // Workers that miss the announcement find the lane at their next check.
             if let Err(error) = self.client.publish(self.lane_topic(), Bytes::new()).await {
                 tracing::debug!(%error, "cannot announce a lane");
             }
@@ -361,8 +361,8 @@ impl Queue {
         subscribed.map_err(|error| self.failed("cannot subscribe")(error.to_string()))
     }
 
-    /// Queues a unit for the workers of its lane, under a dispatch that stays the same however
-    /// often the unit is delivered. Has no effect if it is queued or executed already.
+    /// Queues a unit for the workers of its lane, under a dispatch that is the same for every
+    /// delivery of the unit. Has no effect if the unit is already queued or executed.
     ///
     /// # Errors
     /// If the broker does not answer or refuses.
@@ -453,14 +453,14 @@ impl Queue {
     /// The lanes of this version, by name.
     pub(crate) async fn all_lanes(&self) -> Result<Vec<Lane>, FleetError> {
         let all = self.all::<Lane>(&self.lanes_bucket().await?).await?;
-        // A lane of another version has another name for what it says.
+        // The name of a lane of another version does not match its content.
         let known = all.into_iter().filter(|(name, lane, _)| lane.name() == *name);
         let mut lanes: Vec<Lane> = known.map(|(_, lane, _)| lane).collect();
         lanes.sort_by_key(Lane::name);
         Ok(lanes)
     }
 
-    /// What time it is at the broker, in milliseconds since 1970.
+    /// The broker's time, in milliseconds since 1970.
     pub(crate) async fn now(&self) -> Result<u64, FleetError> {
         self.lanes_bucket().await?;
         Ok(self.bucket_times("lanes").await?.1)
@@ -473,7 +473,7 @@ impl Queue {
         found.map_err(|error| self.failed("cannot open a lane")(error.to_string()))
     }
 
-    /// When a bucket was created and what time it is at the broker, in milliseconds since 1970.
+    /// When a bucket was created, and the broker's time, in milliseconds since 1970.
     pub(crate) async fn bucket_times(&self, name: &str) -> Result<(u64, u64), FleetError> {
         #[derive(serde::Deserialize)]
         struct Info {
@@ -492,8 +492,8 @@ impl Queue {
         Ok((millis(info.created), millis(info.ts)))
     }
 
-    /// Has the lanes that a limit holds for deliver nothing until a time at the broker
-    /// (milliseconds since 1970). Units that are executed now go on.
+    /// Pauses delivery in the lanes of a limit until a time at the broker (milliseconds since
+    /// 1970). Units in progress continue.
     pub(crate) async fn pause_lanes(&self, limit: &str, until: u64) -> Result<(), FleetError> {
         let failed = self.failed("cannot pause a lane");
         let until = i64::try_from(until)

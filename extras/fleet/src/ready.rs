@@ -1,4 +1,4 @@
-//! Waits, when a process starts, until a cluster of brokers has chosen its leader.
+//! Waits at the start of a process until a cluster of brokers has chosen its leader.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use crate::{
 const ELECTING: Duration = Duration::from_secs(60);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-/// What a broker says, or what is said of one, while its cluster has no leader or too few members.
-/// A broker without JetStream says something else.
+/// Messages of, or about, a broker while its cluster has no leader or too few members. A broker
+/// without JetStream has other messages.
 const PASSES: [&str; 4] = [
     "timed out",
     "temporarily unavailable",
     "no suitable peers",
-    // Of a bucket that was opened just before: its members have not chosen a leader yet.
+    // The error concerns a bucket that was just opened: its members have not chosen a leader yet.
     "no stream found for given subject",
 ];
 
@@ -32,14 +32,14 @@ impl Queue {
         .await
     }
 
-    /// Makes the record of a worker. Waits as [`Queue::ready`] does: each bucket has a leader of
-    /// its own.
+    /// Creates the record of a worker. Waits like [`Queue::ready`], because each bucket has its own
+    /// leader.
     pub(crate) async fn register(&self, worker: &WorkerInfo) -> Result<(), FleetError> {
         once_chosen(|| self.heartbeat(worker)).await
     }
 }
 
-/// Tries again while the brokers are still choosing a leader.
+/// Retries while the brokers are still choosing a leader.
 async fn once_chosen<F>(attempt: impl Fn() -> F) -> Result<(), FleetError>
 where
     F: Future<Output = Result<(), FleetError>>,
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// How often it is tried where the first attempt fails with this message, and how it ends.
+    /// The number of attempts and the outcome if the first attempt fails with this message.
     async fn tried(message: &str) -> (u32, bool) {
         let attempts = AtomicU32::new(0);
         let attempt = || async {

@@ -1,4 +1,4 @@
-//! Times as messages and entries of the broker have them.
+//! Times in the format of the broker's messages and entries.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use isomer_retention::{Digest, Kind as Stored};
 use serde::{Deserialize, Serialize};
 
-/// Units of two versions never meet: what is asked, how it is answered and the last bits of a
+/// Units of two versions never mix: the format of requests and answers and the last bits of a
 /// vector may differ.
 const VERSION: &str = concat!("isomer.unit/1 ", env!("CARGO_PKG_VERSION"));
 /// Characters of a lane's digest in its name.
@@ -16,18 +16,18 @@ const LANE_DIGITS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Texts to other texts.
+    /// Converting texts to other texts.
     Transform,
-    /// Texts to vectors.
+    /// Converting texts to vectors.
     Encode,
-    /// Ratings of pairs of texts.
+    /// Rating pairs of texts.
     Judge,
-    /// Vectors to scores, and documents of a corpus to those that queries find.
+    /// Converting vectors to scores, and searching documents of a corpus for queries.
     Score,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Transform, Self::Encode, Self::Judge, Self::Score];
 
     /// Its name, lower case.
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a name.
+    /// The kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -62,16 +62,16 @@ pub struct Lane {
     /// The class of arithmetic, within which answers are equal bit for bit; empty if the answer
     /// does not depend on the worker.
     pub class: String,
-    /// Most units that all workers execute at once; 0: no limit.
+    /// Maximum number of units that all workers execute at once; 0: no limit.
     pub max_in_flight: u32,
-    /// The limit that its calls are held to ([`crate::limits::Limits`]); empty: none. A pause of
-    /// that limit pauses the lane.
+    /// The limit of its calls ([`crate::limits::Limits`]); empty: none. A pause of that limit
+    /// pauses the lane.
     #[serde(default)]
     pub limit: String,
 }
 
 impl Lane {
-    /// The resource as logs and metrics show it: its first word.
+    /// The resource in logs and metrics: its first word.
     pub fn resource(&self) -> &str {
         self.of.split(' ').next().unwrap_or_default()
     }
@@ -84,12 +84,12 @@ impl Lane {
     }
 }
 
-/// Units of a lane that a run waits for.
+/// Units of a lane for which a run waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
     /// The lane.
     pub lane: Lane,
-    /// How many.
+    /// Number of units.
     pub units: u64,
 }
 
@@ -101,7 +101,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads an address.
+    /// Parses an address.
     pub fn parse(text: &str) -> Option<Self> {
         let lower = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let digest = Digest::parse(text).filter(|_| lower)?;
@@ -113,7 +113,7 @@ impl Address {
         &self.digits
     }
 
-    /// The same as a digest: what relies on a unit relies on everything in the store that has its
+    /// The address as a digest. A holder of a unit relies on everything in the store with its
     /// address.
     pub fn digest(&self) -> Digest {
         self.digest
@@ -133,7 +133,7 @@ impl Address {
         self.below(Stored::Answers)
     }
 
-    /// The name of the marker that the usage of the answer was counted.
+    /// The name of the marker that records that the usage of the answer was counted.
     pub(crate) fn claim(&self) -> String {
         self.below(Stored::Claims)
     }
@@ -168,7 +168,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// A unit. `depends` names everything that the answer depends on besides the request, such as
+    /// A unit. `depends` lists everything on which the answer depends besides the request, such as
     /// digests of weights and prompts. Equal requests with equal `depends` are the same unit.
     pub fn new(lane: Lane, depends: &[&str], request: Bytes) -> Self {
         let mut parts = vec![VERSION, lane.kind.name(), &lane.of, &lane.class];
@@ -197,7 +197,7 @@ impl Unit {
     }
 }
 
-/// BLAKE3 over parts, each with its length in front.
+/// BLAKE3 over parts, each preceded by its length.
 fn digest(parts: &[&str]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     for part in parts {

@@ -34,29 +34,29 @@ use crate::{
 
 /// How often the list of lanes is read, unless a new lane is announced.
 const LOOK: Duration = Duration::from_secs(5);
-/// Shortest and longest pause after all lanes were empty.
+/// Minimum and maximum pause after all lanes were empty.
 const IDLE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
-/// Longest pause before a unit that failed is executed again.
+/// Maximum pause before a failed unit is executed again.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// Longest wait of a worker that stops for the broker's answers. One that waits for a unit is
-/// answered, or gives up, before.
+/// Maximum wait of a stopping worker for the broker's answers. A pending request for a unit is
+/// answered, or gives up, before that.
 const LEAVING: Duration = ANSWER.saturating_add(Duration::from_secs(1));
-/// Longest wait for units that are returned to the queue when the worker ends.
+/// Maximum wait for units that are returned to the queue when the worker ends.
 const RETURNING: Duration = Duration::from_secs(2);
 
 /// The reason of a fault: the store lacks the request of a unit.
 pub(crate) const UNIT_MISSING: &str = "UNIT_MISSING";
-/// Executions of a unit whose answer holds transient failures.
+/// Maximum number of executions of a unit whose answer contains transient failures.
 const PARTIAL_EXECUTIONS: i64 = 2;
 
-/// What a worker executes units with.
+/// Executes the units of a worker.
 pub trait Executor: Send + Sync + 'static {
     /// The class of this machine's arithmetic. Within a class, answers are equal bit for bit.
     fn class(&self) -> &str;
 
     /// Executes the request of a unit. Dropping the future stops it. A request of the same
-    /// `dispatch` may have been executed in part before, by this worker or another, whose answer
-    /// was not counted. What the answer relies on in the store is noted for the `unit`.
+    /// `dispatch` may have been partly executed before, by this worker or another, without counting
+    /// its answer. The references of the answer to the store are recorded for the `unit`.
     fn execute(
         &self,
         unit: &Address,
@@ -72,8 +72,8 @@ pub struct Executed {
     /// The answer.
     pub answer: Bytes,
     /// Whether the answer may be cached. An answer with transient failures (a generator did not
-    /// answer for one text of many) may not: the unit is executed once more, and the second answer
-    /// goes to the current waiters only.
+    /// answer for one of many texts) may not: the unit is executed once more, and the second answer
+    /// goes only to the current waiters.
     pub cacheable: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Executed {
 pub(crate) enum Completion {
     /// The answer is in the store.
     Done,
-    /// The answer holds transient failures; the store has it under a name of its own.
+    /// The answer contains transient failures; the store has it under a separate name.
     Partial {
         /// The name.
         name: String,
@@ -130,13 +130,13 @@ impl From<WireFault> for Fault {
 /// Counts of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Units whose answer it wrote.
+    /// Number of units whose answer it wrote.
     pub done: u64,
-    /// Units that had an answer already.
+    /// Number of units that already had an answer.
     pub found: u64,
-    /// Units that failed permanently.
+    /// Number of units that failed permanently.
     pub failed: u64,
-    /// Units returned to the queue, or stopped.
+    /// Number of units returned to the queue, or stopped.
     pub handed_back: u64,
 }
 
@@ -149,9 +149,9 @@ struct Worker {
     summary: Mutex<Summary>,
 }
 
-/// Executes units of some kinds, at most so many of each at once, until `shutdown` resolves. Units
-/// in progress then have `grace` to finish; the rest are returned to the queue. Without a broker
-/// the end takes 8 seconds more at most, and the units are delivered again when their leases end.
+/// Executes units of some kinds, up to a maximum per kind, until `shutdown` resolves. Units in
+/// progress then have `grace` to finish; the rest are returned to the queue. Without a broker the
+/// end takes at most 8 more seconds, and the units are delivered again when their leases end.
 ///
 /// # Errors
 /// If the queue refuses at the start. Later failures are retried.
@@ -339,7 +339,7 @@ async fn look(queue: &Queue, kind: Kind, class: &str) -> Result<Vec<(Arc<Lane>, 
     Ok(found)
 }
 
-/// What the broker says of a lane.
+/// Reports the broker's figures for a lane.
 fn tell_lane(lane: &Lane, info: &consumer::Info) {
     let tell = |name: &'static str, value: f64| {
         metrics::gauge!(name, "kind" => lane.kind.name(), "of" => lane.resource().to_owned()).set(value);
@@ -350,10 +350,10 @@ fn tell_lane(lane: &Lane, info: &consumer::Info) {
     tell(metric_names::PAUSED, if info.paused { 1.0 } else { 0.0 });
 }
 
-/// One message of a lane, if it has one now.
+/// Takes one message of a lane, if it has one now.
 ///
-/// The broker answers at once. If the connection is lost before, the client waits without end:
-/// hence the limit. A message that comes later is delivered again when its lease ends.
+/// The broker answers at once. If the connection is lost before that, the client would wait without
+/// end, so there is a limit. A message that arrives later is delivered again when its lease ends.
 async fn take(consumer: &PullConsumer) -> Result<Option<Message>, String> {
     let taking = async {
         let batch = consumer.fetch().max_messages(1).messages().await;
@@ -374,7 +374,7 @@ enum End {
     Partial(String),
     Failed(Fault),
     Retry(Fault),
-    /// Its limit is paused for longer than a call waits.
+    /// The unit's limit is paused for longer than a call waits.
     Paused(Fault),
     Stopped,
 }
@@ -401,7 +401,7 @@ fn tell_unit(lane: &Lane, end: &End, took: Duration) {
 }
 
 impl Worker {
-    /// This worker as it is now.
+    /// The current record of this worker.
     fn present(&self, worker: &WorkerInfo) -> WorkerInfo {
         let (now, mut activity) = (Instant::now(), self.activity.lock());
         WorkerInfo {
@@ -465,7 +465,7 @@ impl Worker {
             End::Paused(fault) => {
                 tracing::warn!(%fault, unit = %address, %kind, "a unit waits for the end of a pause");
                 summary.handed_back = 1;
-                // Removed rather than returned, so that it does not count as begun: its dispatcher
+                // Removed rather than returned, so that it does not count as begun. Its dispatcher
                 // queues it again, and the lane delivers it after the pause.
                 (None, AckKind::Ack)
             }
@@ -481,7 +481,7 @@ impl Worker {
             all.failed += summary.failed;
             all.handed_back += summary.handed_back;
         }
-        // Announced before the acknowledgement: dispatchers read the store, not the queue.
+        // Announced before the acknowledgement, because dispatchers read the store, not the queue.
         if let Some(completion) = completion {
             let completion = serde_json::to_vec(&completion).unwrap_or_default();
             if let Err(error) = self.queue.announce("done", &address, completion.into()).await {
@@ -534,7 +534,7 @@ impl Worker {
             }
             Err(error) => return store(error),
         };
-        // Within the future, so that a panic before the first await is caught too.
+        // Inside the future, so that a panic before the first await is also caught.
         let doing = std::panic::AssertUnwindSafe(async { executor.execute(address, kind, request, dispatch).await });
         let done = doing.catch_unwind().await;
         let done = done.unwrap_or_else(|_| Err(Fault::internal("a unit of work panicked; this is a bug of Isomer")));
@@ -585,7 +585,7 @@ fn backoff(times: i64) -> Duration {
 
 async fn acknowledge(message: &Message, ack: AckKind) {
     if let Err(error) = message.double_ack_with(ack).await {
-        // The unit is delivered again when its lease ends; the answer is then in the store.
+        // The unit is delivered again when its lease ends; by then, the answer is in the store.
         tracing::debug!(error = %error, "cannot acknowledge a unit");
     }
 }

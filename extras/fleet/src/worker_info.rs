@@ -14,10 +14,10 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(3);
 /// Age at which the record of a worker expires.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(10);
 
-/// A worker, as it describes itself.
+/// A worker's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInfo {
-    /// Its own id.
+    /// A unique id.
     pub id: String,
     /// The machine it runs on.
     pub host: String,
@@ -25,12 +25,12 @@ pub struct WorkerInfo {
     pub version: String,
     /// Class of its arithmetic.
     pub class: String,
-    /// Kinds of work that it takes, each with the most units at once.
+    /// Kinds of work that it takes, each with its maximum number of concurrent units.
     pub kinds: BTreeMap<Kind, usize>,
-    /// How long it has been there.
+    /// How long it has been running.
     #[serde(default)]
     pub up_millis: u64,
-    /// Lanes that it works on, or has lately.
+    /// Lanes with current or recent activity.
     #[serde(default)]
     pub lanes: Vec<LaneActivity>,
 }

@@ -1,10 +1,10 @@
-//! Addresses of databases and stores, with what follows `#`.
+//! Addresses of databases and stores, including the part after `#`.
 
 use url::Url;
 
 use crate::error::{IndexError, Result};
 
-/// An address and what follows `#`, and the address as messages show it.
+/// An address, the part after `#`, and the address as messages show it.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) url: Url,
@@ -13,11 +13,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Divides an address at its `#`.
+    /// Splits an address at its `#`.
     pub(crate) fn read(field: &'static str, address: &str) -> Result<Self> {
         let mut url = Url::parse(address).map_err(|error| IndexError::Setting {
             field,
-            // The address may hold a password.
+            // The address may contain a password.
             message: format!("the address cannot be read: {error}"),
             hint: "write it as postgres://USER@HOST:PORT/DATABASE#TABLE or http://HOST:PORT#COLLECTION",
         })?;
@@ -27,7 +27,7 @@ impl Place {
             .filter(|fragment| !fragment.is_empty());
         url.set_fragment(None);
         let mut shown = url.clone();
-        // Neither fails for an address that has a host; one without has no user either.
+        // Neither fails for an address with a host; one without a host has no user either.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
         shown.set_query(None);
@@ -41,7 +41,8 @@ impl Place {
     /// The server of a store, and the collection behind the `#`.
     ///
     /// # Errors
-    /// Also if no collection is named, or the address holds a login: it is shown in messages.
+    /// Also if no collection is named, or the address contains a login, because messages show the
+    /// address.
     pub(crate) fn read_store(address: &str) -> Result<(Self, String)> {
         let refused = |message: String, hint| IndexError::Setting {
             field: "sink",
@@ -66,7 +67,7 @@ impl Place {
 }
 
 fn percent_decoded(text: &str) -> String {
-    // A fragment is decoded as the value of a form is, but for the plus sign.
+    // A fragment is decoded like the value of a form, except for the plus sign.
     let encoded = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
     url::form_urlencoded::parse(encoded.as_bytes())
         .next()

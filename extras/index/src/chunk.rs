@@ -1,30 +1,30 @@
-//! Long texts in pieces: by tokens or by sentences, with overlap. Pure.
+//! Splits long texts into pieces, by tokens or by sentences, with overlap. Pure.
 
 use std::{fmt, ops::Range, str::FromStr};
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Most tokens or sentences of a chunk.
+/// Maximum number of tokens or sentences in a chunk.
 const MOST: usize = 1 << 20;
 
-/// How texts are divided.
+/// The division of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Chunking {
-    /// A text is one row.
+    /// Each text is one row.
     #[default]
     Whole,
-    /// Pieces of so many tokens of the encoder's own tokenizer.
+    /// Pieces with a number of tokens of the encoder's own tokenizer.
     Tokens(Window),
-    /// Pieces of so many sentences (Unicode Standard Annex 29).
+    /// Pieces with a number of sentences (Unicode Standard Annex 29).
     Sentences(Window),
 }
 
-/// The size of a piece, and how much of it the next one begins with.
+/// The size of a piece, and its overlap with the next piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Tokens or sentences of a piece, at least 1.
+    /// Number of tokens or sentences in a piece, at least 1.
     pub size: usize,
-    /// How many of them are in the next piece too; fewer than `size`.
+    /// Number of them that are repeated in the next piece; less than `size`.
     pub overlap: usize,
 }
 
@@ -76,7 +76,7 @@ impl FromStr for Chunking {
     }
 }
 
-/// The pieces of a text by sentences, without white space around them. Empty for a text of white
+/// The pieces of a text by sentences, without surrounding white space. Empty if the text is white
 /// space.
 pub fn by_sentences(text: &str, window: Window) -> Vec<String> {
     let sentences: Vec<Range<usize>> = text
@@ -87,15 +87,15 @@ pub fn by_sentences(text: &str, window: Window) -> Vec<String> {
     by_spans(text, &sentences, window)
 }
 
-/// The pieces of a text by the spans of its tokens (bytes, in order), without white space around
-/// them.
+/// The pieces of a text by the spans of its tokens (bytes, in order), without surrounding white
+/// space.
 pub fn by_spans(text: &str, spans: &[Range<usize>], window: Window) -> Vec<String> {
     let mut pieces = Vec::new();
     let step = window.size.saturating_sub(window.overlap).max(1);
     let mut first = 0;
     while first < spans.len() {
         let last = (first + window.size).min(spans.len()) - 1;
-        // Tokens of bytes may end within a letter; the letter belongs to the piece.
+        // Byte tokens may end within a character; the whole character belongs to the piece.
         let start = text.floor_char_boundary(spans[first].start);
         let end = text.ceil_char_boundary(spans[last].end.min(text.len()));
         let piece = text.get(start..end).unwrap_or_default().trim();
@@ -110,7 +110,7 @@ pub fn by_spans(text: &str, spans: &[Range<usize>], window: Window) -> Vec<Strin
     pieces
 }
 
-/// The key of a row: the document's, or with the number of the piece.
+/// The key of a row: the document's key, followed by the number of the piece if there are several.
 pub fn row_key(document: &str, number: usize, chunking: Chunking) -> String {
     match chunking {
         Chunking::Whole => document.to_owned(),

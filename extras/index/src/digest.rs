@@ -1,19 +1,19 @@
-//! What a stored row was made of, in one short text. Pure.
+//! The inputs of a stored row, as one short digest. Pure.
 //!
 //! `SPACE-CONTENT`: the first 16 hex digits of the BLAKE3 of the vector space's digest, and the
-//! first 32 of the BLAKE3 of everything that the row depends on. So rows of another space are told
-//! from rows of another text. A row that lacks variants of its text (augmentation) ends in
-//! `-partial`: the next run makes it again.
+//! first 32 of the BLAKE3 of everything on which the row depends. So rows of another space can be
+//! distinguished from rows of another text. The digest of a row that lacks variants of its text
+//! (augmentation) ends in `-partial`: the next run computes it again.
 
 use serde_json::{Map, Value};
 
 use crate::mark::Mark;
 
-/// The version of what is digested; another one has every row made again.
+/// The version of the digested content; with another version, every row is computed again.
 const VERSION: &str = "isomer-index-1";
 const PARTIAL: &str = "-partial";
 
-/// The part of a digest that stands for the space.
+/// The part of a digest that identifies the space.
 pub fn space_part(space_digest: &str) -> String {
     blake3::hash(space_digest.as_bytes()).to_hex()[..16].to_owned()
 }
@@ -29,7 +29,7 @@ pub fn of_row(mark: &Mark, text: &str, payload: &Map<String, Value>) -> String {
     format!("{}-{}", space_part(&mark.space.digest), &hash.finalize().to_hex()[..32])
 }
 
-/// The digest of the same row, some of whose variants are missing.
+/// The digest of the same row with some variants missing.
 pub fn partial(digest: &str) -> String {
     format!("{digest}{PARTIAL}")
 }
@@ -39,7 +39,7 @@ pub fn is_partial(digest: &str) -> bool {
     digest.ends_with(PARTIAL)
 }
 
-/// Whether a digest has the form of one; it may be of any space.
+/// Whether a text has the form of a digest, of any space.
 pub fn is_digest(digest: &str) -> bool {
     let whole = digest.strip_suffix(PARTIAL).unwrap_or(digest);
     whole.len() == 49
@@ -57,7 +57,7 @@ pub(crate) fn key_hash(key: &str) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Whether a key is drawn: a share of all keys, the same for a seed whatever their order.
+/// Whether a key is drawn: a fixed share of all keys for each seed, whatever their order.
 pub fn is_drawn(key: &str, share: f64, seed: u64) -> bool {
     let mut hash = blake3::Hasher::new();
     hash.update(&seed.to_le_bytes());
@@ -76,7 +76,7 @@ fn put(hash: &mut blake3::Hasher, bytes: &[u8]) {
     hash.update(bytes);
 }
 
-/// The order of an object's keys is that of its source, which says nothing.
+/// The order of an object's keys comes from its source and has no meaning.
 fn put_object(hash: &mut blake3::Hasher, object: &Map<String, Value>) {
     let mut keys: Vec<&String> = object.keys().collect();
     keys.sort();

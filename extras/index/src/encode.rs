@@ -1,4 +1,4 @@
-//! Texts through an encoder, plain or augmented, with the priority of bulk work.
+//! Encodes texts, plain or augmented, with the priority of bulk work.
 
 use std::{fmt::Debug, ops::Range, sync::Arc, time::Duration};
 
@@ -30,30 +30,30 @@ use crate::{
 
 pub use crate::recipe::{Augmentation, KeptRecipe, PromptChoice, Recipe};
 
-/// The text whose vector tells the space.
+/// The text whose vector shows the space.
 const PROBE: &str = "The weather is fine today.";
-/// Most texts of a request; an encoder may permit fewer.
+/// Maximum number of texts per request; an encoder may permit fewer.
 const MOST_TEXTS: usize = 256;
-/// Most texts of a request that is augmented: generation is slow.
+/// Maximum number of texts per augmented request, because generation is slow.
 const MOST_AUGMENTED: usize = 64;
-/// Most bytes of text that are tokenised in one request: an answer has at most 200,000 tokens, and
-/// a token stands for a byte or more.
+/// Maximum bytes of text that are tokenised in one request: an answer has at most 200,000 tokens,
+/// and a token takes at least one byte.
 const MOST_TOKENISED: usize = 150_000;
 /// Names of a document's prompt, in the order of sentence-transformers' `encode_document`.
 const DOCUMENT: [&str; 3] = ["document", "passage", "corpus"];
 const QUERY: [&str; 1] = ["query"];
 
-/// What encodes the texts of a collection in place of the services behind the encoder's channel.
-/// Its vectors are those that these would give, or it fails.
+/// Encodes the texts of a collection in place of the services behind the encoder's channel. Its
+/// vectors equal those of the services, or it fails.
 pub trait Workers: Debug + Send + Sync {
-    /// Encodes texts, whose vectors are of `space`.
+    /// Encodes texts. Their vectors are of `space`.
     fn encode<'a>(
         &'a self,
         space: &'a VectorSpace,
         request: EncodeRequest,
     ) -> BoxFuture<'a, Result<EncodeResponse, Fault>>;
 
-    /// Encodes texts with variants, whose vectors are of `space`.
+    /// Encodes texts with variants. Their vectors are of `space`.
     fn encode_augmented<'a>(
         &'a self,
         space: &'a VectorSpace,
@@ -61,7 +61,7 @@ pub trait Workers: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<EncodeAugmentedResponse, Fault>>;
 }
 
-/// An encoder whose space is known.
+/// An encoder with a known space.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     rpc: EncoderServiceClient<Channel>,
@@ -70,7 +70,7 @@ pub struct Encoder {
     recipe: Recipe,
     description: Description,
     space: VectorSpace,
-    /// The space that marks name, if it is not `space`.
+    /// The space in marks, if it is not `space`.
     marked: Option<VectorSpace>,
     similarity: Similarity,
 }
@@ -78,13 +78,13 @@ pub struct Encoder {
 /// Vectors of texts, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Encoded {
-    /// A vector a text.
+    /// One vector per text.
     pub vectors: Vec<Vec<f32>>,
     /// Whether variants of the text are missing.
     pub partial: Vec<bool>,
-    /// Whether the text was cut.
+    /// Number of truncated texts.
     pub truncated: u64,
-    /// What it took.
+    /// The usage of the request.
     pub usage: Usage,
 }
 
@@ -98,10 +98,10 @@ struct Answer {
 }
 
 impl Encoder {
-    /// Asks the encoder for its description, and encodes one text to learn the space.
+    /// Fetches the encoder's description, and encodes one text to learn the space.
     ///
     /// # Errors
-    /// If the encoder cannot be used, or names no space.
+    /// If the encoder cannot be used, or reports no space.
     pub async fn connect(channel: impl Into<Channel>, recipe: Recipe) -> Result<Self> {
         let channel = channel.into();
         let rpc = EncoderServiceClient::new(channel.clone()).max_decoding_message_size(INNER_MESSAGE);
@@ -152,7 +152,7 @@ impl Encoder {
     /// The encoder of queries of a collection, with the prompt for queries.
     ///
     /// # Errors
-    /// As [`Encoder::connect`]'s.
+    /// Those of [`Encoder::connect`].
     pub async fn for_queries(
         channel: impl Into<Channel>,
         mark: &Mark,
@@ -168,8 +168,8 @@ impl Encoder {
             augmentation,
             patience,
         };
-        // A collection of fewer dimensions was made by asking for them; the encoder's own number
-        // need not be one that may be asked for.
+        // A collection of fewer dimensions was created by requesting them. The encoder's own number
+        // may not be requestable.
         let own = Self::connect(channel.clone(), recipe.clone()).await?;
         let (dimensions, normalised) = (mark.space.dimensions, mark.space.normalised);
         if own.dimensions() == dimensions && own.normalises() == normalised {
@@ -183,16 +183,16 @@ impl Encoder {
         Self::connect(channel, recipe).await
     }
 
-    /// The same, with texts encoded by these workers. What the encoder is, and its tokenizer, are
-    /// still asked for over its channel.
+    /// The same encoder, with texts encoded by these workers. The description and the tokenizer
+    /// still come from its channel.
     #[must_use]
     pub fn by(self, workers: Option<Arc<dyn Workers>>) -> Self {
         Self { workers, ..self }
     }
 
-    /// The same, for collections that an older isomer filled, whose marks do not record the
-    /// encoder's settings: they are taken for those that the encoder has now. The older digest of
-    /// augmented vectors is unknown, so such a collection can be searched, not written to.
+    /// The same encoder, for collections that an older isomer filled. Their marks do not record the
+    /// encoder's settings, which are assumed to equal the current ones. The older digest of
+    /// augmented vectors is unknown, so such a collection can be searched, but not written to.
     #[must_use]
     pub fn with_unrecorded_settings(self) -> Self {
         let older = VectorSpace {
@@ -219,7 +219,7 @@ impl Encoder {
         }
     }
 
-    /// Numbers of a vector.
+    /// Number of dimensions.
     pub fn dimensions(&self) -> u32 {
         self.space.dimensions
     }
@@ -234,10 +234,10 @@ impl Encoder {
         self.recipe.augmentation.is_some()
     }
 
-    /// The pieces of each text, in order; none for a text of white space.
+    /// The pieces of each text, in order; empty for a text of white space.
     ///
     /// # Errors
-    /// If the encoder's tokenizer cannot be asked.
+    /// If the encoder's tokenizer is unavailable.
     pub async fn chunks(&self, texts: &[&str], chunking: Chunking) -> Result<Vec<Vec<String>>> {
         match chunking {
             Chunking::Whole => Ok(texts
@@ -266,7 +266,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the encoder refuses, fails for longer than the patience, answers in another space than
-    /// before, or with vectors that are not finite.
+    /// before, or returns vectors that are not finite.
     pub async fn encode(&self, texts: &[&str]) -> Result<Encoded> {
         let ours = if self.augments() { MOST_AUGMENTED } else { MOST_TEXTS };
         let most = batches::most_items(self.description.max_batch_items, ours);
@@ -371,7 +371,7 @@ impl Encoder {
         };
         let request = EncodeAugmentedRequest {
             spec: Some(AugmentationSpec {
-                // Queries go first.
+                // Queries have precedence.
                 priority: Priority::Batch.into(),
                 ..wanted.spec.clone()
             }),
@@ -432,10 +432,10 @@ impl Encoder {
         }
     }
 
-    /// The span of each token of each text, without the special ones.
+    /// The span of each token of each text, without special tokens.
     async fn spans(&self, texts: &[&str]) -> Result<Vec<Vec<Range<usize>>>> {
         let mut spans = vec![Vec::new(); texts.len()];
-        // A text that is too long for one request goes in parts, cut at white space.
+        // A text that is too long for one request is split at white space.
         let parts: Vec<(usize, usize, &str)> = texts
             .iter()
             .enumerate()
@@ -482,7 +482,7 @@ impl Encoder {
     }
 }
 
-/// The parts of a text that a request may hold, with their places.
+/// The parts of a text that fit one request, with their offsets.
 fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {

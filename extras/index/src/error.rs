@@ -10,41 +10,41 @@ pub enum IndexError {
     /// A setting cannot be used.
     #[error("{field}: {message}")]
     Setting {
-        /// The flag or the part of an address.
+        /// The flag, or the part of an address.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem with it.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
     /// A store or a database cannot be reached, is overloaded, or failed.
     #[error("{doing}: {message}")]
     Unavailable {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What went wrong.
+        /// The problem.
         message: String,
     },
-    /// A store or a database refused what it was asked.
+    /// A store or a database refused a request.
     #[error("{doing}: {message}")]
     Refused {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// Its words.
+        /// The message of the store.
         message: String,
     },
     /// A row of the source cannot be used.
     #[error(transparent)]
     File(#[from] DatasetError),
-    /// A row of a source that is not a file.
+    /// An invalid row of a source that is not a file.
     #[error("{source_name}: {message}")]
     Source {
         /// The source.
         source_name: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// Two rows of the source have one key.
+    /// Two rows of the source have the same key.
     #[error("the source has the key `{key}` twice; which of the two rows is indexed would depend on chance")]
     SameKey {
         /// The key.
@@ -55,7 +55,7 @@ pub enum IndexError {
     OtherSpace {
         /// The collection.
         collection: String,
-        /// What differs.
+        /// The difference, in words.
         difference: String,
     },
     /// An older isomer filled the collection.
@@ -72,10 +72,10 @@ pub enum IndexError {
     Foreign {
         /// The collection.
         collection: String,
-        /// What shows it.
+        /// The evidence.
         message: String,
     },
-    /// There is no such collection.
+    /// The collection does not exist.
     #[error("there is no {collection}")]
     NoCollection {
         /// The collection.
@@ -88,29 +88,29 @@ pub enum IndexError {
         name: String,
         /// The step.
         step: &'static str,
-        /// Why not.
+        /// The reason.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
-    /// The name of a collection leads elsewhere than when the run began.
+    /// The name of a collection no longer leads to the collection of the run's beginning.
     #[error("{collection} is no longer written to as this run does: {message}")]
     Moved {
         /// The collection.
         collection: String,
-        /// What has happened.
+        /// The change.
         message: String,
     },
-    /// The new collection of a migration lacks what the old one has.
+    /// The new collection of a migration lacks content of the old one.
     #[error("{collection} cannot serve in the place of {serving}: {message}")]
     Incomplete {
-        /// The collection that is to serve.
+        /// The collection that should serve.
         collection: String,
         /// The one that serves.
         serving: String,
-        /// What is missing.
+        /// The missing content.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
     /// More rows are gone from the source than may be deleted.
@@ -118,11 +118,11 @@ pub enum IndexError {
         "{gone} of {rows} stored rows belong to documents that the source no longer has; at most {most} may be deleted"
     )]
     TooManyDeletes {
-        /// Rows to delete.
+        /// Number of rows to delete.
         gone: usize,
-        /// Rows stored.
+        /// Number of stored rows.
         rows: usize,
-        /// Rows that may be deleted.
+        /// Maximum number of rows to delete.
         most: usize,
     },
     /// The encoder, the generator or the server in front of them.
@@ -134,7 +134,7 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// Whether the same request may succeed later, with nothing changed.
+    /// Whether the same request may succeed later without changes.
     pub(crate) fn passes(&self) -> bool {
         match self {
             Self::Unavailable { .. } => true,
@@ -191,5 +191,5 @@ impl From<IndexError> for Fault {
     }
 }
 
-/// What the operations of this crate return.
+/// The result type of this crate's operations.
 pub type Result<T, E = IndexError> = std::result::Result<T, E>;

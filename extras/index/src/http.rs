@@ -1,4 +1,4 @@
-//! Requests to stores that speak JSON over HTTP.
+//! Requests to stores with a JSON API over HTTP.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::{
     retry,
 };
 
-/// Longest silence of a store within an answer.
+/// Maximum silence of a store within an answer.
 const SILENCE: Duration = Duration::from_secs(120);
-/// Most bytes of an answer: a page of rows, or vectors.
+/// Maximum bytes of an answer: a page of rows, or vectors.
 const MOST_ANSWER: usize = 256 << 20;
 
-/// What logs in at stores that are servers.
+/// The credentials for stores that are servers.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// `ISOMER_SINK_API_KEY`.
@@ -37,8 +37,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the environment for a collection that is read as a source. It may be on another
-    /// server, which gets nothing of the sink's.
+    /// Credentials from the environment for a collection that is read as a source. It may be on
+    /// another server, which must not receive the sink's credentials.
     pub fn for_source() -> Self {
         Self {
             api_key: Secret::from_env("ISOMER_SOURCE_API_KEY"),
@@ -47,7 +47,7 @@ impl Credentials {
         }
     }
 
-    /// Those of the environment.
+    /// Credentials from the environment.
     pub fn from_env() -> Self {
         Self {
             api_key: Secret::from_env("ISOMER_SINK_API_KEY"),
@@ -57,7 +57,7 @@ impl Credentials {
     }
 }
 
-/// A store's server, and the collection that is meant.
+/// A store's server, and the collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
     client: reqwest::Client,
@@ -69,8 +69,8 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// The server at `http(s)://HOST:PORT#COLLECTION`. `key_header` is the header that a key is
-    /// sent in; in `authorization` it is an `ApiKey`.
+    /// The server at `http(s)://HOST:PORT#COLLECTION`. `key_header` is the header for the key; in
+    /// `authorization` it is an `ApiKey`.
     pub(crate) fn open(
         address: &str,
         key_header: &'static str,
@@ -124,13 +124,13 @@ impl Http {
         }
     }
 
-    /// How long a failure that may pass is waited out.
+    /// How long transient failures are retried.
     pub(crate) fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Sends JSON and reads JSON; a request that is repeated while its failure may pass. `None` for
-    /// an answer of 404.
+    /// Sends and receives JSON. A repeatable request is retried while its failure may be transient.
+    /// `None` for a 404 answer.
     pub(crate) async fn find(
         &self,
         doing: &str,
@@ -149,7 +149,7 @@ impl Http {
         .await
     }
 
-    /// [`Http::find`], for what must be there.
+    /// [`Http::find`] for objects that must exist.
     pub(crate) async fn send(&self, doing: &str, method: Method, path: &[&str], body: Option<&Value>) -> Result<Value> {
         self.found(self.find(doing, method, path, body).await?)
     }
@@ -173,7 +173,8 @@ impl Http {
         })
     }
 
-    /// The address of a path; each segment is escaped, and what follows `?` in the last is a query.
+    /// The address of a path. Each segment is escaped, and the part after `?` in the last is a
+    /// query.
     fn url(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         let mut query = None;
@@ -230,7 +231,7 @@ impl Http {
         Err(refused(message))
     }
 
-    /// What an error says, without our secrets.
+    /// The message of an error, without our secrets.
     fn words(&self, body: &[u8]) -> String {
         let [key, password] = &self.secrets;
         let mut message = ErrorBody::read(body, key).message;
@@ -241,7 +242,7 @@ impl Http {
     }
 }
 
-/// The header that logs in, if anything does.
+/// The header with the credentials, if there are any.
 fn login(key_header: &'static str, credentials: &Credentials) -> Option<(HeaderName, String)> {
     if let Some(password) = credentials.password.expose().filter(|_| !credentials.user.is_empty()) {
         let pair = STANDARD.encode(format!("{}:{password}", credentials.user));

@@ -1,23 +1,23 @@
-//! The texts of a source as the vectors of a search index: filled, followed, checked, compared.
+//! Fills, follows, checks and compares search indexes: the texts of a source as vectors.
 //!
 //! * [`source`]: files of rows, PostgreSQL in the order of a key, and collections that keep texts.
 //! * [`store`]: pgvector, Qdrant, Chroma, Milvus, OpenSearch, Elasticsearch and Parquet behind one
 //!   interface.
-//! * [`chunk`]: long texts in pieces. [`digest`]: what a stored row was made of.
-//! * [`mark`]: what all vectors of a collection have in common, kept in the collection.
-//! * [`encode`]: texts through an encoder, plain or augmented.
-//! * [`mod@run`]: fills a collection and follows its source. [`mod@plan`]: what that would take.
-//! * [`mod@verify`]: recomputes a sample of what is stored. [`mod@compare`]: two collections on the
-//!   same queries.
-//! * [`name`]: what a name stands for while it moves, and which step is due. [`mod@migrate`]: the
-//!   steps.
+//! * [`chunk`]: splits long texts into pieces. [`digest`]: the inputs of a stored row.
+//! * [`mark`]: the common properties of a collection's vectors, stored in the collection.
+//! * [`encode`]: encodes texts, plain or augmented.
+//! * [`mod@run`]: fills a collection and follows its source. [`mod@plan`]: estimates the work.
+//! * [`mod@verify`]: recomputes a sample of the stored vectors. [`mod@compare`]: two collections on
+//!   the same queries.
+//! * [`name`]: the collections behind a name during a migration, and the due step. [`mod@migrate`]:
+//!   the steps.
 //!
-//! **Invariant: the store is the only record.** Each row carries the digest of what it was made of,
-//! a run asks the store for the digests of each batch and writes what differs. So a run that was
-//! killed anywhere is gone on with by the same command: nothing is missing and nothing is there
-//! twice.
+//! **Invariant: the store is the only record.** Each row carries the digest of its inputs. A run
+//! reads the digests of each batch from the store and writes the rows that differ. So the same
+//! command resumes a run that was killed at any point: nothing is missing and nothing is
+//! duplicated.
 //!
-//! **Invariant: a collection holds vectors of one space.** Its mark is written before the first
+//! **Invariant: a collection contains vectors of one space.** Its mark is written before the first
 //! row; a run whose encoder answers in another space writes nothing.
 
 mod address;

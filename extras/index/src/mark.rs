@@ -1,4 +1,4 @@
-//! What all vectors of a collection have in common, kept in the collection. Pure.
+//! The common properties of a collection's vectors, stored in the collection. Pure.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::{
 /// The version of the mark.
 const VERSION: u32 = 1;
 
-/// The mark of a collection. Two are equal if rows of both may stand in one collection.
+/// The mark of a collection. If two marks are equal, rows of both may be in one collection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Mark {
-    /// Version of this form.
+    /// Version of this format.
     pub version: u32,
     /// The vector space.
     pub space: Space,
-    /// How its vectors are compared: cosine, dot, euclidean or manhattan.
+    /// The similarity of its vectors: cosine, dot, euclidean or manhattan.
     pub similarity: String,
-    /// How texts are divided, as `--chunk` writes it.
+    /// The division of texts, in the notation of `--chunk`.
     pub chunking: String,
-    /// Whether rows hold their texts.
+    /// Whether rows contain their texts.
     pub with_text: bool,
-    /// How its vectors are made again. Two recipes may lead to one space.
+    /// How its vectors can be computed again. Two recipes may lead to the same space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<KeptRecipe>,
 }
@@ -48,25 +48,25 @@ impl PartialEq for Mark {
 /// A vector space, as [`VectorSpace`] describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
-    /// Equal digests are equal spaces.
+    /// Equal digests mean equal spaces.
     pub digest: String,
     /// The encoder.
     pub model: String,
     /// SHA-256 of its weights.
     pub weights: String,
-    /// SHA-256 of the other settings that vectors depend on; empty if the mark is older than it, or
-    /// the server does not report it.
+    /// SHA-256 of the other settings that affect vectors; empty if the mark is older than this
+    /// field, or the server does not report it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
-    /// Put in front of each text.
+    /// The text put in front of each text.
     pub prompt: String,
-    /// What follows the transformer.
+    /// The stages after the transformer.
     pub pooling: String,
     /// Whether vectors have unit length.
     pub normalised: bool,
-    /// Numbers of a vector.
+    /// Number of dimensions.
     pub dimensions: u32,
-    /// How vectors were augmented; empty for plain ones.
+    /// The augmentation of vectors; empty for plain ones.
     pub augmentation: String,
 }
 
@@ -102,7 +102,7 @@ impl Mark {
     /// The division of texts.
     ///
     /// # Errors
-    /// If it was written by a version that knows others.
+    /// If it was written by a version with other divisions.
     pub fn chunking(&self) -> Result<Chunking> {
         self.chunking.parse().map_err(|message| IndexError::Setting {
             field: "chunk",
@@ -111,10 +111,10 @@ impl Mark {
         })
     }
 
-    /// How the vectors of the collection are made again.
+    /// How the vectors of the collection can be computed again.
     ///
     /// # Errors
-    /// If the mark does not say it, or a newer version wrote it.
+    /// If the mark does not contain it, or a newer version wrote the mark.
     pub fn recipe(&self, collection: &str, patience: Duration) -> Result<Recipe> {
         let foreign = |message: String| IndexError::Foreign {
             collection: collection.to_owned(),
@@ -126,16 +126,16 @@ impl Mark {
             .map_err(|error| foreign(format!("its mark does not say how its vectors are made: {error}")))
     }
 
-    /// As it is kept.
+    /// The stored form.
     pub fn to_text(&self) -> String {
         // A structure of texts and numbers has no value that JSON lacks.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads the mark of a collection.
+    /// Parses the mark of a collection.
     ///
     /// # Errors
-    /// If it is no mark, or one of a newer version.
+    /// If it is not a mark, or is one of a newer version.
     pub fn from_text(collection: &str, text: &str) -> Result<Self> {
         let foreign = |message: String| IndexError::Foreign {
             collection: collection.to_owned(),
@@ -152,10 +152,10 @@ impl Mark {
         Ok(mark)
     }
 
-    /// Requires that rows of `given` may be put beside those of this collection.
+    /// Requires that rows of `given` may be added to this collection.
     ///
     /// # Errors
-    /// [`IndexError::OtherSpace`] with all that differs.
+    /// [`IndexError::OtherSpace`] with all differences.
     pub fn check(&self, collection: &str, given: &Self) -> Result<()> {
         if self == given {
             return Ok(());
@@ -163,7 +163,7 @@ impl Mark {
         Err(self.refusal(collection, given, self.differences(given)))
     }
 
-    /// The refusal of a space that differs in this way.
+    /// The refusal of a space with this difference.
     fn refusal(&self, collection: &str, given: &Self, differences: Vec<String>) -> IndexError {
         let recorded = |mark: &Self| !mark.space.settings.is_empty();
         if differences.len() == 1 && recorded(given) && !recorded(self) {
@@ -177,18 +177,18 @@ impl Mark {
         }
     }
 
-    /// Requires that a query's vector may be compared with this collection's: the spaces may differ
+    /// Requires that a query's vector may be compared with this collection's. The spaces may differ
     /// in their prompts, and in whether one side is augmented.
     ///
     /// # Errors
-    /// [`IndexError::OtherSpace`] with all that differs.
+    /// [`IndexError::OtherSpace`] with all differences.
     pub fn check_query(&self, collection: &str, query: &Self) -> Result<()> {
         let bare = |space: &Space| Space {
             digest: String::new(),
             prompt: String::new(),
             augmentation: String::new(),
-            // A pooled vector is scaled or not by a setting of its own; similarities that are not
-            // the cosine are then those of other lengths, which the differing flag tells.
+            // The scaling of a pooled vector is a separate setting. Similarities other than the
+            // cosine then depend on the lengths, so the flag must not differ.
             ..space.clone()
         };
         if bare(&self.space) == bare(&query.space) {
@@ -238,7 +238,7 @@ impl Mark {
     }
 }
 
-/// A mark of vectors of three numbers in a space of this digest.
+/// A mark of three-dimensional vectors in a space with this digest.
 #[cfg(test)]
 pub(crate) fn test_mark(digest: &str) -> Mark {
     let space = VectorSpace {

@@ -1,9 +1,10 @@
-//! Moving a name to vectors of another space while it is searched.
+//! Moves a name to vectors of another space while it is searched.
 //!
-//! A migration goes through steps; [`crate::name`] says which one is due. From its beginning until
-//! its end a run under the name ([`run_both`]) writes to both collections, first to the one that
-//! does not serve: what the serving one has, the other one has too, wherever a run is killed. Where
-//! the other one cannot be written to, the record says so before the serving one goes ahead.
+//! A migration proceeds in steps; [`crate::name`] determines the due one. From its beginning until
+//! its end, a run under the name ([`run_both`]) writes to both collections, first to the one that
+//! does not serve. So the other collection has everything that the serving one has, wherever a run
+//! is killed. If the other one cannot be written to, the record states so before the serving one is
+//! written.
 
 use parking_lot::Mutex;
 
@@ -18,7 +19,7 @@ use crate::{
     store::{Names, VectorStore},
 };
 
-/// How often a step is begun anew since the record changed in between.
+/// Maximum number of restarts of a step because the record changed in between.
 const MOST_ROUNDS: usize = 50;
 
 /// The record after a step.
@@ -26,7 +27,7 @@ const MOST_ROUNDS: usize = 50;
 pub struct Stepped {
     /// The record.
     pub state: State,
-    /// Whether the step had been made before.
+    /// Whether the step had already been made.
     pub already: bool,
 }
 
@@ -54,7 +55,7 @@ pub async fn start(names: &dyn Names, from: Option<&str>, mark: &Mark, now: u64)
 /// Makes a step.
 ///
 /// # Errors
-/// If the step is not due, or what it needs is not there.
+/// If the step is not due, or a precondition is not met.
 pub async fn step(
     names: &dyn Names,
     name: &'static str,
@@ -83,7 +84,7 @@ pub async fn step(
 /// The record of a name, which a step needs.
 ///
 /// # Errors
-/// If there is none.
+/// If it does not exist.
 pub async fn state(names: &dyn Names, step: &'static str) -> Result<State> {
     names.state().await?.ok_or_else(|| IndexError::Order {
         name: names.shown().to_owned(),
@@ -93,10 +94,10 @@ pub async fn state(names: &dyn Names, step: &'static str) -> Result<State> {
     })
 }
 
-/// Records how far the lists of both collections agree.
+/// Records the agreement of both collections' lists.
 ///
 /// # Errors
-/// As [`step`].
+/// Those of [`step`].
 pub async fn agree(names: &dyn Names, compared: &Compared, k: u64, now: u64) -> Result<Stepped> {
     let agreement = Agreement {
         queries: compared.queries as u64,
@@ -115,35 +116,36 @@ pub struct Member {
     pub store: Box<dyn VectorStore>,
     /// Its mark.
     pub mark: Mark,
-    /// The encoder that makes its vectors.
+    /// The encoder that computes its vectors.
     pub encoder: Encoder,
 }
 
 impl Member {
-    /// Requires the encoder to answer in the space of the collection.
+    /// Requires that the encoder answers in the space of the collection.
     ///
     /// # Errors
-    /// [`IndexError::OtherSpace`] with what differs.
+    /// [`IndexError::OtherSpace`] with the differences.
     pub fn new(store: Box<dyn VectorStore>, mark: Mark, encoder: Encoder) -> Result<Self> {
         mark.check(store.name(), &encoder.mark(mark.chunking()?, mark.with_text))?;
         Ok(Self { store, mark, encoder })
     }
 }
 
-/// What a run under a name came to.
+/// The result of a run under a name.
 #[derive(Debug)]
 pub struct Both {
-    /// The collection that serves.
+    /// The result for the serving collection.
     pub serving: Outcome,
-    /// The one beside it, or why it could not be brought up to date; `None` if there is none.
+    /// The result for the other collection, or why it could not be brought up to date; `None` if
+    /// there is none.
     pub other: Option<Result<Outcome>>,
 }
 
 /// Brings the collections behind a name up to date with a source.
 ///
 /// # Errors
-/// As a run's, of the serving collection; [`IndexError::Moved`] if a step was made in between,
-/// after which the same run goes on with the new record.
+/// Those of a run on the serving collection; [`IndexError::Moved`] if a step was made in between.
+/// In that case the same run can continue with the new record.
 pub async fn run_both(
     source: &Source,
     names: &dyn Names,
@@ -214,7 +216,7 @@ pub async fn run_both(
     })
 }
 
-/// The collection that does not serve: where it fails, the serving one goes on.
+/// The collection that does not serve. If it fails, the run continues with the serving one.
 struct Beside<'a> {
     names: &'a dyn Names,
     work: Work<'a>,
@@ -226,8 +228,8 @@ impl Beside<'_> {
         self.attempt(self.work.batch(documents.to_vec())).await.map(drop)
     }
 
-    /// Nothing more is attempted after the first failure, which the record tells before the serving
-    /// collection gets what this one lacks.
+    /// After the first failure nothing more is attempted. The record states the failure before the
+    /// serving collection gets rows that this one lacks.
     async fn attempt<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
         if self.failed.lock().is_some() {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! What a name of a collection stands for, and the order of the steps of a migration. Pure.
+//! The collections behind a name, and the order of the steps of a migration. Pure.
 //!
 //! A name leads readers to one collection. During a migration it has two: the old one and the new
-//! one. Runs write to both; readers get the one that serves. The record of a name lives in the
-//! store, and a step is one change of it.
+//! one. Runs write to both; readers use the serving one. The record of a name is in the store, and
+//! a step is one change of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,17 @@ const VERSION: u32 = 1;
 /// The record of a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Version of this form.
+    /// Version of this format.
     pub version: u32,
     /// The name.
     pub name: String,
     /// Counts every change of the record.
     pub revision: u64,
-    /// Counts the changes after which a run that had begun before must not go on.
+    /// Counts the changes after which an earlier run must not continue.
     pub epoch: u64,
-    /// Collections that were made under this name so far.
+    /// Number of collections created under this name so far.
     pub made: u32,
-    /// The collection that readers get.
+    /// The collection that readers use.
     pub serving: String,
     /// The migration in progress.
     pub migration: Option<Migration>,
@@ -37,32 +37,32 @@ pub struct State {
 pub struct Migration {
     /// The collection that served before.
     pub old: String,
-    /// The collection that is to serve.
+    /// The collection that should serve.
     pub new: String,
     /// When it began, in seconds since 1970.
     pub started: u64,
-    /// How often a run could write to the serving collection alone.
+    /// How often a run could write only to the serving collection.
     pub skipped: u64,
-    /// Whether a run over the whole source has written to both since it was last `false`.
+    /// Whether a run over the whole source has written to both since this was last `false`.
     pub level: bool,
-    /// How far lists of both agreed, where that was compared.
+    /// The agreement of both lists, if they were compared.
     pub agreement: Option<Agreement>,
-    /// When readers first got the new collection, in seconds since 1970.
+    /// When readers first used the new collection, in seconds since 1970.
     pub switched: Option<u64>,
 }
 
-/// How far the lists of both collections agreed.
+/// The agreement of both collections' lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Queries searched for.
+    /// Number of queries.
     pub queries: u64,
-    /// Documents of a list.
+    /// Number of documents in a list.
     pub k: u64,
-    /// Mean share of documents that both lists have.
+    /// Mean share of documents that both lists contain.
     pub overlap: f64,
     /// Mean rank-biased overlap.
     pub rank_biased_overlap: f64,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: u64,
 }
 
@@ -71,37 +71,37 @@ pub struct Agreement {
 pub struct Ended {
     /// The collection that served before.
     pub old: String,
-    /// The collection that was to serve.
+    /// The collection that should have served.
     pub new: String,
-    /// Whether the old one was dropped, not the new one.
+    /// Whether the old one was dropped rather than the new one.
     pub finished: bool,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: u64,
 }
 
-/// What a step comes to.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "each step makes one, and no list holds them")]
 pub enum Next {
-    /// It was done before.
+    /// It had already been made.
     Already,
     /// The record changes.
     Change(Change),
 }
 
-/// A change of a record, made at once with what it implies.
+/// A change of a record, made atomically with its consequences.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// The record afterwards.
     pub after: State,
     /// The collection to drop.
     pub drop: Option<String>,
-    /// Two collections: the second must have all documents of the first.
+    /// Two collections: the second must contain all documents of the first.
     pub complete: Option<[String; 2]>,
 }
 
 impl Change {
-    /// A change of the record alone.
+    /// A change that only affects the record.
     fn of(after: State) -> Self {
         Self {
             after,
@@ -126,10 +126,10 @@ impl State {
         }
     }
 
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
-    /// If it is none, or a newer version wrote it.
+    /// If it is not a record, or a newer version wrote it.
     pub fn from_text(name: &str, text: &str) -> Result<Self> {
         let foreign = |message: String| IndexError::Foreign {
             collection: name.to_owned(),
@@ -146,13 +146,13 @@ impl State {
         Ok(state)
     }
 
-    /// As it is kept.
+    /// The stored form.
     pub fn to_text(&self) -> String {
         // A structure of texts and finite numbers has no value that JSON lacks.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The collection that is written beside the serving one.
+    /// The collection that is written in addition to the serving one.
     pub fn other(&self) -> Option<&str> {
         let migration = self.migration.as_ref()?;
         Some(match self.serving == migration.old {
@@ -169,7 +169,7 @@ impl State {
             .collect()
     }
 
-    /// A migration to a new collection begins.
+    /// Begins a migration to a new collection.
     pub fn start(&self, new: &str, now: u64) -> State {
         let mut after = self.changed(true);
         after.made += 1;
@@ -185,10 +185,10 @@ impl State {
         after
     }
 
-    /// A row is written to the serving collection alone.
+    /// Records that a row is written only to the serving collection.
     ///
     /// # Errors
-    /// If there is no migration.
+    /// If no migration is in progress.
     pub fn skip(&self) -> Result<Next> {
         self.with_migration("write to both collections of", |migration| {
             migration.skipped += 1;
@@ -196,11 +196,11 @@ impl State {
         })
     }
 
-    /// A run over the whole source has written to both; `skipped` is what was counted when it
-    /// began.
+    /// Records that a run over the whole source has written to both; `skipped` is the count at the
+    /// run's beginning.
     ///
     /// # Errors
-    /// If there is no migration.
+    /// If no migration is in progress.
     pub fn levelled(&self, skipped: u64) -> Result<Next> {
         let migration = self.migration("write to both collections of")?;
         if migration.level || migration.skipped != skipped {
@@ -212,7 +212,7 @@ impl State {
     /// Requires that the lists of both collections may be compared.
     ///
     /// # Errors
-    /// If there is no migration, or the other collection is not filled.
+    /// If no migration is in progress, or the other collection is not filled.
     pub fn comparable(&self) -> Result<&Migration> {
         let migration = self.migration("compare")?;
         if !migration.level {
@@ -221,19 +221,19 @@ impl State {
         Ok(migration)
     }
 
-    /// The lists of both were compared.
+    /// Records that the lists of both were compared.
     ///
     /// # Errors
-    /// If there is no migration.
+    /// If no migration is in progress.
     pub fn agree(&self, agreement: Agreement) -> Result<Next> {
         self.with_migration("compare", |migration| migration.agreement = Some(agreement))
     }
 
-    /// Readers get the new collection.
+    /// Lets readers use the new collection.
     ///
     /// # Errors
-    /// If there is no migration, the new collection is not filled, or nobody has compared, unless
-    /// `uncompared`.
+    /// If no migration is in progress, the new collection is not filled, or the lists were not
+    /// compared (unless `uncompared`).
     pub fn switch(&self, uncompared: bool, now: u64) -> Result<Next> {
         let migration = self.migration("switch")?;
         if self.serving == migration.new {
@@ -261,10 +261,10 @@ impl State {
         }))
     }
 
-    /// Readers get the old collection again.
+    /// Lets readers use the old collection again.
     ///
     /// # Errors
-    /// If there is no migration, or nothing was switched.
+    /// If no migration is in progress, or no switch was made.
     pub fn roll_back(&self) -> Result<Next> {
         let migration = self.migration("roll back")?;
         if self.serving == migration.old {
@@ -282,18 +282,18 @@ impl State {
         Ok(Next::Change(Change::of(after)))
     }
 
-    /// The migration ends with the new collection, and the old one is dropped.
+    /// Ends the migration with the new collection; the old one is dropped.
     ///
     /// # Errors
-    /// If there is no migration, or readers get the old collection.
+    /// If no migration is in progress, or readers use the old collection.
     pub fn finish(&self, now: u64) -> Result<Next> {
         self.end(true, now)
     }
 
-    /// The migration ends with the old collection, and the new one is dropped.
+    /// Ends the migration with the old collection; the new one is dropped.
     ///
     /// # Errors
-    /// If there is no migration, or readers get the new collection.
+    /// If no migration is in progress, or readers use the new collection.
     pub fn abandon(&self, now: u64) -> Result<Next> {
         self.end(false, now)
     }
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(finished.drop.as_deref(), Some("docs_1"));
         assert_eq!(finished.after.finish(6).unwrap(), Next::Already);
         assert_eq!(finished.after.claimed(), Vec::<&str>::new());
-        // The next migration has a name of its own.
+        // The next migration has its own name.
         assert_eq!(finished.after.start("docs_3", 9).made, 2);
     }
 
@@ -481,7 +481,7 @@ mod tests {
         assert!(refusal(skipped.switch(true, 2)).contains("migrate backfill"));
         let level = done(skipped.levelled(1));
         assert!(level.migration.as_ref().unwrap().level);
-        // A later row that only one of them got takes it back.
+        // A later row that only one of them received resets it.
         let behind = done(level.skip());
         assert!(refusal(behind.switch(true, 2)).contains("migrate backfill"));
     }

@@ -1,5 +1,5 @@
-//! What a run would take: the source is read, the store is asked, a sample of the texts is encoded,
-//! and nothing is written.
+//! Estimates the work of a run: it reads the source, queries the store and encodes a sample of the
+//! texts, but writes nothing.
 
 use std::time::Instant;
 
@@ -15,29 +15,29 @@ use crate::{
     store::VectorStore,
 };
 
-/// Texts of the sample, and of one that is augmented.
+/// Number of texts in the sample, and in an augmented one.
 const SAMPLE: usize = 256;
 const AUGMENTED_SAMPLE: usize = 8;
 
-/// What a run would take.
+/// The estimated work of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Documents of the source.
+    /// Number of documents in the source.
     pub documents: u64,
     /// Documents without a text.
     pub empty: u64,
-    /// Rows that are there as they should be.
+    /// Rows that are up to date.
     pub unchanged: u64,
     /// Rows that would be written.
     pub rows: u64,
-    /// Rows that would be removed since their documents no longer have them.
+    /// Rows that would be removed because their documents no longer have them.
     pub replaced: u64,
-    /// Rows of documents that are gone from the source, which `--delete` would remove; `None` where
-    /// there is no collection yet.
+    /// Rows of documents that are gone from the source, which `--delete` would remove; `None` if
+    /// the collection does not exist yet.
     pub deletable: Option<u64>,
     /// Bytes of the texts to encode.
     pub bytes: u64,
-    /// The sample of these texts that was encoded.
+    /// The encoded sample of these texts.
     pub sample: SampleOfTexts,
 }
 
@@ -48,15 +48,15 @@ pub struct SampleOfTexts {
     pub texts: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What they took.
+    /// The usage of encoding them.
     pub usage: Usage,
-    /// Seconds that they took.
+    /// Their time in seconds.
     pub seconds: f64,
 }
 
 impl Plan {
-    /// What all texts take, by a figure of the sample that goes with the bytes of texts; `None`
-    /// without a sample.
+    /// The value for all texts, extrapolated by bytes from a value of the sample; `None` without a
+    /// sample.
     pub fn by_bytes(&self, of_sample: f64) -> Option<f64> {
         #[allow(clippy::cast_precision_loss)]
         (self.sample.bytes > 0).then(|| of_sample * self.bytes as f64 / self.sample.bytes as f64)
@@ -66,7 +66,7 @@ impl Plan {
 /// Makes the plan.
 ///
 /// # Errors
-/// As a run's.
+/// Those of a run.
 pub async fn plan(source: &Source, store: &dyn VectorStore, encoder: &Encoder, settings: &Settings) -> Result<Plan> {
     let mark = encoder.mark(settings.chunking, settings.with_text);
     let stored = store.mark().await?;
@@ -119,7 +119,7 @@ pub async fn plan(source: &Source, store: &dyn VectorStore, encoder: &Encoder, s
     Ok(plan)
 }
 
-/// The texts whose keys have the smallest hashes: a sample of all, whatever their order.
+/// The texts whose keys have the smallest hashes: a sample that does not depend on the order.
 struct Sample {
     most: usize,
     kept: std::collections::BTreeMap<u128, String>,

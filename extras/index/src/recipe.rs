@@ -1,4 +1,4 @@
-//! How texts become vectors, and the form in which a collection keeps it. Pure.
+//! The conversion of texts into vectors, and its stored form in a collection. Pure.
 
 use std::time::Duration;
 
@@ -7,52 +7,52 @@ use isomer_proto::transform::v1::{AugmentationPooling, AugmentationSpec};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-/// Which of the encoder's prompts is put before texts.
+/// Selects the encoder's prompt for texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptChoice {
-    /// The one for documents, if the encoder has one; else its default.
+    /// The prompt for documents, if the encoder has one; else its default.
     Document,
-    /// The one for queries, if the encoder has one; else its default.
+    /// The prompt for queries, if the encoder has one; else its default.
     Query,
-    /// The one of this name.
+    /// The prompt with this name.
     Named(String),
-    /// This text; empty for none.
+    /// This text; empty for no prompt.
     Literal(String),
 }
 
-/// How texts become vectors.
+/// The conversion of texts into vectors.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// Id of the encoder.
     pub encoder: String,
     /// Its prompt.
     pub prompt: PromptChoice,
-    /// Numbers to keep of each vector (Matryoshka).
+    /// Number of dimensions to keep of each vector (Matryoshka).
     pub dimensions: Option<u32>,
-    /// Whether vectors are scaled to unit length; `None`: as the encoder does.
+    /// Whether vectors are scaled to unit length; `None`: the encoder's default.
     pub normalise: Option<bool>,
     /// Variants to pool with.
     pub augmentation: Option<Augmentation>,
-    /// How long a failure that may pass is waited out.
+    /// How long transient failures are retried.
     pub patience: Duration,
 }
 
-/// Variants of each text, and how vectors are pooled.
+/// Variants of each text, and the pooling of vectors.
 #[derive(Debug, Clone)]
 pub struct Augmentation {
-    /// Where the variants come from.
+    /// The source of the variants.
     pub spec: AugmentationSpec,
-    /// How vectors become one.
+    /// The pooling of vectors into one.
     pub pooling: AugmentationPooling,
     /// Weight of the original, with weighted pooling.
     pub original_weight: Option<f64>,
-    /// Whether vectors are scaled to unit length before.
+    /// Whether vectors are scaled to unit length before pooling.
     pub normalise_before: bool,
 }
 
-/// A recipe as a collection keeps it, so that its vectors can be made again without the flags of
-/// the run that filled it.
+/// A recipe in its stored form, so that the collection's vectors can be computed again without the
+/// flags of the run that filled it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptRecipe {
     encoder: String,
@@ -72,7 +72,7 @@ struct KeptAugmentation {
 }
 
 impl Recipe {
-    /// As a collection keeps it.
+    /// The stored form.
     pub fn kept(&self) -> KeptRecipe {
         let augmentation = self.augmentation.as_ref().map(|own| KeptAugmentation {
             spec: STANDARD.encode(own.spec.encode_to_vec()),
@@ -94,7 +94,7 @@ impl KeptRecipe {
     /// The recipe.
     ///
     /// # Errors
-    /// What cannot be read, if a newer version wrote it.
+    /// If a newer version wrote it, the part that cannot be read.
     pub fn recipe(&self, patience: Duration) -> Result<Recipe, String> {
         let augmentation = self.augmentation.as_ref().map(KeptAugmentation::read).transpose()?;
         Ok(Recipe {

@@ -1,4 +1,4 @@
-//! The one rule by which calls to stores and encoders are repeated.
+//! The single rule for retrying calls to stores and encoders.
 
 use std::{future::Future, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Repeats a call that may be made twice while its failure may pass, for `patience` in all.
+/// Retries a repeatable call while its failure may be transient, for `patience` in total.
 pub(crate) async fn calls<T, F>(patience: Duration, call: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,

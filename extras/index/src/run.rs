@@ -1,8 +1,8 @@
 //! Fills a collection from a source, and follows the source.
 //!
-//! Each batch of documents goes through the same steps, several batches at once: the store is asked
-//! which rows it has of these documents; what differs in its digest is encoded and written; rows
-//! that a document no longer has are removed. A run in which nothing differs writes nothing.
+//! Each batch of documents goes through the same steps, several batches at once. The rows of these
+//! documents are read from the store. Rows whose digest differs are encoded and written. Rows that
+//! a document no longer has are removed. A run without differences writes nothing.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,27 +26,27 @@ use crate::{
     store::{Row, StoredRow, VectorStore},
 };
 
-/// Longest wait for a turn under a rate.
+/// Maximum wait for a turn under a rate limit.
 const LONGEST_TURN: Duration = Duration::from_secs(86_400);
 
-/// Batches that are written at once, however many are being encoded.
+/// Number of batches that are written concurrently, however many are being encoded.
 const WRITES: usize = 8;
 
-/// How a run works.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How texts are divided.
+    /// The division of texts.
     pub chunking: Chunking,
-    /// Whether rows hold their texts.
+    /// Whether rows contain their texts.
     pub with_text: bool,
-    /// Documents of a batch.
+    /// Number of documents in a batch.
     pub batch: usize,
-    /// Batches at once.
+    /// Number of concurrent batches.
     pub in_flight: usize,
-    /// Rows that are encoded a second; 0: no limit.
+    /// Number of rows encoded per second; 0: no limit.
     pub rows_per_second: f64,
-    /// Whether rows of documents that are gone from the source are removed, and the largest share
-    /// of all rows that may be.
+    /// Whether rows of documents that are gone from the source are removed, and the maximum share
+    /// of all rows that may be removed.
     pub delete: Option<f64>,
     /// Whether an index for approximate search is built at the end.
     pub build_index: bool,
@@ -54,7 +54,7 @@ pub struct Settings {
 
 impl Settings {
     /// # Errors
-    /// If the rate is none.
+    /// If the rate is invalid.
     pub(crate) fn limiter(&self) -> Result<RateLimiter> {
         let rates = Rates {
             tokens_per_second: self.rows_per_second,
@@ -68,46 +68,46 @@ impl Settings {
     }
 }
 
-/// What a run has done.
+/// The counts of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Documents read.
     pub documents: u64,
     /// Documents without a text.
     pub empty: u64,
-    /// Rows that were there already as they should be.
+    /// Rows that were already up to date.
     pub unchanged: u64,
     /// Rows written.
     pub written: u64,
-    /// Rows written that lack variants; the next run makes them again.
+    /// Written rows that lack variants; the next run computes them again.
     pub partial: u64,
-    /// Texts that were cut, since the encoder takes no more tokens.
+    /// Texts that were truncated at the encoder's maximum length.
     pub truncated: u64,
-    /// Texts that are left out of the collection, because their vectors have length 0: the encoder
+    /// Texts that are left out of the collection because their vectors have length 0: the encoder
     /// knows none of their words.
     pub unknown: u64,
-    /// Rows removed that their documents no longer have.
+    /// Removed rows that their documents no longer have.
     pub replaced: u64,
-    /// Rows removed whose documents are gone from the source.
+    /// Removed rows whose documents are gone from the source.
     pub deleted: u64,
-    /// What encoding took.
+    /// The usage of encoding.
     pub usage: Usage,
 }
 
 /// A run that ended.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What it has done.
+    /// The counts of the run.
     pub counts: Counts,
     /// The mark of the collection.
     pub mark: Mark,
-    /// From the first row to the last one written.
+    /// Time from the first row to the last one written.
     pub load: Duration,
-    /// Building the index; `None` if none was to be built.
+    /// Time for building the index; `None` if none was requested.
     pub index: Option<Duration>,
 }
 
-/// The rows of documents, and those of the store that they replace.
+/// The rows of documents, compared with those of the store.
 pub(crate) struct Difference {
     /// Rows to write, without vectors.
     pub(crate) rows: Vec<Row>,
@@ -115,17 +115,17 @@ pub(crate) struct Difference {
     pub(crate) texts: Vec<String>,
     /// Keys of rows to remove.
     pub(crate) gone: Vec<String>,
-    /// Rows that are there as they should be, with their texts.
+    /// Rows that are up to date, with their texts.
     pub(crate) unchanged: Vec<(StoredRow, String)>,
     /// Documents without a text.
     pub(crate) empty: u64,
-    /// Of the rows to write, those that the store has without some of their variants.
+    /// Of the rows to write, the number that the store has without some of their variants.
     pub(crate) partial: u64,
-    /// Of the rows to write, those that the store has with another digest.
+    /// Of the rows to write, the number that the store has with another digest.
     pub(crate) outdated: u64,
 }
 
-/// Remembers the keys of a source: each may be there once.
+/// Remembers the keys of a source, each of which may occur only once.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(HashSet<u128>);
 
@@ -151,8 +151,8 @@ impl Seen {
 /// Fills the collection.
 ///
 /// # Errors
-/// At the first batch that cannot be read, encoded or written after all repetitions. What was
-/// written stays, and the same run goes on from there.
+/// If a batch cannot be read, encoded or written after all retries. Written rows stay, and the same
+/// run resumes from there.
 pub async fn run(
     source: &Source,
     store: &dyn VectorStore,
@@ -168,7 +168,7 @@ pub async fn run(
     work.close(&seen, settings).await
 }
 
-/// Creates the collection if it is not there, and requires its mark to be this one.
+/// Creates the collection if it does not exist, and requires that its mark equals this one.
 async fn open(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
     if store.mark().await?.is_none_or(|stored| stored == *mark) {
         store.create(mark).await?;
@@ -179,7 +179,8 @@ async fn open(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
     stored.check(store.name(), mark)
 }
 
-/// Takes all documents of a source through a step, several batches at once, and returns their keys.
+/// Processes all documents of a source with a step, several batches at once, and returns their
+/// keys.
 pub(crate) async fn pass<F>(source: &Source, settings: &Settings, step: impl Fn(Vec<Document>) -> F) -> Result<Seen>
 where
     F: Future<Output = Result<()>>,
@@ -271,7 +272,7 @@ impl<'a> Work<'a> {
                 }
             }
             (truncated, usage) = (encoded.truncated, encoded.usage);
-            // A vector of length 0 is as near to every query as to any other.
+            // A vector of length 0 is equally near to every query.
             let (known, zero): (Vec<Row>, Vec<Row>) = rows
                 .into_iter()
                 .partition(|row| row.vector.iter().any(|value| *value != 0.0));
@@ -298,7 +299,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// After the last batch: deletes, what makes rows visible, and the index.
+    /// Work after the last batch: deletions, making rows visible, and the index.
     pub(crate) async fn close(&self, seen: &Seen, settings: &Settings) -> Result<Outcome> {
         if let Some(most) = settings.delete {
             self.delete(seen, most).await?;
@@ -357,7 +358,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What is to be done for these documents. Without a store, nothing of them is there.
+/// The necessary changes for these documents. Without a store, all rows are new.
 pub(crate) async fn difference(
     store: Option<&dyn VectorStore>,
     encoder: &Encoder,

@@ -1,4 +1,4 @@
-//! What reading and writing PostgreSQL have in common.
+//! Common parts of reading and writing PostgreSQL.
 
 use std::{str::FromStr, time::Duration};
 
@@ -12,22 +12,22 @@ use crate::{
     error::{IndexError, Result},
 };
 
-/// Longest name that PostgreSQL keeps whole, in bytes.
+/// Maximum length of a name that PostgreSQL does not truncate, in bytes.
 const LONGEST_NAME: usize = 63;
 const CONNECTIONS: u32 = 8;
 const ACQUIRE: Duration = Duration::from_secs(10);
-/// The server ends the transaction of a process that was stopped in the middle of it, which would
-/// otherwise keep rows locked.
+/// The server ends the transaction of a process that was stopped in the middle of it. Otherwise its
+/// rows would stay locked.
 const TRANSACTIONS: &str = "SET idle_in_transaction_session_timeout = '30s'";
 
 /// A quoted name, e.g. `"docs"` or `"search"."docs"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// As statements hold it.
+    /// The form in statements.
     pub(crate) quoted: String,
-    /// The last part, not quoted.
+    /// The last part, without quotes.
     pub(crate) last: String,
-    /// What stands before it in statements: a schema with its dot, or nothing.
+    /// The prefix in statements: a schema with its dot, or nothing.
     schema: String,
 }
 
@@ -60,7 +60,7 @@ impl Name {
     }
 }
 
-/// A name in quotes, within which it means itself whatever is in it.
+/// A quoted name, which is taken literally whatever it contains.
 pub(crate) fn quoted(field: &'static str, name: &str) -> Result<String> {
     if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
         return Err(unfit(field, name));
@@ -68,7 +68,7 @@ pub(crate) fn quoted(field: &'static str, name: &str) -> Result<String> {
     Ok(format!("\"{}\"", name.replace('"', "\"\"")))
 }
 
-/// A text in a statement. Standard strings: a backslash means itself.
+/// A text literal in a statement. With standard strings, a backslash is an ordinary character.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -81,14 +81,14 @@ fn unfit(field: &'static str, name: &str) -> IndexError {
     }
 }
 
-/// A pool that connects when it is first used. A password may stand in PGPASSWORD.
+/// A pool that connects when it is first used. PGPASSWORD may contain the password.
 pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
     let options = PgConnectOptions::from_str(place.url.as_str()).map_err(|error| IndexError::Setting {
         field,
         message: format!("the address of {} cannot be used: {error}", place.shown),
         hint: "write it as postgres://USER@HOST:PORT/DATABASE",
     })?;
-    // A statement that is logged may hold a query of the user's, with values of theirs.
+    // A logged statement may contain a query of the user's, with the user's values.
     let options = options.application_name("isomer index").disable_statement_logging();
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS)
@@ -103,14 +103,14 @@ pub(crate) fn pool(field: &'static str, place: &Place) -> Result<PgPool> {
     Ok(pool)
 }
 
-/// Whether the same statement may succeed later decides which error it is.
+/// The kind of error depends on whether the same statement may succeed later.
 pub(crate) fn failed(doing: &str) -> impl FnOnce(sqlx::Error) -> IndexError {
     let doing = doing.to_owned();
     move |error| {
         let passes = match &error {
             sqlx::Error::Database(told) => told.code().is_some_and(|code| {
-                // Connections, resources, shutdown, deadlocks and serialisation, and a lock that
-                // was not to be had in the time.
+                // Errors of connections, resources, shutdown, deadlocks and serialisation, and
+                // locks that could not be obtained in time.
                 ["08", "53", "57P", "40", "55P03"]
                     .iter()
                     .any(|class| code.starts_with(class))

@@ -1,4 +1,4 @@
-//! Checks a collection: a sample of its vectors is computed again, and its rows are held against
+//! Checks a collection: a sample of its vectors is computed again, and its rows are compared with
 //! their digests and their source.
 
 use futures::TryStreamExt;
@@ -13,23 +13,23 @@ use crate::{
     store::{StoredVector, VectorStore},
 };
 
-/// Rows that are named of each kind of problem.
+/// Number of rows that are named per kind of problem.
 const NAMED: usize = 5;
-/// Documents of a batch.
+/// Number of documents in a batch.
 const BATCH: usize = 256;
 
-/// How a check works.
+/// Settings of a check.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Share of the rows whose vectors are computed again.
     pub share: f64,
     /// Seed of the draw.
     pub seed: u64,
-    /// Largest length of the difference of two equal vectors, over the length of the vector.
+    /// Maximum length of the difference of two equal vectors, relative to the length of the vector.
     pub tolerance: f64,
 }
 
-/// Rows with one problem.
+/// Rows with the same problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// Their number.
@@ -47,46 +47,46 @@ impl Found {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone)]
 pub struct Verified {
     /// The mark of the collection.
     pub mark: Mark,
     /// Rows stored.
     pub rows: u64,
-    /// Rows whose key is there more than once.
+    /// Rows whose key occurs more than once.
     pub twice: Found,
     /// Rows of another vector space than the collection's.
     pub other_space: Found,
-    /// Rows whose digest is none.
+    /// Rows with an invalid digest.
     pub no_digest: Found,
-    /// Rows that lack variants: the next run makes them again. No fault.
+    /// Rows that lack variants. This is not a fault: the next run computes them again.
     pub partial: Found,
-    /// What the source says; `None` if none was given.
+    /// The comparison with the source; `None` if none was given.
     pub source: Option<AgainstSource>,
-    /// Vectors that were computed again.
+    /// Number of vectors that were computed again.
     pub sampled: u64,
-    /// Those of them that differ.
+    /// Those among them that differ.
     pub differing: Found,
-    /// The largest difference of those that do not differ by more than the tolerance.
+    /// Largest difference among the vectors within tolerance.
     pub largest_difference: f64,
 }
 
-/// The rows of a collection held against its source.
+/// The rows of a collection compared with its source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgainstSource {
     /// Documents of the source.
     pub documents: u64,
-    /// Rows that should be there and are not.
+    /// Missing rows.
     pub missing: Found,
-    /// Rows that were made of another text, payload or setting.
+    /// Rows computed from another text, payload or setting.
     pub outdated: Found,
-    /// Rows that no document of the source has.
+    /// Rows without a document in the source.
     pub extra: Found,
 }
 
 impl Verified {
-    /// Whether the collection is as a run leaves it.
+    /// Whether the collection is in the state in which a run leaves it.
     pub fn is_sound(&self) -> bool {
         let mut problems = vec![&self.twice, &self.other_space, &self.no_digest, &self.differing];
         if let Some(source) = &self.source {
@@ -96,11 +96,11 @@ impl Verified {
     }
 }
 
-/// Checks a collection, against its source if one is given; else by the texts that it keeps.
+/// Checks a collection, against its source if one is given, else with the texts that it keeps.
 ///
 /// # Errors
-/// If there is no collection, its vectors are not this encoder's, or there are no texts to compute
-/// vectors from.
+/// If the collection does not exist, its vectors are not this encoder's, or no texts are available
+/// from which to compute vectors.
 pub async fn verify(
     source: Option<&Source>,
     store: &dyn VectorStore,
@@ -214,7 +214,7 @@ impl Check<'_> {
             .collect()
     }
 
-    /// Computes drawn rows again, whose texts are given by key.
+    /// Computes drawn rows again, from texts by key.
     async fn vectors(&self, texts: &[(&str, &str)], found: &mut Verified) -> Result<()> {
         let drawn = self.drawn(texts.iter().map(|(key, _)| *key));
         if drawn.is_empty() {
@@ -231,7 +231,7 @@ impl Check<'_> {
         self.hold(with_texts, found).await
     }
 
-    /// Computes drawn rows again by the texts that the collection keeps.
+    /// Computes drawn rows again, from the texts that the collection keeps.
     async fn kept_texts(&self, keys: &[&str], found: &mut Verified) -> Result<()> {
         let drawn = self.drawn(keys.iter().copied());
         for keys in drawn.chunks(BATCH) {
@@ -255,7 +255,7 @@ impl Check<'_> {
         let lengths = self.store.keeps_lengths(&found.mark);
         for (((row, _), vector), partial) in rows.iter().zip(encoded.vectors).zip(encoded.partial) {
             if partial {
-                // Variants that were there are not there now: nothing can be said.
+                // Variants that existed are now missing, so no statement is possible.
                 continue;
             }
             found.sampled += 1;
@@ -270,8 +270,8 @@ impl Check<'_> {
     }
 }
 
-/// The length of the difference of two vectors over the length of the second; infinite where they
-/// cannot be compared. Where lengths are not kept, of the vectors scaled to unit length.
+/// The length of the difference of two vectors relative to the length of the second; infinite if
+/// they cannot be compared. If lengths are not kept, the vectors are first scaled to unit length.
 fn difference_of(stored: &[f32], computed: &[f32], lengths: bool) -> f64 {
     if stored.len() != computed.len() {
         return f64::INFINITY;

@@ -12,10 +12,10 @@ use crate::{
     registry::StoredFile,
 };
 
-/// Most files that are listed.
+/// Maximum number of files that are listed.
 pub(crate) const MOST_LISTED: usize = 20_000;
 
-/// A prefix of a bucket: the key that all keys begin with.
+/// A prefix of a bucket, shared by all keys.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     store: Box<dyn ObjectStore>,
@@ -23,8 +23,8 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// The prefix that a URI (`s3://…`) names. Region and credentials come from the environment, as
-    /// all programs read them; `endpoint` is that of another server than AWS.
+    /// The prefix of a URI (`s3://…`). Region and credentials come from the usual environment
+    /// variables; `endpoint` is for servers other than AWS.
     pub(crate) fn of(uri: &str, endpoint: Option<String>) -> Result<Self> {
         let refused = |message: String| RegistryError::Store {
             uri: uri.to_owned(),
@@ -69,8 +69,8 @@ impl Bucket {
         Ok(files.collect())
     }
 
-    /// Writes a file to `to`, that at the prefix itself if `file` is empty: `None` if it is longer
-    /// than `most`.
+    /// Writes a file to `to`, or the file at the prefix itself if `file` is empty. `None` if it is
+    /// longer than `most`.
     pub(crate) async fn download(&self, file: &str, to: &Path, most: u64) -> Result<Option<u64>> {
         let doing = format!("fetching {}", if file.is_empty() { "the archive" } else { file });
         let mut output = std::fs::File::create(to).map_err(RegistryError::io("writing", to))?;
@@ -87,7 +87,7 @@ impl Bucket {
         Ok(Some(size))
     }
 
-    /// Writes a file, in place of one of the same name.
+    /// Writes a file, replacing one with the same name.
     pub(crate) async fn upload(&self, file: &str, content: &[u8]) -> Result<()> {
         let put = self.store.put(&self.key(file), content.to_vec().into()).await;
         put.map(drop).map_err(|error| told(&format!("storing {file}"), &error))

@@ -13,15 +13,15 @@ use crate::{
     verdict::{Verdict, tag},
 };
 
-/// How often a check is made again because the champion changed during the one before.
+/// How often a check is repeated because the champion changed in the meantime.
 const ROUNDS: usize = 5;
 
-/// What is done with verdicts.
+/// The consequences of verdicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Alias of the version that others are compared with.
+    /// Alias of the version with which others are compared.
     pub champion: String,
-    /// Alias that a version gets that passed.
+    /// Alias for a version that passed.
     pub passed: String,
     /// Whether a version that passed becomes the champion.
     pub promote: bool,
@@ -36,15 +36,15 @@ pub struct Checked {
     pub version: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, in words; may be empty.
+    /// The reason in words; may be empty.
     pub reason: String,
-    /// The version that it was compared with.
+    /// The version with which it was compared.
     pub baseline: Option<String>,
     /// Id of the run of Isomer.
     pub run: Option<String>,
     /// Id of the record in the registry.
     pub record: Option<String>,
-    /// Whether the version has the alias of those that passed now.
+    /// Whether the version now has the alias of passed versions.
     pub alias: bool,
     /// Whether it became the champion.
     pub promoted: bool,
@@ -60,7 +60,7 @@ pub struct Checker<R, E> {
     pub(crate) bounds: Bounds,
 }
 
-/// A baseline: the version at the alias of the champion, if it is another one.
+/// A baseline: the version at the champion's alias, if it is another one.
 struct Baseline {
     version: Option<Version>,
     encoder: Option<LocalEncoder>,
@@ -80,7 +80,7 @@ impl Baseline {
     }
 }
 
-/// What is known of a version when its verdict is written.
+/// The known facts about a version when its verdict is written.
 #[derive(Debug, Default)]
 struct Facts {
     listing: String,
@@ -90,10 +90,10 @@ struct Facts {
 }
 
 impl<R: Registry, E: Engine> Checker<R, E> {
-    /// A checker that keeps files below `folder` while it needs them.
+    /// A checker that stores files below `folder` while it needs them.
     ///
     /// # Errors
-    /// If an alias cannot be one, or the folder cannot be created.
+    /// If an alias is invalid, or the folder cannot be created.
     pub fn new(registry: R, engine: E, folder: PathBuf, policy: Policy, bounds: Bounds) -> Result<Self> {
         if policy.champion == policy.passed {
             let message = format!("is `{}`, which is the champion's", policy.passed);
@@ -119,11 +119,11 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         &self.policy
     }
 
-    /// Checks a version, and writes what came of it into the registry.
+    /// Checks a version, and writes the result into the registry.
     ///
     /// # Errors
-    /// If it cannot be checked now. Whether trying again makes sense says
-    /// [`RegistryError::passes`]; an error that stays is written with [`Checker::conclude_error`].
+    /// If it cannot be checked now. [`RegistryError::passes`] tells whether a retry makes sense; a
+    /// permanent error is written with [`Checker::conclude_error`].
     pub async fn check(&self, model: &str, number: &str) -> Result<Checked> {
         let version = self.version(model, number).await?;
         if !version.ready {
@@ -143,7 +143,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             Found::Refused(reason) => return self.conclude(&version, Verdict::Refused, reason, &facts).await,
         };
         facts.files = Some(encoder.digest.clone());
-        // What passed is not there any more: the alias is not kept until the new verdict.
+        // The content that passed no longer exists, so the alias is removed until the new verdict.
         if version.tag(tag::FILES).is_some_and(|checked| checked != encoder.digest) {
             self.withdraw(&version, None).await?;
         }
@@ -170,7 +170,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             facts.baseline = baseline.number().map(str::to_owned);
             facts.ended = Some((ended, key));
             let mut checked = self.conclude(&version, verdict, reason, &facts).await?;
-            // The champion may have changed between the question and the alias.
+            // The champion may have changed between the query and the alias.
             if !self.is_still(&version, &baseline).await? {
                 self.withdraw(&version, None).await?;
                 continue;
@@ -193,7 +193,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         })
     }
 
-    /// Writes that a version cannot be checked.
+    /// Records that a version cannot be checked.
     ///
     /// # Errors
     /// If the registry fails.
@@ -225,7 +225,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         Ok(same)
     }
 
-    /// The files of the champion; why the version cannot be compared with it.
+    /// The files of the champion, or why the version cannot be compared with it.
     async fn baseline(&self, version: &Version) -> Result<Result<Baseline, String>> {
         let Some(champion) = self.registry.champion(version, &self.policy.champion).await? else {
             return Ok(Ok(Baseline {
@@ -253,8 +253,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         })
     }
 
-    /// Names a check: the same version with the same files, against the same baseline, under the
-    /// same settings.
+    /// Identifies a check: the same version with the same files, against the same baseline, under
+    /// the same settings.
     fn key(&self, version: &Version, encoder: &LocalEncoder, baseline: &Baseline) -> String {
         let parts = [
             self.registry.name(),
@@ -278,7 +278,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
     }
 
     async fn conclude(&self, version: &Version, verdict: Verdict, reason: String, facts: &Facts) -> Result<Checked> {
-        // First, so that no moment shows a version that failed at the alias.
+        // This comes first, so that the alias never points at a version that failed.
         if verdict != Verdict::Pass {
             self.withdraw(version, Some(verdict)).await?;
         }
@@ -299,7 +299,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
             record = Some(id);
         }
         if self.policy.promote && verdict == Verdict::Pass {
-            // Before the alias: what ends between the two is found by it (`finish_promotion`).
+            // Before the alias, so that `finish_promotion` can find a process that ended in
+            // between.
             tags.insert(tag::PROMOTION, tag::DUE.to_owned());
         }
         tags.insert(tag::REASON, reason.clone());
@@ -311,8 +312,8 @@ impl<R: Registry, E: Engine> Checker<R, E> {
                 self.registry.remove_tag(version, key).await?;
             }
         }
-        // The digest of the listing is last: as long as it is another, the version is checked
-        // again, so that no verdict of other files stays where the process ends in the middle.
+        // The digest of the listing comes last. As long as it differs, the version is checked
+        // again. So if the process ends in between, no verdict about other files remains.
         let listing = tags.remove(tag::LISTING).map(|value| (tag::LISTING, value));
         let verdict_tag = (tag::VERDICT, verdict.name().to_owned());
         let all = tags.into_iter().chain([verdict_tag]).chain(listing);
@@ -333,7 +334,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
     }
 }
 
-/// Stands for no version, where a word is needed.
+/// Stands for "no version" where a word is needed.
 pub(crate) const NONE: &str = "none";
 
 fn describe(version: &Version, verdict: Verdict, key: &str, ended: &Ended, facts: &Facts) -> Evidence {

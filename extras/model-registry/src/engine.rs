@@ -1,5 +1,6 @@
-//! What runs a check. The command line implements it over `RunService`, so a check of a registry
-//! is the same run as one of `isomer check`: charged, kept and continued in the same way.
+//! The execution of a check. The command line implements it over `RunService`, so a check of a
+//! registry is the same run as one of `isomer check`: it is charged, stored and resumed in the same
+//! way.
 
 use std::{
     future::Future,
@@ -13,16 +14,17 @@ use crate::error::Result;
 
 /// Runs checks under one suite and gate.
 pub trait Engine: Send + Sync + 'static {
-    /// sha256 (hex) of all that the check depends on beside its encoders: suite, gate, seeds,
-    /// version of Isomer.
+    /// sha256 (hex) of everything except the encoders on which the check depends: suite, gate,
+    /// seeds, version of Isomer.
     fn settings_digest(&self) -> &str;
 
-    /// Whether the folder is an encoder that can be computed; why not, if it is not.
+    /// Checks that the folder is an encoder that can be computed; the error gives the reason if
+    /// not.
     fn usable(&self, encoder: &Path) -> impl Future<Output = Result<Result<(), String>>> + Send;
 
     /// Checks an encoder, against a baseline if there is one, and waits for the end. The same
-    /// request id finds the run that was started with it before. The report calls the encoders by
-    /// their names.
+    /// request id finds the run that was started with it before. The report uses the encoders'
+    /// names.
     fn run(
         &self,
         request_id: &str,
@@ -34,7 +36,7 @@ pub trait Engine: Send + Sync + 'static {
 /// An encoder on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// Its folder.
     pub folder: PathBuf,
@@ -45,12 +47,12 @@ pub struct Candidate {
 pub struct Ended {
     /// Id of the run.
     pub run: String,
-    /// What its gate says.
+    /// The verdict of its gate.
     pub verdict: Verdict,
     /// Id of the encoder in the report.
     pub encoder: String,
     /// The report.
     pub report: Report,
-    /// The report in all forms, and its attestation where it is signed: file name and content.
+    /// The report in all formats, and its attestation if it is signed: file name and content.
     pub files: Vec<(String, Vec<u8>)>,
 }

@@ -22,53 +22,53 @@ pub enum RegistryError {
     /// The registry cannot be reached, is overloaded, or failed.
     #[error("{doing}: {message}")]
     Unavailable {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What went wrong.
+        /// The problem.
         message: String,
     },
     /// The registry refused a request.
     #[error("{doing}: the registry answered {status}: {message}")]
     Refused {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The HTTP status.
         status: u16,
         /// The registry's code, e.g. `RESOURCE_DOES_NOT_EXIST`.
         code: String,
-        /// The registry's words.
+        /// The registry's message.
         message: String,
     },
-    /// An answer has a form that is not known here.
+    /// An answer has an unknown format.
     #[error("{doing}: the answer cannot be read: {message}")]
     Unreadable {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What is wrong with it.
+        /// The problem with it.
         message: String,
     },
-    /// The files of a version are in a place that cannot be read.
+    /// The files of a version are in a location that cannot be read.
     #[error("the files are at `{uri}`: {message}")]
     Store {
-        /// The place.
+        /// The location.
         uri: String,
-        /// Why not.
+        /// The reason.
         message: String,
     },
-    /// The files of a version are beyond a bound.
+    /// The files of a version exceed a bound.
     #[error("{0}")]
     TooLarge(String),
-    /// A file of this machine.
+    /// An error with a file of this machine.
     #[error("{doing} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The file.
         path: PathBuf,
         /// The error.
         source: io::Error,
     },
-    /// The check itself.
+    /// The check itself failed.
     #[error(transparent)]
     Check(#[from] Fault),
     /// The run ended without a report.
@@ -84,14 +84,14 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// For `map_err`: an error of a file.
+    /// For `map_err`: an error with a file.
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
     }
 
-    /// Whether the same request may succeed later, with nothing changed. What may not is told in
-    /// the registry; what may is tried again.
+    /// Whether the same request may succeed later without changes. Permanent failures are recorded
+    /// in the registry; transient ones are retried.
     pub fn passes(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Io { .. } => true,
@@ -106,7 +106,7 @@ impl RegistryError {
         }
     }
 
-    /// Whether the registry answered that something is not there.
+    /// Whether the registry answered that something does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, code, .. } if *status == 404 || code == "RESOURCE_DOES_NOT_EXIST")
     }
@@ -153,5 +153,5 @@ impl From<RegistryError> for Fault {
     }
 }
 
-/// What the operations of this crate return.
+/// The result type of this crate's operations.
 pub type Result<T, E = RegistryError> = std::result::Result<T, E>;

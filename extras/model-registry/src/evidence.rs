@@ -1,25 +1,25 @@
-//! What a check leaves in the registry: metrics with their intervals, and the report in all forms.
-//! Pure.
+//! The results of a check in the registry: metrics with their intervals, and the report in all
+//! formats. Pure.
 
 use isomer_report::{
     Report,
     profile::{EncoderProfile, Moved},
 };
 
-/// Begins the name of everything that is written to a registry.
+/// Prefix of all names that are written to a registry.
 pub const PREFIX: &str = "isomer.";
 
 /// The record of a check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
-    /// Names the check: a second record of the same check has the same key.
+    /// Identifies the check: a second record of the same check has the same key.
     pub key: String,
-    /// For people, e.g. `isomer check of enc version 3`.
+    /// Title for people, e.g. `isomer check of enc version 3`.
     pub title: String,
     /// When the report was made, in milliseconds since 1970.
     pub time: i64,
-    /// Settings and digests. Not parameters: those of a run never change, and the same check may be
-    /// recorded again with another run.
+    /// Settings and digests. They are not parameters, because those of a run never change, while
+    /// the same check may be recorded again with another run.
     pub tags: Vec<(String, String)>,
     /// The numbers.
     pub metrics: Vec<Metric>,
@@ -36,12 +36,12 @@ pub struct Metric {
     pub key: String,
     /// The value; finite.
     pub value: f64,
-    /// The data set that it is about, by its place in [`Evidence::datasets`]; absent: all.
+    /// The data set of the metric, by its index in [`Evidence::datasets`]; absent: all.
     pub dataset: Option<usize>,
 }
 
 /// The metrics of one encoder in a report. Points are scores x 100. A number with an interval has
-/// two companions: `….low` and `….high`, the ends over items ("these data sets, other items").
+/// two companions, `….low` and `….high`: the ends over items ("these data sets, other items").
 pub fn metrics(report: &Report, encoder: &str) -> Vec<Metric> {
     let mut all = Metrics::default();
     let profile = report.profile.encoders.iter().find(|one| one.encoder == encoder);
@@ -82,7 +82,7 @@ pub fn metrics(report: &Report, encoder: &str) -> Vec<Metric> {
     all.0
 }
 
-/// What the rules say of an encoder, as tags: `isomer.rule.1` = `drop, total ≤ 5.00: pass`.
+/// The results of the rules for an encoder, as tags: `isomer.rule.1` = `drop, total ≤ 5.00: pass`.
 pub fn rules(report: &Report, encoder: &str) -> Vec<(String, String)> {
     let Some(gate) = &report.gate else { return Vec::new() };
     let Some(judged) = gate.encoders.iter().find(|one| one.encoder == encoder) else {
@@ -97,7 +97,7 @@ pub fn rules(report: &Report, encoder: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Why the gate says what it says of an encoder, in one sentence; empty where there is nothing to
+/// The reason of the gate's verdict on an encoder, in one sentence; empty if there is nothing to
 /// add.
 pub fn reason(report: &Report, encoder: &str) -> String {
     let Some(gate) = &report.gate else { return String::new() };
@@ -159,11 +159,11 @@ impl Metrics {
         }
     }
 
-    /// A score and its drop against the original.
+    /// A score and its drop from the original.
     fn moved(&mut self, of: &str, moved: &Moved, dataset: Option<usize>) {
         self.push(&format!("score.{of}"), Some(moved.mean), dataset);
         let ends = moved.intervals.items.as_ref();
-        // A drop is the difference with the other sign, so its ends change places.
+        // A drop is the negative difference, so its ends are exchanged.
         let name = format!("drop.{of}");
         self.interval(
             &name,
@@ -188,11 +188,11 @@ impl Metrics {
     }
 
     fn push(&mut self, name: &str, value: Option<f64>, dataset: Option<usize>) {
-        // A number that is not finite is left out: registries refuse some of them.
+        // A number that is not finite is left out, because registries refuse some of them.
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.0.push(Metric {
                 key: format!("{PREFIX}{}", key(name)),
-                // No negative zero.
+                // Avoids negative zero.
                 value: value + 0.0,
                 dataset,
             });
@@ -200,7 +200,8 @@ impl Metrics {
     }
 }
 
-/// A name that registries take: MLflow permits letters, digits, `_`, `-`, `.`, `/`, `:` and blanks.
+/// A name that registries accept: MLflow permits letters, digits, `_`, `-`, `.`, `/`, `:` and
+/// blanks.
 fn key(name: &str) -> String {
     let kept = |c: char| {
         if c.is_ascii_alphanumeric() || "_-./:".contains(c) {
@@ -217,7 +218,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A report that is committed as a fixture of all forms.
+    /// A report that is committed as a fixture of all formats.
     fn report() -> Report {
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),

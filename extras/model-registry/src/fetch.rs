@@ -16,18 +16,18 @@ use crate::{
     registry::{Registry, StoredFile, Version},
 };
 
-/// How the names of folders begin that are not whole.
+/// Prefix of the names of incomplete folders.
 const INCOMING: &str = "incoming-";
 const DAY: Duration = Duration::from_secs(86_400);
-/// Most bytes of `MLmodel`, which is text.
+/// Maximum bytes of `MLmodel`, which is text.
 const MOST_DESCRIPTION: u64 = 1 << 20;
 
-/// Bounds on what is fetched.
+/// Bounds on fetched files.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most bytes of all files of an encoder.
+    /// Maximum bytes of all files of an encoder.
     pub bytes: u64,
-    /// Most files that a version may have.
+    /// Maximum number of files of a version.
     pub files: usize,
 }
 
@@ -45,22 +45,22 @@ impl Default for Bounds {
 pub struct Fetched {
     /// sha256 (hex) over the paths, sizes and tags of all files of the version.
     pub listing: String,
-    /// What became of them.
+    /// The result of fetching.
     pub found: Found,
 }
 
-/// What became of the files of a version.
+/// The result of fetching the files of a version.
 #[derive(Debug)]
 pub enum Found {
     /// They are an encoder, on this machine.
     Encoder(LocalEncoder),
-    /// They are no encoder that can be checked.
+    /// They are not an encoder that can be checked.
     Unsupported(String),
-    /// They are beyond a bound.
+    /// They exceed a bound.
     Refused(String),
 }
 
-/// An encoder's folder on this machine. It is removed when the last holder is gone, in any process.
+/// An encoder's folder on this machine. It is removed when the last holder in any process is gone.
 #[derive(Debug)]
 pub struct LocalEncoder {
     /// The folder.
@@ -73,15 +73,15 @@ pub struct LocalEncoder {
 
 impl Drop for LocalEncoder {
     fn drop(&mut self) {
-        // Who else uses the folder holds the lock too, and removes it in the end.
+        // Other users of the folder hold the lock too, and remove the folder in the end.
         if self.lock.unlock().is_ok() {
             remove_unheld(&self.lock, &self.parent);
         }
     }
 }
 
-/// Removes a folder unless somebody holds its lock. It is renamed first: a process that is killed
-/// while it removes leaves no part of a folder under the name of the whole.
+/// Removes a folder unless its lock is held. It is renamed first, so that a process that is killed
+/// while removing leaves no partial folder under the final name.
 fn remove_unheld(lock: &File, folder: &Path) {
     if lock.try_lock().is_err() {
         return;
@@ -95,7 +95,7 @@ fn remove_unheld(lock: &File, folder: &Path) {
     }
 }
 
-/// sha256 (hex) over the paths and sizes of files, and over what the store says of their content.
+/// sha256 (hex) over the paths and sizes of files, and over the store's tags of their content.
 pub fn listing_digest(files: &[StoredFile]) -> String {
     let mut sorted: Vec<&StoredFile> = files.iter().collect();
     sorted.sort();
@@ -111,7 +111,7 @@ pub fn listing_digest(files: &[StoredFile]) -> String {
     hex::encode(hash.finalize())
 }
 
-/// The folder in which versions are kept while they are checked.
+/// The folder in which versions are stored while they are checked.
 #[derive(Debug, Clone)]
 pub struct Folder {
     root: PathBuf,
@@ -130,10 +130,10 @@ impl Folder {
         Ok(Self { root })
     }
 
-    /// Fetches the encoder that a version carries.
+    /// Fetches the encoder of a version.
     ///
     /// # Errors
-    /// If the registry or this machine fails. What is wrong with the version itself is a [`Found`].
+    /// If the registry or this machine fails. A problem with the version itself is a [`Found`].
     pub async fn fetch<R: Registry>(&self, registry: &R, version: &Version, bounds: Bounds) -> Result<Fetched> {
         let files = match registry.files(version).await {
             Err(RegistryError::Store { uri, message }) => {
@@ -188,7 +188,7 @@ impl Folder {
             return Ok(Found::Refused(refusal));
         }
         if let Err(error) = folder::inspect(&encoder, ModelKind::Encoder) {
-            // The folder is a temporary one: its name would say nothing.
+            // The folder is temporary, so its name would be meaningless.
             let shown = error.to_string().replace(&*encoder.to_string_lossy(), &located.folder);
             return Ok(Found::Unsupported(shown));
         }
@@ -219,10 +219,10 @@ impl Folder {
         Ok(locate::locate(files, description.as_deref()))
     }
 
-    /// Puts a fetched folder where its content says, unless it is there.
+    /// Moves a fetched folder to the location of its content, unless it exists.
     fn keep(&self, version: &Version, encoder: &Path, digest: String) -> Result<LocalEncoder> {
         let parent = self.root.join(digest.get(..32).unwrap_or(&digest));
-        // The name is what reports show.
+        // Reports show this name.
         let path = parent.join(folder_name(version));
         let lock_file = parent.with_extension("lock");
         let lock = File::options()
@@ -235,7 +235,8 @@ impl Folder {
         fs::create_dir_all(&parent).map_err(RegistryError::io("creating the folder", &parent))?;
         match fs::rename(encoder, &path) {
             Ok(()) => {}
-            // A rename is whole, and the name holds the digest: what is there is the same.
+            // A rename is atomic, and the name contains the digest, so an existing folder has the
+            // same content.
             Err(_) if path.is_dir() => {}
             Err(error) => return Err(RegistryError::io("moving files to", &path)(error)),
         }
@@ -248,7 +249,7 @@ impl Folder {
     }
 }
 
-/// A folder that is removed with its value, below `root`.
+/// A folder below `root` that is removed when this value is dropped.
 fn tempfile(root: &Path) -> Result<Incoming> {
     let path = root.join(format!("{INCOMING}{}", uuid::Uuid::now_v7()));
     fs::create_dir_all(&path).map_err(RegistryError::io("creating the folder", &path))?;
@@ -271,8 +272,8 @@ impl Drop for Incoming {
     }
 }
 
-/// Removes what processes left that were killed: folders that nobody holds and that are `unheld`
-/// old, and parts of folders that are a day old, so that nobody fetches them any more.
+/// Removes leftovers of killed processes: folders that nobody holds and that are `unheld` old, and
+/// incomplete folders that are a day old, because no process can still be fetching them.
 pub fn sweep(root: &Path, unheld: Duration) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
@@ -299,8 +300,8 @@ fn too_large(bytes: u64, bounds: Bounds) -> String {
     )
 }
 
-/// Downloads all files; why not, where they are larger than they may be, whatever the registry had
-/// said of their sizes.
+/// Downloads all files. Returns the reason if they exceed the bounds, whatever sizes the registry
+/// had reported.
 async fn download<R: Registry>(
     registry: &R,
     version: &Version,
@@ -322,7 +323,7 @@ async fn download<R: Registry>(
                 )));
             }
             Some(size) if file.size.is_some_and(|said| said != size) => {
-                // Changed while it was fetched, or cut off.
+                // The file changed while it was fetched, or was truncated.
                 return Err(RegistryError::Unavailable {
                     doing: format!("fetching {} of {}", file.from, version.shown()),
                     message: format!("{size} bytes came, {} were listed", file.size.unwrap_or_default()),
@@ -356,7 +357,7 @@ fn file_digest(path: &Path) -> io::Result<String> {
     }
 }
 
-/// A name for people that every file system takes.
+/// A name for people that is valid in every file system.
 fn folder_name(version: &Version) -> String {
     let plain = |text: &str| -> String {
         let kept = |c: char| {
@@ -410,7 +411,7 @@ mod tests {
         let path = second.path.clone();
         drop(second);
         assert!(!path.exists());
-        // And it can be made again.
+        // The folder can be created again.
         assert!(keep("three").path.is_dir());
     }
 
@@ -421,7 +422,7 @@ mod tests {
         let new = root.path().join("new");
         fs::create_dir(&new).unwrap();
         let held = folder.keep(&version("enc"), &new, "ab".repeat(32)).unwrap();
-        // As of a process that was killed.
+        // As left by a killed process.
         let left = root.path().join("cd".repeat(16));
         fs::create_dir(&left).unwrap();
         fs::write(left.with_extension("lock"), "").unwrap();
@@ -448,7 +449,7 @@ mod tests {
         ] {
             assert_ne!(one, listing_digest(&other), "{other:?}");
         }
-        // A store that tells a tag of the content shows a change that keeps the size.
+        // A store with tags of the content reveals a change that keeps the size.
         let tagged = |tag: &str| {
             let mut file = file("a", Some(1));
             file.tag = Some(tag.to_owned());

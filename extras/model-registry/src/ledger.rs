@@ -1,4 +1,4 @@
-//! What is to be checked, on disk: nothing that a webhook said is lost when the process ends.
+//! The pending checks, on disk: no webhook is lost when the process ends.
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
@@ -20,7 +20,7 @@ const STEPS: &[&str] = &["CREATE TABLE registry_checks (
     CREATE INDEX registry_checks_by_due ON registry_checks (state, due);
     CREATE TABLE registry_deliveries (id TEXT NOT NULL PRIMARY KEY, received BIGINT NOT NULL)"];
 
-/// First and longest pause, in seconds, before a check that failed is tried again.
+/// First and longest pause, in seconds, before a failed check is retried.
 const FIRST_PAUSE: i64 = 2;
 const LONGEST_PAUSE: i64 = 300;
 const MICROS: i64 = 1_000_000;
@@ -31,29 +31,28 @@ pub struct Ledger {
     database: Database,
 }
 
-/// A check that is to be made now.
+/// A check that is due now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// The model.
     pub model: String,
     /// The version.
     pub version: String,
-    /// How often it has failed so far.
+    /// Number of failures so far.
     pub failures: i64,
 }
 
-/// What became of a delivery.
+/// The result of recording a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// It is new.
     New,
-    /// It was here before.
+    /// It was recorded before.
     Repeated,
 }
 
 impl Ledger {
-    /// Opens the ledger. Checks that were being made when the last process ended are to be made
-    /// again.
+    /// Opens the ledger. Checks that were in progress when the last process ended are due again.
     ///
     /// # Errors
     /// If the database cannot be used.
@@ -67,10 +66,10 @@ impl Ledger {
         Ok(Self { database })
     }
 
-    /// Notes a delivery and the check that it asks for, both or neither.
+    /// Records a delivery and the requested check, both or neither.
     ///
     /// # Errors
-    /// If the database fails: the sender then has to repeat the delivery.
+    /// If the database fails: the sender must then repeat the delivery.
     pub async fn deliver(&self, id: &str, check: Option<(&str, &str)>, kept_seconds: i64) -> Result<Delivery, Fault> {
         let now = now();
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
@@ -84,7 +83,7 @@ impl Ledger {
         if noted.rows_affected() == 0 {
             return Ok(Delivery::Repeated);
         }
-        // A delivery older than this is refused by its time.
+        // A delivery older than this is refused because of its time.
         sqlx::query("DELETE FROM registry_deliveries WHERE received < $1")
             .bind(now - kept_seconds * MICROS)
             .execute(&mut *transaction)
@@ -97,8 +96,8 @@ impl Ledger {
         Ok(Delivery::New)
     }
 
-    /// Puts a version into the queue, unless it is there. One that is being checked is checked once
-    /// more after that.
+    /// Puts a version into the queue, unless it is already there. A version that is being checked
+    /// is checked once more afterwards.
     ///
     /// # Errors
     /// If the database fails.
@@ -147,7 +146,8 @@ impl Ledger {
         .map_err(failed)
     }
 
-    /// Notes that a check has ended. One that was asked for meanwhile is made once more.
+    /// Records that a check has ended. If it was requested again in the meantime, it is made once
+    /// more.
     ///
     /// # Errors
     /// If the database fails.
@@ -166,7 +166,7 @@ impl Ledger {
         .map_err(failed)
     }
 
-    /// Notes that a check could not be made now, and when it is tried again. Returns the pause in
+    /// Records that a check could not be made now, and when it is retried. Returns the pause in
     /// seconds.
     ///
     /// # Errors
@@ -269,7 +269,7 @@ mod tests {
         }
         assert_eq!(pauses[..4], [2, 4, 8, 16]);
         assert_eq!(pauses.last(), Some(&LONGEST_PAUSE));
-        // Not due yet, and not lost.
+        // Not due yet, but not lost.
         assert_eq!(ledger.take().await.unwrap(), None);
         assert!(ledger.is_active("enc", "1").await.unwrap());
     }

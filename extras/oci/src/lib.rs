@@ -1,13 +1,13 @@
 //! Evidence beside an artifact of an OCI registry.
 //!
-//! * [`mod@reference`]: names of artifacts. [`credentials`]: what Docker's configuration has for a
-//!   registry.
+//! * [`mod@reference`]: names of artifacts. [`credentials`]: a registry's credentials from Docker's
+//!   configuration.
 //! * [`registry`]: a repository of a registry: manifests and blobs, with basic and bearer
-//!   authentication. Answers are bounded, and what has a digest is compared with it.
-//! * [`referrer`]: a manifest that refers to another one (`subject`, OCI 1.1), found by the
-//!   referrers API or, where a registry has none, by the index at the tag `sha256-…`.
+//!   authentication. Answers are bounded, and content with a digest is verified.
+//! * [`referrer`]: a manifest that refers to another one (`subject`, OCI 1.1). It is found by the
+//!   referrers API or, if a registry has none, by the index at the tag `sha256-…`.
 //!
-//! Knows no statements, encoders or reports.
+//! This crate does not know statements, encoders or reports.
 //!
 //! Sources: OCI image specification 1.1, OCI distribution specification 1.1, the token
 //! authentication of Docker's registry.

@@ -18,7 +18,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Reads a reference. The registry has to be named: there is none that is meant by default.
+    /// Parses a reference. The registry must be named, because no default exists.
     ///
     /// # Errors
     /// [`OciError::Reference`].
@@ -53,7 +53,7 @@ impl Reference {
         if digest.is_some_and(|digest| !is_digest(digest)) {
             return Err(refused("the digest has to be `sha256:` and 64 hexadecimal digits"));
         }
-        // A digest says more than the tag beside it.
+        // A digest has precedence over the tag beside it.
         let version = digest.or(tag).ok_or_else(|| refused("a tag or a digest is missing"))?;
         Ok(Self {
             host: host.to_owned(),
@@ -96,7 +96,7 @@ fn is_tag(tag: &str) -> bool {
     (1..=128).contains(&tag.len()) && tag.chars().all(inside) && !tag.starts_with(['.', '-'])
 }
 
-/// Whether a text is a digest of the one algorithm that is used here.
+/// Whether a text is a digest of the only supported algorithm.
 pub fn is_digest(text: &str) -> bool {
     let hex = text.strip_prefix(ALGORITHM);
     hex.is_some_and(|hex| {

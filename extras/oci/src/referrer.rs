@@ -10,12 +10,12 @@ use crate::{
     registry::{INDEX, MANIFEST, Manifest, Repository, digest, unreadable},
 };
 
-/// The configuration of an artifact that has none: `{}`.
+/// The configuration of an artifact without one: `{}`.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
-/// How often the index at a tag is written again because another one wrote it meanwhile.
+/// How often the index at a tag is written again because another process wrote it in the meantime.
 const ROUNDS: usize = 5;
 
-/// A thing that a manifest names.
+/// An object named in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
@@ -25,10 +25,10 @@ pub struct Descriptor {
     pub digest: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
-    /// What else is known of it.
+    /// Further facts about it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -36,7 +36,7 @@ pub struct Descriptor {
 /// The layers of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Layers {
-    /// The layers, from the first.
+    /// The layers, starting with the first.
     #[serde(default)]
     pub layers: Vec<Descriptor>,
 }
@@ -54,10 +54,10 @@ impl Descriptor {
     }
 }
 
-/// What is put beside an artifact.
+/// The content to attach to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// Its type, of the manifest and of its one layer.
+    /// Its type, both of the manifest and of its only layer.
     pub artifact_type: String,
     /// Its bytes.
     pub content: Vec<u8>,
@@ -65,12 +65,12 @@ pub struct Evidence {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// How evidence is found.
+/// The way in which evidence is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundBy {
     /// By the referrers API.
     Api,
-    /// By the index at this tag, since the registry has no referrers API.
+    /// By the index at this tag, because the registry has no referrers API.
     Tag(String),
 }
 
@@ -83,7 +83,7 @@ pub struct Pushed {
     pub found_by: FoundBy,
 }
 
-/// Puts evidence beside the artifact `subject`. The same evidence again changes nothing.
+/// Attaches evidence to the artifact `subject`. Attaching the same evidence again changes nothing.
 ///
 /// # Errors
 /// If the registry fails or refuses.
@@ -122,7 +122,7 @@ pub async fn push(repository: &Repository, subject: &Descriptor, evidence: &Evid
     let noted = repository.put_manifest(&own.digest, MANIFEST, &bytes).await?;
     let found_by = match noted {
         Some(noted) if noted == subject.digest => FoundBy::Api,
-        // Some have the API and do not say so.
+        // Some registries have the API but do not announce it.
         _ if listed(repository, subject).await?.is_some_and(|all| has(&all, &own)) => FoundBy::Api,
         _ => FoundBy::Tag(note(repository, subject, &own).await?),
     };
@@ -183,8 +183,8 @@ fn has(index: &Value, own: &Descriptor) -> bool {
     all.any(|one| one["digest"] == own.digest.as_str())
 }
 
-/// Adds a referrer to the index at the tag. Registries cannot write on a condition, so what is
-/// there afterwards is looked at; the entries of others are kept as they are.
+/// Adds a referrer to the index at the tag. Registries have no conditional writes, so the result is
+/// checked afterwards; the entries of others are kept.
 async fn note(repository: &Repository, subject: &Descriptor, own: &Descriptor) -> Result<String> {
     let tag = tag(subject);
     for _ in 0..ROUNDS {

@@ -36,14 +36,14 @@ const MANIFESTS: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.list.v2+json",
 ];
 
-/// Longest silence of a registry within an answer.
+/// Maximum silence of a registry within an answer.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Most bytes of a manifest: the bound that registries have themselves.
+/// Maximum bytes of a manifest: the registries' own bound.
 const MOST_MANIFEST: usize = 4 << 20;
-/// How often a request is sent, and the first pause between two of them.
+/// How often a request is sent, and the first pause in between.
 const TRIES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Most redirects from a blob to where its bytes are.
+/// Maximum number of redirects from a blob to its bytes.
 const MOST_REDIRECTS: usize = 3;
 
 /// A repository of a registry.
@@ -53,18 +53,18 @@ pub struct Repository {
     base: Url,
     name: String,
     credentials: Credentials,
-    /// What authorises requests: known after the first one that was refused.
+    /// The authorization of requests, known after the first refused one.
     authorization: Mutex<Option<HeaderValue>>,
 }
 
-/// A manifest or an index, as its bytes.
+/// A manifest or an index, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// Its media type.
     pub media_type: String,
-    /// Its digest: that of the bytes.
+    /// The digest of the bytes.
     pub digest: String,
 }
 
@@ -74,11 +74,11 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 impl Repository {
-    /// The repository of a reference. Registries of this machine are asked without TLS, and so are
-    /// others if `plain_http` says so.
+    /// The repository of a reference. Registries of this machine are accessed without TLS, and so
+    /// are others if `plain_http` is set.
     ///
     /// # Errors
-    /// If the host is not one.
+    /// If the host is invalid.
     pub fn new(reference: &Reference, credentials: Credentials, plain_http: bool) -> Result<Self> {
         let scheme = if plain_http || reference.is_loopback() {
             "http"
@@ -103,10 +103,10 @@ impl Repository {
         })
     }
 
-    /// A manifest or an index by its tag or digest; `None` if there is none.
+    /// A manifest or an index by its tag or digest; `None` if it does not exist.
     ///
     /// # Errors
-    /// If the registry fails or refuses, or the bytes are not those of the digest.
+    /// If the registry fails or refuses, or the bytes do not match the digest.
     pub async fn manifest(&self, version: &str) -> Result<Option<Manifest>> {
         let doing = format!("fetching the manifest {version}");
         let mut headers = HeaderMap::new();
@@ -130,8 +130,8 @@ impl Repository {
         }))
     }
 
-    /// Writes a manifest at a tag or its digest. The digest of the subject, where the registry says
-    /// that it has noted the manifest as one of its referrers.
+    /// Writes a manifest at a tag or its digest. Returns the digest of the subject if the registry
+    /// reports that it has recorded the manifest as one of its referrers.
     ///
     /// # Errors
     /// If the registry fails or refuses.
@@ -145,7 +145,7 @@ impl Repository {
         Ok(noted.and_then(|value| value.to_str().ok()).map(str::to_owned))
     }
 
-    /// Writes a blob, unless it is there.
+    /// Writes a blob, unless it exists.
     ///
     /// # Errors
     /// If the registry fails or refuses.
@@ -169,11 +169,12 @@ impl Repository {
         Ok(digest)
     }
 
-    /// Writes a blob to a file: `false` if it is longer than `most`. Its bytes are compared with
-    /// its digest.
+    /// Writes a blob to a file, and verifies its digest. Returns `false` if it is longer than
+    /// `most`.
     ///
     /// # Errors
-    /// If the registry fails or refuses, the bytes are others, or the file cannot be written.
+    /// If the registry fails or refuses, the bytes do not match the digest, or the file cannot be
+    /// written.
     pub async fn blob(&self, wanted: &str, to: &Path, most: u64) -> Result<bool> {
         let doing = format!("fetching the blob {wanted}");
         let mut url = self.url(&doing, &format!("blobs/{wanted}"))?;
@@ -214,7 +215,7 @@ impl Repository {
         Ok(true)
     }
 
-    /// What the referrers API says of a digest; `None` if the registry has none.
+    /// The answer of the referrers API for a digest; `None` if the registry has no such API.
     ///
     /// # Errors
     /// If the registry fails or refuses.
@@ -222,7 +223,7 @@ impl Repository {
         let doing = format!("asking for the referrers of {digest}");
         let url = self.url(&doing, &format!("referrers/{digest}"))?;
         match self.send(&doing, Method::GET, url, &HeaderMap::new(), &[]).await {
-            // A registry that does not know the path may take it for a bad name.
+            // A registry that does not know the path may treat it as an invalid name.
             Err(OciError::Refused {
                 status: 400 | 404 | 405,
                 ..
@@ -240,8 +241,8 @@ impl Repository {
             .map_err(|error| unreadable(doing, error.to_string()))
     }
 
-    /// Sends a request, and once more with authorization where the registry asks for it. Blobs are
-    /// written and manifests put by content, so every request may be repeated.
+    /// Sends a request, and repeats it with authorization if the registry requires that. Blobs and
+    /// manifests are written by content, so every request is repeatable.
     async fn send(&self, doing: &str, method: Method, url: Url, headers: &HeaderMap, body: &[u8]) -> Result<Response> {
         let once = || async {
             let answer = self.try_send(doing, &method, &url, headers, body).await?;
@@ -275,8 +276,8 @@ impl Repository {
         body: &[u8],
     ) -> Result<Response> {
         let mut request = self.http.request(method.clone(), url.clone()).headers(headers.clone());
-        // Where bytes are stored elsewhere, their address is signed; the registry's token stays
-        // here.
+        // If bytes are stored elsewhere, their address is signed; the registry's token is not sent
+        // there.
         if self.is_own(url)
             && let Some(value) = self.authorization.lock().await.clone()
         {
@@ -320,8 +321,8 @@ impl Repository {
         })
     }
 
-    /// What the registry wants to see, by its challenge: a user and a password, or a token for this
-    /// repository.
+    /// The authorization that the registry's challenge requires: a user and a password, or a token
+    /// for this repository.
     async fn authenticate(&self, doing: &str, challenges: &[String]) -> Result<HeaderValue> {
         let denied = |message: &str| OciError::Denied {
             doing: doing.to_owned(),
@@ -343,7 +344,7 @@ impl Repository {
             if url.scheme() != "https" && self.base.scheme() != "http" {
                 return Err(denied("it asks for the password without TLS"));
             }
-            // What it asks for may be less than what is to be done: reading alone.
+            // The challenge may request less than is needed, such as read access only.
             let scope = format!("repository:{}:pull,push", self.name);
             url.query_pairs_mut().append_pair("scope", &scope);
             if let Some(service) = parameter("service") {
@@ -415,7 +416,7 @@ async fn read(doing: &str, answer: &mut Response, most: usize) -> Result<Vec<u8>
     }
 }
 
-/// Where to go on, which may be relative. From https it does not lead to http.
+/// The location of the next request, which may be relative. It must not lead from https to http.
 fn location(doing: &str, from: &Url, headers: &HeaderMap) -> Result<Url> {
     let told = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let told = told.ok_or_else(|| unreadable(doing, "the registry does not say where to go on".to_owned()))?;

@@ -34,7 +34,7 @@ use crate::{
 
 pub(crate) use crate::calendar::micros_now;
 
-/// Shortest time between two lookups of an unknown key in the database.
+/// Minimum time between two lookups of an unknown key in the database.
 const LOOKS: Duration = Duration::from_millis(50);
 /// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must be used inside a
 /// Tokio runtime.
@@ -47,24 +47,25 @@ pub(crate) struct Inner {
     pub(crate) database: Database,
     /// This process's name in the database.
     pub(crate) holder: String,
-    /// What the names of tenants are made with, so that nobody else can make one.
+    /// The secret from which tenant names are derived, so that nobody else can create one.
     tenant_secret: Secret,
     tokens: Option<Tokens>,
     pub(crate) attempts: Attempts,
     /// Whether callers must authenticate. With `auto` they must until the address is known to be
     /// loopback.
     required: AtomicBool,
-    /// Whether the server is open on a loopback address: only under the machine's own names,
+    /// Whether the server is open on a loopback address. If so, requests must use the machine's own
+    /// names.
     local_only: AtomicBool,
-    /// and to pages of these origins.
+    /// Origins whose pages may also call an open server.
     origins: OnceLock<Vec<String>>,
     entries: RwLock<HashMap<String, Arc<Entry>>>,
     pub(crate) subjects: RwLock<HashMap<String, Arc<Meter>>>,
-    /// The last change to the keys that has been read.
+    /// The number of the last change to the keys that has been read.
     seen: AtomicI64,
     looked: tokio::sync::Mutex<Option<Instant>>,
     pub(crate) dirty: Mutex<Vec<Arc<Meter>>>,
-    /// One writer at a time: counts that were taken from a meter must be written before more are
+    /// Permits one writer at a time: counts taken from a meter must be written before more are
     /// taken.
     pub(crate) writing: tokio::sync::Mutex<()>,
 }
@@ -77,8 +78,8 @@ pub(crate) struct Entry {
 }
 
 impl Access {
-    /// Opens the records, and starts to write counts and read changes. With the mode `auto` callers
-    /// must authenticate until [`Access::check_listen`] has seen a loopback address.
+    /// Opens the records, and starts to write counts and read changes. With the mode `auto`,
+    /// callers must authenticate until [`Access::check_listen`] has seen a loopback address.
     ///
     /// # Errors
     /// If the configuration cannot work, or the database cannot be read.
@@ -129,24 +130,24 @@ impl Access {
         Ok(())
     }
 
-    /// Lets pages of these origins call where `auto` leaves a loopback address open to this machine
+    /// Permits pages of these origins if `auto` leaves a loopback address open to this machine
     /// (elsewhere keys and browsers decide). Only the first call has an effect.
     pub fn allow_pages(&self, origins: &[String]) {
         self.0.origins.get_or_init(|| origins.to_vec());
     }
 
-    /// Decides what `auto` means at this address. Refuses an address that can be reached from
-    /// elsewhere while callers could not authenticate. Must be called before the port is served.
+    /// Decides the meaning of `auto` at this address. Refuses an address that is reachable from
+    /// elsewhere if callers could not authenticate. Must be called before the port is served.
     ///
     /// # Errors
-    /// On an address other than loopback when access is required and there is neither a usable key
-    /// nor an identity provider; the message says how to make the first key.
+    /// If the address is not loopback, access is required, and there is neither a usable key nor an
+    /// identity provider. The message says how to create the first key.
     pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
         let config = &self.0.config;
         let required = config.required_at(listen);
         self.0.required.store(required, Ordering::Release);
-        // In every mode: a server that is open to all callers must not be open to every page in a
-        // browser of this machine.
+        // This applies in every mode: a server that is open to all callers must not be open to
+        // every page in a browser of this machine.
         let loopback = listen.ip().to_canonical().is_loopback();
         self.0.local_only.store(!required && loopback, Ordering::Release);
         if !required {
@@ -175,8 +176,8 @@ impl Access {
         self.0.required.load(Ordering::Acquire)
     }
 
-    /// Admits a request or refuses it. Reads the credential and removes it from the headers, checks
-    /// it, the scopes that the path needs and the caller's limits, and puts a [`Caller`] into the
+    /// Admits a request or refuses it. Reads the credential and removes it from the headers; checks
+    /// it, the scopes that the path needs and the caller's limits; and puts a [`Caller`] into the
     /// request's extensions. For requests from the network only.
     ///
     /// # Errors
@@ -201,8 +202,8 @@ impl Access {
         }
     }
 
-    /// The `WWW-Authenticate` header of a 401 answer at this path. At pages it makes a browser show
-    /// its password dialog.
+    /// The `WWW-Authenticate` header of a 401 answer for this path. For pages it makes a browser
+    /// show its password dialog.
     pub fn challenge(path: &str) -> &'static str {
         if need::is_page(path) {
             "Basic realm=\"isomer: a key as the password\", charset=\"UTF-8\""
@@ -271,7 +272,7 @@ impl Inner {
             self.look_again().await;
             entry = self.entry(presented.id);
         }
-        // An unknown id is compared too, so that it takes as long as a wrong secret.
+        // A comparison is also made for an unknown id, so that it takes as long as a wrong secret.
         let nothing = KeyDigest::of("");
         let stored = entry.as_ref().map_or(&nothing, |entry| &entry.record.digest);
         let matches = stored.matches(&presented.digest);
@@ -287,8 +288,8 @@ impl Inner {
         Ok(Found::Subject(tokens.verify(text).await?))
     }
 
-    /// Checks scopes first, then limits, and the rate last, so that a request that is refused for
-    /// another reason does not count against the rate. Budgets apply only if the request `spends`
+    /// Checks scopes first, then limits, and the rate last, so that a request refused for another
+    /// reason does not count against the rate. Budgets apply only if the request `spends`
     /// something.
     async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
         let now = micros_now();
@@ -346,8 +347,8 @@ impl Inner {
         Ok(Caller::known(name.clone(), scopes, account))
     }
 
-    /// Whether a caller still has what its request needed when it began: a key that is neither
-    /// revoked nor expired, and its scopes.
+    /// Checks that a caller still has the rights that its request needed when it began: a key that
+    /// is neither revoked nor expired, and its scopes.
     pub(crate) fn check_rights(&self, account: &Account, name: &str, now: i64) -> Result<(), Fault> {
         match &account.identity {
             Identity::Key(id) => {
@@ -363,7 +364,7 @@ impl Inner {
         }
     }
 
-    /// As [`Inner::check_rights`], and whether the budgets have something left.
+    /// Like [`Inner::check_rights`], and also checks that the budgets are not used up.
     pub(crate) fn recheck(&self, account: &Account, name: &str, now: i64) -> Result<(), Fault> {
         self.check_rights(account, name, now)?;
         match &account.identity {
@@ -375,7 +376,7 @@ impl Inner {
         }
     }
 
-    /// What the limits of a caller still allow.
+    /// The remaining allowance of a caller's limits.
     pub(crate) fn remaining(&self, identity: &Identity, meter: &Meter) -> Remaining {
         let now = micros_now();
         match identity {
@@ -405,7 +406,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whose texts an account's are in caches.
+    /// The tenant of an account's texts in caches.
     pub(crate) fn tenant(&self, principal: &str) -> Tenant {
         match self.tenant_secret.expose() {
             Some(secret) if !self.config.share_caches => Tenant::of_account(secret.as_bytes(), principal),
@@ -451,7 +452,7 @@ impl Inner {
         Arc::clone(meter)
     }
 
-    /// Stores a key's current record. Its meters stay.
+    /// Stores a key's current record, and keeps its meters.
     pub(crate) fn put(&self, record: KeyRecord) {
         let mut entries = self.entries.write();
         let known = entries.get(&record.id);
@@ -487,7 +488,7 @@ impl Inner {
             tokio::time::sleep_until((before + LOOKS).into()).await;
         }
         *looked = Some(Instant::now());
-        // If this fails, the key stays unknown here; the log already says that the database is
+        // If this fails, the key stays unknown here. The log already reports that the database is
         // unavailable.
         let _ = self.read_changes().await;
     }

@@ -1,7 +1,7 @@
 //! Audits refused attempts at administrators' calls, up to a rate.
 //!
-//! Without a bound, a caller could fill the table with attempts. Attempts beyond it are counted,
-//! and the next event reports their number.
+//! Without a bound, a caller could fill the table with attempts. Attempts beyond the bound are
+//! counted, and the next event reports their number.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::{Access, Scope, Scopes, caller::signature};
 
-/// Most events in one window.
+/// Maximum number of events in one window.
 const MOST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Longest path that is recorded.
+/// Maximum recorded length of a path.
 const LONGEST_PATH: usize = 200;
 
 /// The number of attempts that were recorded recently.
@@ -29,7 +29,8 @@ struct Window {
 }
 
 impl Attempts {
-    /// Whether this attempt may be recorded, and how many before it were not.
+    /// Returns whether this attempt may be recorded, and the number of unrecorded attempts before
+    /// it.
     fn take(&self, now: Instant) -> Option<u64> {
         let mut window = self.0.lock();
         if window.begun.is_none_or(|begun| now.duration_since(begun) >= WINDOW) {

@@ -1,10 +1,10 @@
-//! The audit log of changes to keys and providers. Events are written once and never changed; each
+//! The audit log of changes to keys and providers. Events are written once and never changed. Each
 //! has a hash over itself and the previous event.
 //!
 //! The hash of event n is SHA-256 over the hash of event n − 1 and the event's fields. If an event
-//! is changed or removed, the chain breaks from there on; if the newest events are removed, the
+//! is changed or removed, the chain breaks from there on. If the newest events are removed, the
 //! chain contradicts the head, which is in a separate table. A person who can write the whole
-//! database can create a new chain, so the newest event is also in a file ([`crate::HeadFile`]),
+//! database can create a new chain. So the newest event is also in a file ([`crate::HeadFile`]),
 //! and its hash in the log.
 
 use isomer_database::{Database, failed};
@@ -17,7 +17,7 @@ use crate::{access::micros_now, key};
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// 1 for the first.
+    /// Number of the event; the first is 1.
     pub seq: i64,
     /// Time in microseconds since 1970.
     pub at: i64,
@@ -25,7 +25,7 @@ pub struct AuditEvent {
     pub who: String,
     /// The act, e.g. `keys.create`.
     pub act: String,
-    /// The object of the act, e.g. `key:0123456789ab`, with what changed.
+    /// The object of the act, e.g. `key:0123456789ab`, with the change.
     pub target: String,
     /// `OK`, or the reason of the fault.
     pub outcome: String,
@@ -34,12 +34,13 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// The hash of this event after one with the hash `previous` (empty for the first event).
+    /// The hash of this event if the previous event has the hash `previous` (empty for the first
+    /// event).
     pub fn seal(&self, previous: &str) -> String {
         let mut hash = Sha256::new();
         let (seq, at) = (self.seq.to_string(), self.at.to_string());
         for part in [previous, &seq, &at, &self.who, &self.act, &self.target, &self.outcome] {
-            // Lengths keep fields apart whatever they contain.
+            // Length prefixes separate the fields, whatever they contain.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());
         }
@@ -65,7 +66,8 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// A verifier of a chain that must hold this event, as a [`HeadFile`](crate::HeadFile) has it.
+    /// A verifier of a chain that must contain this event, which comes from a
+    /// [`HeadFile`](crate::HeadFile).
     pub fn holding(acknowledged: AuditHead) -> Self {
         Self {
             acknowledged,
@@ -73,7 +75,7 @@ impl Verifier {
         }
     }
 
-    /// Takes the next event, oldest first.
+    /// Checks the next event, oldest first.
     ///
     /// # Errors
     /// `DATA_LOSS` with the reason `AUDIT_BROKEN` if an event before this one is missing, or this
@@ -99,10 +101,10 @@ impl Verifier {
         Ok(())
     }
 
-    /// Ends the chain.
+    /// Checks the end of the chain.
     ///
     /// # Errors
-    /// As [`Verifier::follow`], if the newest events were removed.
+    /// Like [`Verifier::follow`], if the newest events were removed.
     pub fn end(self, head: &AuditHead) -> Result<AuditHead, Fault> {
         if self.head != *head {
             let message = format!(
@@ -143,7 +145,7 @@ pub(crate) struct Act<'a> {
 /// Appends an event within a transaction, so that an act and its record are committed together or
 /// not at all.
 pub(crate) async fn append(transaction: &mut Transaction<'_, Any>, act: Act<'_>) -> Result<AuditEvent, Fault> {
-    // The head is written first, so that appenders wait for each other.
+    // The head is written first, so that concurrent appenders wait for each other.
     let head = sqlx::query("UPDATE audit_head SET seq = seq + 1 WHERE id = 1 RETURNING seq, hash")
         .fetch_one(&mut **transaction)
         .await
@@ -180,7 +182,7 @@ pub(crate) async fn append(transaction: &mut Transaction<'_, Any>, act: Act<'_>)
     Ok(event)
 }
 
-/// Logs an event once it is in the database: an attacker who changes the database does not reach
+/// Logs an event once it is in the database. An attacker who changes the database does not reach
 /// this copy.
 pub(crate) fn log(event: &AuditEvent) {
     tracing::info!(

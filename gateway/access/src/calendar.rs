@@ -1,4 +1,4 @@
-//! Days and months in UTC, by which budgets count.
+//! Days and months in UTC, the periods of budgets.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ pub enum Period {
     Day,
     /// From 00:00 UTC on the first to 00:00 UTC on the first of the next month.
     Month,
-    /// As long as the key lives.
+    /// The whole life of the key.
     Total,
 }
 
@@ -33,7 +33,7 @@ impl Period {
 /// A day in UTC, counted from 1970-01-01.
 pub(crate) type Day = i64;
 
-/// Microseconds since 1970, the form of times in the database.
+/// Microseconds since 1970, the format of times in the database.
 pub fn micros_now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
@@ -48,7 +48,7 @@ pub(crate) fn month_begin(day: Day) -> Day {
     date(day).map_or(day, |date| day - i64::from(date.day()) + 1)
 }
 
-/// The time from `now` until the end of the current period; none for [`Period::Total`].
+/// The time from `now` until the end of the current period; `None` for [`Period::Total`].
 pub(crate) fn until_end(period: Period, now: i64) -> Option<Duration> {
     let today = day_of(now);
     let next = match period {
@@ -96,7 +96,7 @@ pub fn read_expiry(text: &str, now: i64) -> Result<i64, Fault> {
     Ok(begin.timestamp().as_microsecond())
 }
 
-/// Reads a while: a number with its unit, `90d`, `12h`, `30m` or `45s`.
+/// Parses a duration: a number with its unit, `90d`, `12h`, `30m` or `45s`.
 pub fn read_span(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u32 = number.parse().ok()?;

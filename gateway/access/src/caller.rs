@@ -1,4 +1,4 @@
-//! The caller of a request; it is put into the extensions of every admitted request.
+//! The caller of a request, which is put into the extensions of every admitted request.
 
 use std::{fmt, sync::Arc};
 
@@ -12,8 +12,8 @@ use crate::{
     scope::{Scope, Scopes},
 };
 
-/// The caller of a request. Cheap to clone. The request counts as in flight while a clone lives, so
-/// a handler that answers with a stream keeps one until the stream has ended.
+/// The caller of a request. Cheap to clone. The request counts as in flight while a clone lives. So
+/// a handler that answers with a stream keeps a clone until the stream has ended.
 #[derive(Clone)]
 pub struct Caller(Arc<Known>);
 
@@ -30,7 +30,7 @@ pub(crate) struct Account {
     pub(crate) identity: Identity,
     /// The scopes that the request needs.
     pub(crate) needed: Scopes,
-    /// Held only; never read.
+    /// Held until dropped; never read.
     pub(crate) _place: Permit,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Account {
 pub(crate) enum Identity {
     /// An API key, by its id.
     Key(String),
-    /// A token; it ends at this time, in microseconds since 1970.
+    /// A token, which expires at this time, in microseconds since 1970.
     Token { expires: i64 },
 }
 
@@ -85,8 +85,8 @@ impl Caller {
             .map_or(&self.0.name, |account| &account.meter.principal)
     }
 
-    /// Whose texts the caller's are in caches: what one tenant's text left there is not served to
-    /// another. All callers of an open server, and of one whose callers share caches, are one.
+    /// The tenant of the caller's texts in caches. Cached results of one tenant are not served to
+    /// another. All callers of an open server, or of a server with shared caches, are one tenant.
     pub fn tenant(&self) -> Tenant {
         let account = self.0.account.as_ref();
         account.map_or_else(Tenant::default, |account| {
@@ -94,7 +94,7 @@ impl Caller {
         })
     }
 
-    /// Whether the caller's use is counted; it is not at a server that is open to anyone.
+    /// Whether the caller's usage is counted. It is not at a server that is open to anyone.
     pub fn is_counted(&self) -> bool {
         self.0.account.is_some()
     }
@@ -112,7 +112,7 @@ impl Caller {
         self.0.scopes
     }
 
-    /// What its limits still allow.
+    /// The remaining allowance of its limits.
     pub fn remaining(&self) -> Remaining {
         let account = self.0.account.as_ref();
         account.map_or_else(Remaining::default, |account| {
@@ -120,8 +120,8 @@ impl Caller {
         })
     }
 
-    /// Refuses a caller without a scope whose need the path alone did not show, e.g. `transform`
-    /// for an `augment` in the body of `/v1/embeddings`.
+    /// Refuses a caller without this scope, for needs that the path alone does not show, e.g.
+    /// `transform` for an `augment` in the body of `/v1/embeddings`.
     ///
     /// # Errors
     /// `PERMISSION_DENIED` with the reason `WRONG_SCOPE`.
@@ -132,11 +132,11 @@ impl Caller {
         Err(faults::wrong_scope(&self.0.name, scope))
     }
 
-    /// Reserves the most that a request may use, in tokens and billionths of a US dollar. Reserves
+    /// Reserves the maximum usage of a request, in tokens and billionths of a US dollar. Reserves
     /// nothing for a caller without budgets.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or its rest is reserved for
+    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or the rest is reserved for
     /// other requests (`BUDGET_RESERVED`).
     pub async fn reserve(&self, tokens: u64, cost_nano_usd: u64) -> Result<Option<Reservation>, Fault> {
         let Some(account) = &self.0.account else {
@@ -157,7 +157,7 @@ impl Caller {
     /// permits it.
     ///
     /// # Errors
-    /// As at the beginning of a request, except for the rate.
+    /// Those of the beginning of a request, except for the rate.
     pub async fn next_message(&self) -> Result<(), Fault> {
         let Some(account) = &self.0.account else { return Ok(()) };
         loop {
@@ -173,8 +173,8 @@ impl Caller {
         }
     }
 
-    /// Charges what was used: tokens, and billionths of a US dollar at the provider's price.
-    /// Counted at once, written within a second.
+    /// Charges usage: tokens, and billionths of a US dollar at the provider's price. It is counted
+    /// at once, and written within a second.
     pub fn charge(&self, tokens: u64, cost_nano_usd: u64) {
         let Some(account) = &self.0.account else { return };
         account.access.count(
@@ -188,20 +188,20 @@ impl Caller {
     }
 
     /// Checks again the conditions that may have changed since the request began: revocation,
-    /// expiry, scopes, budgets. For streams, before each message of the caller.
+    /// expiry, scopes, budgets. Streams call it before each message of the caller.
     ///
     /// # Errors
-    /// As at the beginning of a request.
+    /// Those of the beginning of a request.
     pub fn still_welcome(&self) -> Result<(), Fault> {
         let Some(account) = &self.0.account else { return Ok(()) };
         account.access.recheck(account, &self.0.name, micros_now())
     }
 
-    /// As [`Caller::still_welcome`], budgets aside: what the request itself uses may end them. For
-    /// answers that go on, before each message.
+    /// Like [`Caller::still_welcome`], but without budgets, which the request itself may use up.
+    /// Long answers call it before each message.
     ///
     /// # Errors
-    /// As at the beginning of a request.
+    /// Those of the beginning of a request.
     pub fn still_permitted(&self) -> Result<(), Fault> {
         let Some(account) = &self.0.account else { return Ok(()) };
         account.access.check_rights(account, &self.0.name, micros_now())

@@ -1,4 +1,4 @@
-//! Periodic work: writes counts, and reads changes that others made to the keys.
+//! Periodic work: writes counts, and reads the changes to keys that other processes made.
 
 use std::{
     sync::{Arc, Weak},
@@ -16,12 +16,12 @@ use crate::{
 };
 
 /// Interval at which counts are written and other gateways' changes to keys are read. A killed
-/// process loses at most one interval's counts, and another gateway's revocation is seen here after
-/// at most one interval.
+/// process loses at most one interval's counts. Another gateway's revocation takes effect here
+/// after at most one interval.
 const BEAT: Duration = Duration::from_millis(500);
-/// Most callers whose counts are written in one transaction.
+/// Maximum number of callers whose counts are written in one transaction.
 const CHUNK: usize = 200;
-/// Callers that are tried one by one before the database counts as unreachable.
+/// Number of callers that are tried one by one before the database counts as unreachable.
 const TRIES: usize = 3;
 /// A subject of an identity provider that was not seen for this long, in microseconds, is forgotten
 /// until it returns.
@@ -53,9 +53,9 @@ impl Inner {
         outcome
     }
 
-    /// Writes the counts of callers one by one, so that one whose counts cannot be written does not
-    /// keep back the others, and returns those that were not written. A database that refuses the
-    /// first few is not asked again for the rest.
+    /// Writes the counts of callers one by one, so that a caller whose counts cannot be written
+    /// does not hold up the others. Returns the callers whose counts were not written. If the
+    /// database refuses the first few, the rest are not tried.
     async fn write_each(&self, meters: &[Arc<Meter>]) -> Vec<Arc<Meter>> {
         let mut unwritten = Vec::new();
         for (done, meter) in meters.iter().enumerate() {
@@ -73,8 +73,8 @@ impl Inner {
             for (day, spent) in meter.take() {
                 store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
             }
-            // In the same transaction, so that other gateways always see the use either here or
-            // there.
+            // Both are in one transaction, so that other gateways always see the usage in one of
+            // the two places.
             if let Some(aside) = meter.shrink() {
                 self.note(&mut transaction, meter, aside, micros_now()).await?;
             }
@@ -86,7 +86,7 @@ impl Inner {
                 // The reservation is renewed with the next write.
                 self.queue(meter);
             }
-            // The write also returns the use that other gateways wrote. A caller without budgets
+            // The write also returns the usage that other gateways wrote. A caller without budgets
             // does not need it.
             if !meter.is_loaded() {
                 meter.written();
@@ -94,14 +94,14 @@ impl Inner {
             }
             match store::sums(&self.database, &meter.principal, today).await {
                 Ok((sums, _)) => meter.loaded(sums),
-                // It has been written, so counting it again would be wrong.
+                // The usage has been written, so counting it again would be wrong.
                 Err(_) => meter.written(),
             }
         }
         Ok(())
     }
 
-    /// Removes the rows of gateways that are gone. They no longer count anyway.
+    /// Removes the rows of gateways that no longer exist. Those rows do not count any more.
     async fn forget_reservations(&self) {
         let query = "DELETE FROM access_reserved WHERE holder <> '' AND lease < $1";
         let done = sqlx::query(query)
@@ -132,7 +132,7 @@ pub(crate) async fn beat(access: Weak<Inner>) {
         // Revocations are read whether or not counts can be written.
         let written = access.write_counts().await;
         let outcome = access.read_changes().await.and(written);
-        // Logged once when the database becomes unavailable, and once when it is back.
+        // Logged once when the database becomes unavailable, and once when it recovers.
         match (&outcome, away) {
             (Err(fault), false) => {
                 tracing::error!(%fault, "counts wait in memory, and other gateways' keys are not seen")

@@ -1,4 +1,4 @@
-//! Reads a credential from a request's headers: one credential, in one form. Anything else is
+//! Reads a credential from a request's headers: one credential, in one form. Everything else is
 //! refused, because two readers of one request (a proxy and this server) must never take it for two
 //! different callers.
 
@@ -10,18 +10,18 @@ use crate::{faults, key};
 
 /// The headers that carry only a key; the second is Azure's.
 const KEY_HEADERS: [HeaderName; 2] = [HeaderName::from_static("x-api-key"), HeaderName::from_static("api-key")];
-/// Longer tokens are not read.
+/// Maximum length of a token.
 const MOST_BYTES: usize = 16 << 10;
 
 /// A request's credential, not checked yet.
 #[derive(Debug)]
 pub(crate) enum Credential {
     None,
-    /// Begins like a key of this gateway.
+    /// A text that begins like a key of this gateway.
     Key(Secret),
-    /// Has the form of a JWT.
+    /// A text in the format of a JWT.
     Token(Secret),
-    /// Something else.
+    /// Any other text.
     Other,
 }
 
@@ -30,11 +30,11 @@ pub(crate) fn headers() -> impl Iterator<Item = HeaderName> {
     [header::AUTHORIZATION].into_iter().chain(KEY_HEADERS)
 }
 
-/// Reads the headers. `basic`: whether the form of a browser's password dialog is accepted (for
+/// Reads the headers. `basic`: whether the format of a browser's password dialog is accepted (for
 /// pages, read only).
 ///
-/// Each header may occur once. Clients that have both their own key header and Azure's send the key
-/// twice; equal keys count as one.
+/// Each header may occur once. Some clients send the key in both their own header and Azure's;
+/// equal keys count as one.
 pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault> {
     let mut found: Option<(HeaderName, String)> = None;
     for name in self::headers() {
@@ -62,7 +62,7 @@ fn key_in(name: &HeaderName, value: &HeaderValue, basic: bool) -> Result<String,
     if *name != header::AUTHORIZATION {
         return Ok(text.to_owned());
     }
-    // One space, no comma, no parameters: RFC 6750.
+    // RFC 6750: one space, no comma, no parameters.
     let refuse = || faults::bad_header("authorization", "is not of the form `Bearer KEY`");
     let (scheme, rest) = text.split_once(' ').ok_or_else(refuse)?;
     if scheme.eq_ignore_ascii_case("bearer") {

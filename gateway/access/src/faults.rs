@@ -144,7 +144,7 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
     .retry_after(Duration::from_millis(100))
 }
 
-/// The rest of a budget may be used up by requests in flight.
+/// Requests in flight may use up the rest of a budget.
 pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
     let message = format!("what is left of {name}'s budget of {what} is reserved for its requests in flight");
     Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)

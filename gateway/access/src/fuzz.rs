@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not
-//! part of the crate's interface.
+//! Entry points for the fuzz targets of `tests/fuzz` into readers that are private to this crate.
+//! Not part of the crate's interface.
 
 use http::{HeaderMap, request::Parts};
 use isomer_service_kit::Fault;
@@ -29,10 +29,10 @@ impl TokenReader {
     }
 }
 
-/// Reads a set of public keys: how many of them can verify signatures.
+/// Parses a set of public keys. Returns the number of keys that can verify signatures.
 ///
 /// # Errors
-/// As the reader's.
+/// The reader's errors.
 pub fn key_set(text: &[u8]) -> Result<usize, String> {
     jwks::parse(text).map(|keys| keys.len())
 }
@@ -42,15 +42,15 @@ pub fn key_id(text: &str) -> Option<&str> {
     key::read(text).map(|key| key.id)
 }
 
-/// A text without everything that looks like a key's secret part.
+/// A text with everything removed that looks like a key's secret part.
 pub fn without_keys(text: &str) -> String {
     key::without_keys(text)
 }
 
-/// Reads the credential of a request; `true` if there is one.
+/// Reads the credential of a request; returns `true` if there is one.
 ///
 /// # Errors
-/// As the reader's.
+/// The reader's errors.
 pub fn credential(headers: &HeaderMap, basic: bool) -> Result<bool, Fault> {
     let found = credential::read(headers, basic)?;
     Ok(!matches!(found, credential::Credential::None))
@@ -59,7 +59,7 @@ pub fn credential(headers: &HeaderMap, basic: bool) -> Result<bool, Fault> {
 /// Whether a request is addressed to this machine and sent by one of its own pages.
 ///
 /// # Errors
-/// As the check's.
+/// The check's errors.
 pub fn check_local(parts: &Parts, allowed: &[String]) -> Result<(), Fault> {
     host::check_local(parts, allowed)
 }

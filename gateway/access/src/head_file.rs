@@ -1,7 +1,7 @@
-//! The newest event of the audit log, in a file apart from the database.
+//! The newest event of the audit log, in a file separate from the database.
 //!
 //! A database that lost acknowledged events, e.g. one that was restored from a copy, is consistent
-//! in itself: only a record elsewhere shows the loss. The file is signed (HMAC-SHA-256) with a key
+//! in itself. Only a record elsewhere shows the loss. The file is signed (HMAC-SHA-256) with a key
 //! that the first event creates in a second file.
 
 use std::{
@@ -21,7 +21,7 @@ use crate::{
     key,
 };
 
-/// A file with the newest event that was acknowledged.
+/// A file with the newest acknowledged event.
 #[derive(Debug, Clone)]
 pub struct HeadFile {
     path: PathBuf,
@@ -55,14 +55,14 @@ fn message(seq: i64, hash: &str) -> Vec<u8> {
 }
 
 impl HeadFile {
-    /// The file at this path; its key is at the same path with `.key` added.
+    /// The file at this path. Its key is at the same path with `.key` added.
     pub fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Records an event that is committed. An older event never replaces a newer one, and the
-    /// record stays if the database has lost its event. A failure is logged: the event itself is
-    /// safe, and an older record still holds.
+    /// Records a committed event. An older event never replaces a newer one, and the record stays
+    /// if the database has lost its event. A failure is only logged: the event itself is safe, and
+    /// an older record is still valid.
     pub(crate) async fn advance(&self, event: &AuditEvent, database: &Database) {
         if let Err(fault) = self.follow(event.clone(), database).await {
             tracing::error!(path = %self.path.display(), %fault, "the newest audit event is not recorded apart");
@@ -89,7 +89,7 @@ impl HeadFile {
 
     fn write(&self, event: &AuditEvent) -> io::Result<()> {
         let mut lock = private_file().read(true).append(true).open(self.with("key"))?;
-        // Until the file is closed: other processes write events too.
+        // The lock lasts until the file is closed, because other processes write events too.
         lock.lock()?;
         let mut secret = String::new();
         lock.read_to_string(&mut secret)?;
@@ -111,7 +111,7 @@ impl HeadFile {
         sync_folder(&self.path)
     }
 
-    /// The newest event that was acknowledged; none before the first.
+    /// The newest acknowledged event; `None` before the first.
     ///
     /// # Errors
     /// `DATA_LOSS` with the reason `AUDIT_BROKEN` if the file was changed, or its key is gone;
@@ -162,7 +162,7 @@ fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// A rename is durable once its folder is.
+/// A rename is durable only once its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()

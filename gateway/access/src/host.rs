@@ -1,15 +1,15 @@
-//! Protects a server that is open to its own machine from pages in that machine's browsers: a name
-//! on the net may point at 127.0.0.1 (DNS rebinding), and any page may send requests there. Pages
-//! of configured origins may call, because a browser reports a page's origin truthfully. `*` is
-//! ignored here: it names no origin, and would open everything that no key protects.
+//! Protects a server that is open to its own machine from pages in that machine's browsers. A
+//! public name may resolve to 127.0.0.1 (DNS rebinding), and any page may send requests there.
+//! Pages of configured origins may call, because a browser reports a page's origin truthfully. `*`
+//! is ignored here: it names no origin, and would open everything that no key protects.
 
 use http::{header, request::Parts};
 use isomer_service_kit::Fault;
 
 use crate::faults;
 
-/// Refuses a request that is addressed to another name than this machine's, or that was sent by a
-/// page which is neither of this machine nor of the origins `allowed`.
+/// Refuses a request that is addressed to a name other than this machine's, or that was sent by a
+/// page that belongs neither to this machine nor to the origins `allowed`.
 pub(crate) fn check_local(parts: &Parts, allowed: &[String]) -> Result<(), Fault> {
     if let Some(authority) = parts.uri.authority()
         && !is_local(authority.host())
@@ -35,9 +35,9 @@ pub(crate) fn check_local(parts: &Parts, allowed: &[String]) -> Result<(), Fault
     Ok(())
 }
 
-/// Refuses a trial that a browser sends with a remembered password, unless the browser says which
-/// page sent it. Over plain HTTP from another machine, browsers omit `Sec-Fetch-Site`, so any page
-/// could start trials there, e.g. as the address of an image.
+/// Refuses a trial that a browser sends with a remembered password, unless the browser names the
+/// page that sent it. Over plain HTTP from another machine, browsers omit `Sec-Fetch-Site`, so any
+/// page could start trials there, e.g. as the address of an image.
 pub(crate) fn check_page(headers: &http::HeaderMap) -> Result<(), Fault> {
     let is_basic = |value: &http::HeaderValue| {
         let scheme = value.as_bytes().get(..6);

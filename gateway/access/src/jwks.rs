@@ -1,5 +1,5 @@
-//! An identity provider's public keys, from a file or an address. They are kept, and fetched again
-//! at a bounded rate.
+//! An identity provider's public keys, from a file or an address. They are cached, and fetched
+//! again at a bounded rate.
 
 use std::{
     path::PathBuf,
@@ -25,10 +25,11 @@ use crate::{
     jwt::{FETCH_TIMEOUT, JwtConfig},
 };
 
-/// Largest set of keys that is read; a set is a few kilobytes.
+/// Maximum size of a set of keys in bytes; a typical set has a few kilobytes.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_KEYS: usize = 256;
-/// A shorter modulus (below 2048 bits) is not secure; a longer one takes too long to compute with.
+/// Permitted sizes of a modulus. A shorter one (below 2048 bits) is not secure; a longer one is too
+/// slow.
 const MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
 
 /// The keys and their source.
@@ -93,8 +94,7 @@ impl KeySet {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Fetches keys that are missing or too old. If that fails, the existing keys stay in use for
-    /// now.
+    /// Fetches keys that are missing or too old. If that fails, the existing keys stay in use.
     pub(crate) async fn keep_fresh(&self) {
         // The caller that fetches holds the lock. Others use the existing keys, and wait only if
         // there are none.
@@ -109,8 +109,8 @@ impl KeySet {
         }
     }
 
-    /// The key for a token with this key id and algorithm. An unknown id causes the keys to be
-    /// fetched again.
+    /// The key for a token with this key id and algorithm. An unknown id triggers another fetch of
+    /// the keys.
     pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Arc<DecodingKey>, Fault> {
         if let Some(found) = self.pick(id, algorithm)? {
             return Ok(found);
@@ -146,7 +146,7 @@ impl KeySet {
         Ok(first.map(|key| Arc::clone(&key.key)))
     }
 
-    /// Fetches the keys, unless that was tried a moment ago.
+    /// Fetches the keys, unless a fetch was tried a moment ago.
     async fn fetch(&self, state: &mut State) {
         if state.tried.is_some_and(|at| at.elapsed() < self.refresh) {
             return;

@@ -219,7 +219,7 @@ impl Tokens {
                 header.alg
             )));
         }
-        // RFC 7515: a critical header that is not understood makes a token invalid.
+        // RFC 7515: an unknown critical header makes a token invalid.
         if header.crit.is_some() || header.extras.inner().contains_key("crit") {
             return Err(faults::bad_token("it has unknown critical headers"));
         }
@@ -267,7 +267,8 @@ impl Tokens {
     }
 
     fn scopes(&self, claims: &Map<String, Value>) -> Scopes {
-        // A claim may have dots in its name (`https://example.org/scope`), or be nested in another.
+        // A claim may have dots in its name (`https://example.org/scope`), or be nested in another
+        // claim.
         let whole = claims.get(&self.config.scopes_claim);
         let claim = whole.or_else(|| {
             let mut path = self.config.scopes_claim.split('.');
@@ -296,10 +297,10 @@ fn refused(kind: &ErrorKind) -> Fault {
         ErrorKind::InvalidClaimFormat(claim) => faults::bad_token(format!("the claim `{claim}` has an invalid form")),
         ErrorKind::InvalidSignature => faults::bad_token("its signature is wrong"),
         ErrorKind::InvalidAlgorithm => faults::bad_token("its algorithm does not match its key"),
-        // Parts of the token are not repeated in the message.
+        // The message does not repeat parts of the token.
         _ => faults::bad_token("it cannot be read, or its algorithm is not among those allowed"),
     }
 }
 
-/// How long one fetch of keys may take.
+/// Timeout of one fetch of keys.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(5);

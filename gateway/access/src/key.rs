@@ -1,10 +1,10 @@
-//! The form of an API key: `iso_<id>_<secret><checksum>`.
+//! The format of an API key: `iso_<id>_<secret><checksum>`.
 //!
 //! * id: 12 characters of `0-9a-z`, public; logs and lists show it;
 //! * secret: 43 characters of `0-9A-Za-z`, 256 bits from the system's random numbers;
 //! * checksum: 6 characters of `0-9A-Za-z`, from the first four bytes of SHA-256 over everything
-//!   before it. It tells a mistyped key from an unknown one without a database lookup, and lets a
-//!   scanner for leaked secrets confirm a match: `iso_[0-9a-z]{12}_[0-9A-Za-z]{49}`.
+//!   before it. It distinguishes a mistyped key from an unknown one without a database lookup, and
+//!   lets a scanner for leaked secrets confirm a match: `iso_[0-9a-z]{12}_[0-9A-Za-z]{49}`.
 
 use isomer_service_kit::{Fault, config::Secret};
 use rand::{TryRngCore, rngs::OsRng};
@@ -20,7 +20,7 @@ const CHECKSUM_LENGTH: usize = 6;
 const LENGTH: usize = PREFIX.len() + ID_LENGTH + 1 + SECRET_LENGTH + CHECKSUM_LENGTH;
 const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// SHA-256 of a key's text, which is all that is stored of it. 256 random bits need no slow hash.
+/// SHA-256 of a key's text. Nothing else of the text is stored. 256 random bits need no slow hash.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyDigest([u8; 32]);
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for KeyDigest {
     }
 }
 
-/// A new key: its public id, and its text, which is shown once.
+/// A new key: its public id, and its text, which is shown only once.
 #[derive(Debug)]
 pub(crate) struct FreshKey {
     pub(crate) id: String,
@@ -76,14 +76,14 @@ pub(crate) fn fresh() -> Result<FreshKey, Fault> {
     })
 }
 
-/// A key as it was sent: well formed, not looked up yet.
+/// A key as received: well formed, but not looked up yet.
 #[derive(Debug)]
 pub(crate) struct PresentedKey<'a> {
     pub(crate) id: &'a str,
     pub(crate) digest: KeyDigest,
 }
 
-/// Reads a key; `None` if it is mistyped or cut short.
+/// Parses a key; `None` if it is mistyped or truncated.
 pub(crate) fn read(text: &str) -> Option<PresentedKey<'_>> {
     if text.len() != LENGTH || !text.is_ascii() {
         return None;
@@ -101,8 +101,8 @@ pub(crate) fn read(text: &str) -> Option<PresentedKey<'_>> {
     })
 }
 
-/// `text` without everything that looks like a key's secret part: a safeguard for what people type
-/// into names.
+/// Removes everything from `text` that looks like a key's secret part. It is a safeguard for names
+/// that people type.
 pub(crate) fn without_keys(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -112,7 +112,7 @@ pub(crate) fn without_keys(text: &str) -> String {
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(found.len());
         kept.push_str(before);
-        // An id alone is public.
+        // An id alone is public, so it stays.
         if end > PREFIX.len() + ID_LENGTH + 1 {
             kept.push_str("iso_(removed)");
         } else {
@@ -135,8 +135,7 @@ fn checksum(body: &str) -> String {
     sum.iter().map(|b| char::from(*b)).collect()
 }
 
-/// Characters drawn evenly from `digits`.
-/// A secret that is not a key: 256 random bits.
+/// A secret that is not a key: 256 random bits as characters of `DIGITS`.
 ///
 /// # Errors
 /// If the system returns no random numbers.

@@ -18,7 +18,7 @@ use crate::{
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES: usize = 200;
-/// Keys and events in a page.
+/// Maximum number of keys and events in a page.
 pub(crate) const PAGE: i64 = 200;
 
 /// The records of keys in a database, with or without a server. Cheap to clone.
@@ -43,7 +43,7 @@ pub struct NewKey {
     pub expires: Option<i64>,
 }
 
-/// A change to a key; absent fields stay.
+/// A change to a key; absent fields are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct KeyChange {
     /// New name.
@@ -70,7 +70,7 @@ impl Keys {
         })
     }
 
-    /// Records the newest event of the audit log in a file, too.
+    /// Also records the newest event of the audit log in a file.
     #[must_use]
     pub fn with_head_file(self, file: Option<HeadFile>) -> Self {
         Self {
@@ -79,15 +79,15 @@ impl Keys {
         }
     }
 
-    /// The newest event of the audit log by its file; none without a file.
+    /// The newest event of the audit log according to its file; `None` without a file.
     ///
     /// # Errors
-    /// As [`HeadFile::read`].
+    /// Those of [`HeadFile::read`].
     pub fn acknowledged(&self) -> Result<Option<AuditHead>, Fault> {
         self.head_file.as_ref().map_or(Ok(None), HeadFile::read)
     }
 
-    /// Creates a key. Its text is returned here only: only its SHA-256 is stored.
+    /// Creates a key. Only this call returns its text, because only its SHA-256 is stored.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` on the invalid field.
@@ -120,13 +120,13 @@ impl Keys {
         Ok((record, fresh.text))
     }
 
-    /// Registers a key that was made elsewhere, by its SHA-256; says whether it is new here. A key
-    /// that is registered already gets the name and the scopes given and keeps the rest, so that
-    /// the same import may be repeated.
+    /// Registers a key that was made elsewhere, by its SHA-256; returns whether it is new here. If
+    /// a key is registered already, it gets the given name and scopes and keeps the rest, so that
+    /// the same import can be repeated.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` on the field that cannot be meant; `ALREADY_EXISTS` where another key has
-    /// its id; `FAILED_PRECONDITION` for a revoked key.
+    /// `INVALID_ARGUMENT` on the invalid field; `ALREADY_EXISTS` if another key has its id;
+    /// `FAILED_PRECONDITION` for a revoked key.
     pub async fn import(&self, who: &str, text: &Secret, new: NewKey) -> Result<(KeyRecord, bool), Fault> {
         let now = micros_now();
         check_name(&new.name)?;
@@ -142,7 +142,7 @@ impl Keys {
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
         let changed = store::next_change(&mut transaction).await?;
         if let Some(known) = store::one(&mut transaction, given.id).await? {
-            // The rest of this transaction is the update's.
+            // The rest of this transaction is that of an update.
             transaction.rollback().await.map_err(failed)?;
             if !known.digest.matches(&given.digest) {
                 let id = given.id;
@@ -185,10 +185,10 @@ impl Keys {
         Ok((record, true))
     }
 
-    /// Whether there is a key that works: neither revoked nor expired.
+    /// Whether a valid key exists, neither revoked nor expired.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub async fn any_works(&self) -> Result<bool, Fault> {
         let now = micros_now();
         let all = store::changed_since(&self.database, 0).await?;
@@ -208,7 +208,8 @@ impl Keys {
         Ok((record, usage))
     }
 
-    /// A page of keys, oldest first, with the token of the next page, which is empty on the last.
+    /// A page of keys, oldest first, with the token of the next page. The token is empty on the
+    /// last page.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a token that this server did not issue.
@@ -261,8 +262,8 @@ impl Keys {
         Ok((record, usage))
     }
 
-    /// Revokes a key permanently. Its record stays, for the audit log. A key that is revoked
-    /// already is not changed.
+    /// Revokes a key permanently. Its record stays, for the audit log. A key that is already
+    /// revoked is unchanged.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -320,7 +321,7 @@ impl Keys {
     /// Writes an act to the audit log.
     ///
     /// # Errors
-    /// If the database cannot be written. Then the act must not be reported as done.
+    /// If the database cannot be written. In that case the act must not be reported as done.
     pub async fn audit(&self, who: &str, act: &str, target: &str, outcome: Result<(), &Fault>) -> Result<(), Fault> {
         let outcome = match outcome {
             Ok(()) => "OK",
@@ -384,7 +385,7 @@ impl Access {
     /// that look like a key of this gateway are removed.
     ///
     /// # Errors
-    /// If the database cannot be written. Then the act must not be reported as done.
+    /// If the database cannot be written. In that case the act must not be reported as done.
     pub async fn audit(
         &self,
         who: &crate::Caller,
@@ -451,11 +452,11 @@ fn check_expiry(expires: Option<i64>, now: i64) -> Result<(), Fault> {
     }
 }
 
-/// An id as issued, or with the `iso_` prefix with which it is shown.
+/// Validates an id, with or without the displayed prefix `iso_`.
 fn check_id(id: &str) -> Result<&str, Fault> {
     let bare = id.strip_prefix(key::PREFIX).unwrap_or(id);
     if bare.len() != 12 || !bare.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
-        // The value is never repeated in the message: it may be a whole key.
+        // The message never repeats the value, because it may be a whole key.
         return Err(Fault::invalid("id", "is not the id of a key")
             .hint("give the 12 characters after `iso_`; `isomer keys list` shows them"));
     }

@@ -1,25 +1,26 @@
-//! Decides which requests a caller may make of the gateway, and how much it may use.
+//! Decides which requests a caller may make to the gateway, and how much it may use.
 //!
 //! * [`Access`] admits a request from the network or refuses it with a
 //!   [`Fault`](isomer_service_kit::Fault), and puts the [`Caller`], which is charged for its use,
 //!   into the request's extensions.
 //! * [`Keys`] creates, changes and revokes API keys, with or without a running gateway.
-//! * [`AccessServer`]: the same over gRPC.
-//! * [`DeferredCharge`]: charges a caller for work that goes on after its request, across restarts.
+//! * [`AccessServer`]: key management over gRPC.
+//! * [`DeferredCharge`]: charges a caller for work that continues after its request, across
+//!   restarts.
 //! * [`JwtConfig`]: tokens of an identity provider, in addition to keys.
 //! * [`AuditEvent`], [`Verifier`], [`HeadFile`]: acts of administrators, in a chain that shows
 //!   tampering and loss.
 //!
 //! # Exactness
 //!
-//! Counts are kept in memory and written twice a second, so a killed process loses at most the last
+//! Counts are kept in memory and written twice a second. So a killed process loses at most the last
 //! half second of them (and none when it drains). Budgets are shared by all gateways of one
-//! database: each knows of the others' use about half a second late. The most that a request may
-//! use is reserved in the database while the request is in flight ([`Caller::reserve`]), so a
+//! database: each learns of the others' usage about half a second late. The maximum usage of a
+//! request is reserved in the database while the request is in flight ([`Caller::reserve`]). So a
 //! budget is overdrawn by at most one request, however many requests and gateways there are. Rates
 //! and concurrency are bounded per gateway process. A revocation takes effect at once at the
 //! gateway that made it, and within half a second at other gateways of the database. While the
-//! database is unavailable, keys stay as they were last known.
+//! database is unavailable, keys keep their last known state.
 
 mod access;
 mod attempts;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Period;
 
-/// Billionths of a US dollar, the unit in which costs are counted: a single token at two cents a
-/// million is twenty of them.
+/// Billionths of a US dollar, the unit of costs: a single token at two cents a million costs twenty
+/// of them.
 pub(crate) const NANO: f64 = 1e9;
 /// Largest budget in dollars, so that the sum over a thousand keys still fits a BIGINT.
 const MOST_DOLLARS: f64 = 9e6;
@@ -53,7 +53,7 @@ impl Budget {
     }
 }
 
-/// Dollars in billionths, rounded up: use is never counted as less than it is.
+/// Dollars in billionths, rounded up, so that usage is never undercounted.
 pub fn nano(dollars: f64) -> u64 {
     // A cast saturates; NaN counts as zero. The last digit of a product such as 0.07 × 10⁹ is
     // noise.

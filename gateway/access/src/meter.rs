@@ -18,10 +18,10 @@ use crate::{
     limits::Limits,
 };
 
-/// Length of a burst: requests of this many seconds pass at once.
+/// Length of a burst: this many seconds' worth of requests pass at once.
 const BURST_SECONDS: f64 = 2.0;
 
-/// Usage within some time.
+/// Usage within a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) requests: u64,
@@ -76,36 +76,36 @@ impl Sums {
     }
 }
 
-/// What a limit allows.
+/// The allowance of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// The most that it allows at once, or in its period.
+    /// The maximum at once, or per period.
     pub limit: u64,
-    /// What is left of it.
+    /// The part that is left.
     pub remaining: u64,
-    /// When all of it is there again; absent: never.
+    /// Time until the full allowance is available again; absent: never.
     pub reset: Option<Duration>,
 }
 
-/// What the limits of a caller still allow. Absent: no limit.
+/// The remaining allowance of a caller's limits. Absent: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Remaining {
     /// Requests at this gateway.
     pub requests: Option<Allowance>,
-    /// Tokens of the budget that has the fewest left.
+    /// Tokens of the budget with the fewest tokens left.
     pub tokens: Option<Allowance>,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
     known: Option<Sums>,
-    /// Being written to the database.
+    /// Counts that are being written to the database.
     leaving: BTreeMap<Day, Spent>,
-    /// Not yet written.
+    /// Counts that are not yet written.
     pending: BTreeMap<Day, Spent>,
     /// Reserved for the requests in flight.
     held: Spent,
-    /// The most that the database lets this process reserve, unwritten counts included.
+    /// The maximum that the database lets this process reserve, including unwritten counts.
     granted: Spent,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Meter {
     queued: AtomicBool,
 }
 
-/// A permit for one of the requests that a caller may have in flight.
+/// A permit for one of a caller's concurrent requests.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Meter>);
 
@@ -182,16 +182,16 @@ impl Meter {
         Ok(())
     }
 
-    /// Takes one request from the bucket, or returns when one will be available.
+    /// Takes one request from the bucket, or returns the time until one is available.
     pub(crate) fn take_request(&self, name: &str, limits: &Limits, now: i64) -> Result<(), Fault> {
         let Some(rate) = limits.requests_per_second else {
             return Ok(());
         };
-        // A bucket of less than one request would never let any pass.
+        // A bucket of less than one request would never let a request pass.
         let most = (rate * BURST_SECONDS).max(1.0);
         let mut bucket = self.bucket.lock();
         let (bucket, at) = bucket.get_or_insert((Bucket::full(rate, most), now));
-        // The limits may have changed since.
+        // The limits may have changed since the last request.
         bucket.change(rate, most);
         // A clock that was set back neither fills nor empties the bucket.
         bucket.pass(Duration::from_micros(u64::try_from(now - *at).unwrap_or(0)));
@@ -201,7 +201,7 @@ impl Meter {
             .map_err(|wait| faults::rate_limited(name, rate, wait))
     }
 
-    /// What the rate limiter and the tightest budget of tokens still allow.
+    /// The remaining allowance of the rate limiter and of the tightest token budget.
     pub(crate) fn remaining(&self, limits: &Limits, now: i64) -> Remaining {
         let requests = limits.requests_per_second.map(|rate| {
             let most = (rate * BURST_SECONDS).max(1.0);
@@ -233,7 +233,7 @@ impl Meter {
         }
     }
 
-    /// Counts usage. True if the meter must be queued for writing.
+    /// Counts usage. Returns true if the meter must be queued for writing.
     pub(crate) fn add(&self, spent: Spent, now: i64) -> bool {
         self.last_used.fetch_max(now, Ordering::Relaxed);
         self.ledger.lock().pending.entry(day_of(now)).or_default().add(spent);
@@ -264,19 +264,19 @@ impl Meter {
         ledger.held.add(most);
     }
 
-    /// Releases a request's reservation. What the request used has been counted.
+    /// Releases a request's reservation. The request's usage has already been counted.
     pub(crate) fn release(&self, most: Spent) {
         let held = &mut self.ledger.lock().held;
         held.tokens = held.tokens.saturating_sub(most.tokens);
         held.cost = held.cost.saturating_sub(most.cost);
     }
 
-    /// Reservations, and unwritten counts.
+    /// Reservations plus unwritten counts.
     pub(crate) fn in_use(&self) -> Spent {
         self.ledger.lock().in_use()
     }
 
-    /// The last known sums of the database; zero if it was never read.
+    /// The last known sums of the database; zero if they were never read.
     pub(crate) fn known(&self, today: Day) -> Sums {
         self.ledger.lock().known.unwrap_or(Sums {
             as_of: today,
@@ -284,8 +284,8 @@ impl Meter {
         })
     }
 
-    /// After [`Meter::take`]: shrinks the grant to what is still in use once the taken counts are
-    /// written. `None` if nothing was granted.
+    /// Called after [`Meter::take`]. Shrinks the grant to the amount that is still in use once the
+    /// taken counts are written. `None` if nothing was granted.
     pub(crate) fn shrink(&self) -> Option<Spent> {
         let mut ledger = self.ledger.lock();
         if ledger.granted == Spent::default() && ledger.held == Spent::default() {
@@ -298,7 +298,7 @@ impl Meter {
         Some(kept)
     }
 
-    /// Marks the meter for the next write. True if it was not marked before.
+    /// Marks the meter for the next write. Returns true if it was not marked before.
     pub(crate) fn queue(&self) -> bool {
         !self.queued.swap(true, Ordering::AcqRel)
     }
@@ -313,8 +313,8 @@ impl Meter {
         self.ledger.lock().known.is_some()
     }
 
-    /// Sets the database's sums before anything was counted here. Of concurrent calls, the first
-    /// one counts.
+    /// Sets the database's sums before anything was counted here. If calls are concurrent, the
+    /// first one wins.
     pub(crate) fn begin(&self, sums: Sums) {
         self.ledger.lock().known.get_or_insert(sums);
     }
@@ -326,7 +326,7 @@ impl Meter {
         ledger.leaving.clear();
     }
 
-    /// All taken counts were written, but the database's sums were not read.
+    /// Records that all taken counts were written, but that the database's sums were not read.
     pub(crate) fn written(&self) {
         let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
@@ -362,7 +362,7 @@ impl Meter {
         self.last_used.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is in flight and nothing is to be written.
+    /// Whether nothing is in flight and nothing waits to be written.
     pub(crate) fn is_quiet(&self) -> bool {
         let ledger = self.ledger.lock();
         self.in_flight.load(Ordering::Acquire) == 0
@@ -485,7 +485,7 @@ mod tests {
         assert_eq!(fault.retry_after, Some(Duration::from_millis(200)));
         assert!(meter.take_request("a", &limits, NOON + 199_000).is_err());
         assert!(meter.take_request("a", &limits, NOON + 201_000).is_ok());
-        // The clock is set back by an hour: nothing breaks.
+        // The clock is set back by an hour, and nothing breaks.
         assert!(meter.take_request("a", &limits, NOON - 3_600_000_000).is_err());
         let passed = (0..50)
             .filter(|tenth| meter.take_request("a", &limits, NOON + DAY + tenth * 100_000).is_ok())

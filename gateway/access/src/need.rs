@@ -17,8 +17,8 @@ pub(crate) enum Need {
 }
 
 /// The scopes that a request needs. Unknown paths need an identity, so that strangers cannot map
-/// the server. An unknown Isomer service needs `admin`, so that a service that is added later and
-/// forgotten here is closed, not open.
+/// the server. An unknown Isomer service needs `admin`, so that a new service that was forgotten
+/// here is closed, not open.
 pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     if is_preflight(parts) {
         return Need::Nothing;
@@ -79,14 +79,15 @@ pub(crate) fn spends(parts: &Parts) -> bool {
     !(path.starts_with("/runs/") || path.starts_with("/history/") || run.is_some_and(|method| method != "CreateRun"))
 }
 
-/// The pages that a browser opens. It asks for a password itself (`Basic`) and cannot send
-/// `Bearer`.
+/// The pages that a browser opens. The browser asks the user for a password (`Basic`) and cannot
+/// send `Bearer`.
 pub(crate) fn is_page(path: &str) -> bool {
     path == "/" || path == "/runs" || path.starts_with("/runs/") || path.starts_with("/history/")
 }
 
-/// A browser's CORS preflight: it carries no credentials by definition, and reaches only the
-/// handler that answers preflights. A gRPC request, which has a content type, never counts as one.
+/// A browser's CORS preflight. It carries no credentials by definition, and reaches only the
+/// handler that answers preflights. A gRPC request has a content type, so it never counts as a
+/// preflight.
 fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS
         && parts.headers.contains_key(header::ORIGIN)
@@ -141,7 +142,7 @@ mod tests {
             ("/tei/one/embed", &[Scope::Encode]),
             ("/embed", &[Scope::Encode]),
             ("/info", &[Scope::Encode]),
-            // Texts of the hub's client; the page is requested with GET.
+            // The hub's client posts texts here; the page is requested with GET.
             ("/", &[Scope::Encode]),
             ("/openai/deployments/one/embeddings", &[Scope::Encode]),
             ("/runs/r1/report.html", &[Scope::Evaluate]),

@@ -1,15 +1,15 @@
-//! Reservations: the most that a request may use is reserved while it is in flight, and the rest is
+//! Reservations: the maximum usage of a request is reserved while it is in flight, and the rest is
 //! released when it ends.
 //!
 //! A request is admitted while less than the budget is spent or reserved, so that concurrent
 //! requests overdraw a budget by at most the last of them. Gateways of one database share this:
 //! each has a row of `access_reserved` per caller, with its reservations and its unwritten counts.
-//! Only its own gateway changes a row; the row without a holder is the lock that gateways take
+//! Only its own gateway changes a row. The row without a holder is the lock that gateways take
 //! before they read each other's rows.
 //!
 //! Asking the database for each request would be slow. So a gateway reserves somewhat more than it
-//! needs (a grant), and serves later requests from it. With each write of counts the grant shrinks
-//! to what is in use.
+//! needs (a grant), and serves later requests from the grant. With each write of counts the grant
+//! shrinks to the amount in use.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::{
     store,
 };
 
-/// How long a row counts without being renewed, so that a killed gateway holds nothing for longer.
+/// How long a row counts without renewal, so that the reservations of a killed gateway soon expire.
 const LEASE_MICROS: i64 = 15_000_000;
-/// A grant takes this fraction of the budget's rest beyond the request, so that several gateways
-/// can each have some.
+/// Besides the request itself, a grant takes this fraction of the budget's rest, so that several
+/// gateways can each have a grant.
 const SHARE: u64 = 8;
 
-/// A request's reservation. Dropping it releases what the request did not use.
+/// A request's reservation. Dropping it releases the unused part.
 #[derive(Debug)]
 #[must_use = "dropping it releases the reservation"]
 pub struct Reservation {
@@ -50,7 +50,7 @@ impl Drop for Reservation {
 }
 
 impl Inner {
-    /// Reserves the most that a request may use; reserves nothing for a caller without budgets.
+    /// Reserves the maximum usage of a request; reserves nothing for a caller without budgets.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         identity: &Identity,
@@ -63,7 +63,8 @@ impl Inner {
             return Ok(None);
         }
         if !meter.hold_within_grant(most) {
-            // One at a time, and not while counts are written: a meter's values are read together.
+            // One reservation at a time, and not while counts are written: a meter's values must be
+            // read together.
             let _alone = self.writing.lock().await;
             if !meter.hold_within_grant(most) {
                 self.grant(meter, name, &limits, most).await?;
@@ -80,8 +81,8 @@ impl Inner {
     async fn grant(&self, meter: &Meter, name: &str, limits: &Limits, most: Spent) -> Result<(), Fault> {
         let now = micros_now();
         match self.grant_shared(meter, name, limits, most, now).await {
-            // As everywhere: while the database is unavailable, this gateway decides by what it
-            // knows.
+            // As elsewhere, this gateway decides by its own knowledge while the database is
+            // unavailable.
             Err(fault) if fault.reason == "DATABASE" => {
                 let known = meter.known(day_of(now));
                 decide(name, limits, &known, meter.in_use(), most, now)?;
@@ -162,8 +163,8 @@ impl Inner {
     }
 }
 
-/// Whether a request may begin if `written` is spent and `aside` is reserved, and how much of the
-/// rest may be granted beyond it.
+/// Decides whether a request may begin if `written` is spent and `aside` is reserved. Returns how
+/// much of the rest may be granted beyond it.
 fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent, now: i64) -> Result<Spent, Fault> {
     let mut spare = Spent {
         requests: 0,
@@ -196,8 +197,8 @@ fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent
             }
         }
     }
-    // A quantity without a budget needs no grant, but must not keep the next request from being
-    // served from this one.
+    // A quantity without a budget needs no grant. It must not keep the next request from being
+    // served from this grant.
     let bounded = |spare: u64| if spare == u64::MAX { i64::MAX as u64 / 4 } else { spare };
     Ok(Spent {
         requests: 0,

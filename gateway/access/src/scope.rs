@@ -1,4 +1,4 @@
-//! Scopes: what a caller may do.
+//! Scopes: the permissions of a caller.
 
 use std::{fmt, str::FromStr};
 
@@ -54,18 +54,18 @@ impl FromStr for Scope {
     }
 }
 
-/// A set of scopes. `admin` implies nothing else: a key that manages keys need not be one that
-/// spends money.
+/// A set of scopes. `admin` implies no other scope: a key that manages keys need not be able to
+/// spend money.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// No scope: enough to be identified, not to do anything.
+    /// No scope: the caller is identified but may do nothing.
     pub const NONE: Self = Self(0);
     /// Every scope.
     pub const ALL: Self = Self(0b1111);
 
-    /// A set of the scopes given.
+    /// A set of these scopes.
     pub const fn of(scopes: &[Scope]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -96,7 +96,7 @@ impl Scopes {
         Scope::ALL.into_iter().filter(move |scope| self.has(*scope))
     }
 
-    /// Reads words: `["encode", "transform"]`.
+    /// Parses words: `["encode", "transform"]`.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` on a word that is not a scope.

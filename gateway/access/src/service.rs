@@ -33,7 +33,7 @@ impl AccessServer {
         }
     }
 
-    /// The administrator that calls, and the request's message.
+    /// The calling administrator, and the request's message.
     async fn administrator<T>(&self, request: Request<T>, act: &str) -> Result<(String, T), Status> {
         let (_, extensions, message) = request.into_parts();
         let Some(caller) = extensions.get::<Caller>() else {
@@ -142,7 +142,7 @@ impl AccessService for AccessServer {
         request: Request<ListAuditEventsRequest>,
     ) -> Result<Response<ListAuditEventsResponse>, Status> {
         let (_, message) = self.administrator(request, "audit.list").await?;
-        // The head is read last: it is never older than the events, unless it was set back.
+        // The head is read last, so it is never older than the events, unless it was set back.
         let events = self.keys.audit_events(message.after, message.page_size).await?;
         let head = self.keys.audit_head().await?;
         Ok(Response::new(ListAuditEventsResponse {

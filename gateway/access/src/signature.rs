@@ -1,5 +1,5 @@
-//! Signatures of tokens, verified by `ring`, which TLS uses too. The implementations that
-//! `jsonwebtoken` offers are thirty crates more, or need cmake.
+//! Signatures of tokens, verified by `ring`, which TLS uses too. The implementations of
+//! `jsonwebtoken` need thirty more crates, or cmake.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use ring::signature::{
     RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 
-/// Verifies signatures only: the gateway signs no token.
+/// It only verifies signatures: the gateway signs no tokens.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(unsupported()),
     verifier_factory: verifier,
@@ -45,7 +45,7 @@ pub(crate) fn install() -> Result<(), Fault> {
 }
 
 enum Scheme {
-    /// With a key of modulus and exponent.
+    /// RSA, with a key given as modulus and exponent.
     Rsa(&'static RsaParameters),
     Curve(&'static dyn VerificationAlgorithm),
 }
@@ -87,7 +87,7 @@ impl Verifier<Vec<u8>> for PublicKey {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
         let verified = match (&self.scheme, self.key.kind()) {
             (Scheme::Rsa(scheme), DecodingKeyKind::RsaModulusExponent { n, e }) => {
-                // Some providers publish the zero that DER puts before a high bit; ring refuses it.
+                // Some providers include the zero that DER puts before a high bit; ring refuses it.
                 let (n, e) = (without_zeros(n), without_zeros(e));
                 RsaPublicKeyComponents { n, e }.verify(scheme, message, signature)
             }

@@ -12,7 +12,7 @@ use crate::{
     scope::Scopes,
 };
 
-/// The tables. A released step is never changed; a new step is added instead.
+/// The tables. A released step is never changed; new steps are appended.
 const STEPS: &[&str] = &[
     "CREATE TABLE api_keys (id TEXT NOT NULL PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL, scopes TEXT NOT NULL, \
      limits TEXT NOT NULL, created BIGINT NOT NULL, created_by TEXT NOT NULL, expires BIGINT NOT NULL, revoked BIGINT NOT NULL, \
@@ -26,21 +26,21 @@ const STEPS: &[&str] = &[
      target TEXT NOT NULL, outcome TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE audit_head (id BIGINT NOT NULL PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)",
     "INSERT INTO audit_head (id, seq, hash) VALUES (1, 0, '')",
-    // Deferred charges: how much of some work's use has been charged to which account, and which
-    // process follows the work until when.
+    // Deferred charges: how much of some work's usage has been charged to which account, which
+    // process follows the work, and until when.
     "CREATE TABLE access_tabs (work TEXT NOT NULL PRIMARY KEY, principal TEXT NOT NULL, name TEXT NOT NULL, tokens BIGINT NOT NULL, \
      cost BIGINT NOT NULL, opened BIGINT NOT NULL, holder TEXT NOT NULL, lease BIGINT NOT NULL)",
-    // A gateway's reservations for a caller's requests in flight, and until when they count. The
-    // row without a holder is the lock.
+    // A gateway's reservations for a caller's requests in flight, and their expiry. The row without
+    // a holder is the lock.
     "CREATE TABLE access_reserved (principal TEXT NOT NULL, holder TEXT NOT NULL, tokens BIGINT NOT NULL, cost BIGINT NOT NULL, \
      lease BIGINT NOT NULL, PRIMARY KEY (principal, holder))",
-    // What gateways of one database keep secret together, each a random text.
+    // Secrets that gateways of one database share, each a random text.
     "CREATE TABLE access_secrets (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
 ];
 
 const COLUMNS: &str = "id, digest, name, scopes, limits, created, created_by, expires, revoked, changed";
 
-/// A key as it is stored. Times in microseconds since 1970.
+/// A key as stored. Times are in microseconds since 1970.
 #[derive(Debug, Clone)]
 pub struct KeyRecord {
     /// The public part: 12 characters; shown as `iso_ID`.
@@ -60,7 +60,7 @@ pub struct KeyRecord {
     pub expires: Option<i64>,
     /// When it was revoked; absent: not revoked.
     pub revoked: Option<i64>,
-    /// Number of the last change; grows with every change to any key.
+    /// Number of the last change. It grows with every change to any key.
     pub(crate) changed: i64,
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn prepare(database: &Database) -> Result<(), Fault> {
     database.migrate("access", STEPS).await
 }
 
-/// The secret that the names of tenants are made with. The first gateway of a database makes it.
+/// The secret from which tenant names are derived. The first gateway of a database creates it.
 pub(crate) async fn tenant_secret(database: &Database, new: &str) -> Result<String, Fault> {
     let query = "INSERT INTO access_secrets (name, value) VALUES ('tenants', $1) ON CONFLICT DO NOTHING";
     sqlx::query(query)
@@ -117,8 +117,8 @@ pub(crate) async fn tenant_secret(database: &Database, new: &str) -> Result<Stri
         .map_err(failed)
 }
 
-/// Numbers a change to the keys. As the first statement of a transaction it makes writers wait for
-/// each other, so that the numbers become visible in order.
+/// Returns the number of a change to the keys. As the first statement of a transaction it
+/// serialises writers, so that the numbers become visible in order.
 pub(crate) async fn next_change(transaction: &mut Transaction<'_, Any>) -> Result<i64, Fault> {
     sqlx::query("UPDATE access_counters SET value = value + 1 WHERE name = 'keys' RETURNING value")
         .fetch_one(&mut **transaction)
@@ -188,7 +188,7 @@ pub(crate) async fn changed_since(database: &Database, since: i64) -> Result<Vec
         .collect()
 }
 
-/// A page of keys in the order of creation: those after `(created, id)`.
+/// A page of keys in the order of creation, starting after `(created, id)`.
 pub(crate) async fn page(database: &Database, after: (i64, &str), most: i64) -> Result<Vec<KeyRecord>, Fault> {
     let query = format!(
         "SELECT {COLUMNS} FROM api_keys WHERE created > $1 OR (created = $1 AND id > $2) ORDER BY created, id LIMIT $3"
@@ -233,11 +233,11 @@ pub(crate) async fn add_usage(
     Ok(())
 }
 
-/// Usage of the day, the month and in total, the time of the last request, and what other gateways
-/// than `$4` have reserved at `$5`.
+/// Usage of the day, of the month and in total; the time of the last request; and the reservations
+/// at `$5` of gateways other than `$4`.
 ///
-/// One statement: a gateway moves its counts from one table to the other, and between two
-/// statements they would be in neither.
+/// This is one statement, because a gateway moves its counts from one table to the other. Between
+/// two statements the counts would be in neither.
 const SUMS: &str = "SELECT \
                     CAST(COALESCE(SUM(CASE WHEN day >= $2 THEN requests ELSE 0 END), 0) AS BIGINT), \
                     CAST(COALESCE(SUM(CASE WHEN day >= $2 THEN tokens ELSE 0 END), 0) AS BIGINT), \
@@ -259,11 +259,11 @@ const SUMS: &str = "SELECT \
                     CASE WHEN cost > $6 THEN $6 ELSE cost END AS cost \
                     FROM access_usage WHERE principal = $1) AS bounded";
 
-/// What the database knows of a caller's usage.
+/// A caller's usage according to the database.
 pub(crate) struct Known {
     pub(crate) sums: Sums,
     pub(crate) last_used: i64,
-    /// Reserved by other gateways, their unwritten counts included.
+    /// Reservations of other gateways, including their unwritten counts.
     pub(crate) of_others: Spent,
 }
 
@@ -274,7 +274,8 @@ pub(crate) async fn sums(database: &Database, principal: &str, today: Day) -> Re
     Ok((known.sums, known.last_used))
 }
 
-/// The same with what is reserved: by other gateways than `holder`, in leases that last at `now`.
+/// The same with the reservations of gateways other than `holder`, in leases that are valid at
+/// `now`.
 pub(crate) async fn known(
     connection: &mut AnyConnection,
     principal: &str,
@@ -316,10 +317,10 @@ pub(crate) async fn known(
     })
 }
 
-/// Largest number of a row. Twenty years of days at this number can be added up.
+/// Maximum number in a row. Twenty years of days with this number can still be added up.
 const LARGEST: i64 = 1 << 50;
 
-/// A number as a row holds it.
+/// A number in the format of a row.
 pub(crate) fn count(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(LARGEST).min(LARGEST)
 }

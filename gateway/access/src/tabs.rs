@@ -1,12 +1,11 @@
-//! Deferred charges: the charge for work that goes on after the request that asked for it was
-//! answered, such as a run.
+//! Deferred charges: charges for work that continues after its request was answered, such as a run.
 //!
-//! A deferred charge records in the database who pays and how much of the work has been charged.
-//! The follower of the work repeatedly reports the work's total use; the difference is added to the
-//! payer's count in the same transaction in which the charge is updated. So nothing is charged
-//! twice, however often a follower is killed or replaced, and no reported use is lost. One gateway
-//! at a time holds a deferred charge; one that is not renewed is taken over by another gateway of
-//! the database, or by the same gateway after a restart.
+//! A deferred charge records in the database the payer, and how much of the work has been charged.
+//! The follower of the work repeatedly reports the work's total usage. The difference is added to
+//! the payer's count in the same transaction in which the charge is updated. So nothing is charged
+//! twice, however often a follower is killed or replaced, and no reported usage is lost. One
+//! gateway at a time holds a deferred charge. If it is not renewed, another gateway of the database
+//! takes it over, or the same gateway after a restart.
 
 use std::time::{Duration, Instant};
 
@@ -23,15 +22,15 @@ use crate::{
     store,
 };
 
-/// How long a deferred charge is held without being renewed.
+/// How long a deferred charge is held without renewal.
 const LEASE: Duration = Duration::from_secs(15);
-/// A deferred charge is renewed when this much of its lease has passed.
+/// Part of the lease after which a deferred charge is renewed.
 const RENEW_AFTER: Duration = Duration::from_secs(5);
-/// A deferred charge that could not be followed for this long is forgotten: the server of the work
-/// is gone for good.
+/// Time without a follower after which a deferred charge is deleted: the server of the work is gone
+/// for good.
 const FORGET_AFTER: Duration = Duration::from_secs(90 * 86_400);
 
-/// The total use of some work.
+/// The total usage of some work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Total {
     /// Tokens read and written by models.
@@ -52,9 +51,9 @@ pub struct DeferredCharge {
 }
 
 impl Access {
-    /// Opens the deferred charge of `work` (a unique name, e.g. `run:ID`) for the caller that asked
-    /// for the work; the use `already` is not charged. None if nothing is counted for the caller,
-    /// or if the work has a deferred charge already: the caller that opened it first pays.
+    /// Opens the deferred charge of `work` (a unique name, e.g. `run:ID`) for the caller that
+    /// requested the work; the usage `already` is not charged. `None` if nothing is counted for the
+    /// caller, or if the work has a deferred charge already: the caller that opened it first pays.
     ///
     /// # Errors
     /// If the database cannot be written.
@@ -100,7 +99,7 @@ impl Access {
             .execute(self.0.database.pool())
             .await
             .map_err(failed)?;
-        // One statement: of two gateways that want a deferred charge, one gets it.
+        // This is one statement, so only one of two competing gateways gets a deferred charge.
         let query = "UPDATE access_tabs SET holder = $1, lease = $2 WHERE lease < $3 RETURNING work, principal, name, tokens, cost";
         sqlx::query(query)
             .bind(&self.0.holder)
@@ -115,7 +114,7 @@ impl Access {
     }
 
     /// Releases all deferred charges, so that another process need not wait for their leases to
-    /// end. Holders in this process find theirs gone.
+    /// end. Holders in this process find that theirs are gone.
     ///
     /// # Errors
     /// If the database cannot be written.
@@ -152,29 +151,30 @@ impl DeferredCharge {
         &self.principal
     }
 
-    /// How much of the work's use has been charged.
+    /// The part of the work's usage that has been charged.
     pub fn charged(&self) -> Total {
         self.charged
     }
 
-    /// Charges the difference between `used`, the work's total use, and what has been charged; a
-    /// smaller total charges nothing. False if this process no longer holds the deferred charge:
-    /// then nothing was charged, and another process follows the work.
+    /// Charges the difference between `used`, the work's total usage, and the charged amount; a
+    /// smaller total charges nothing. Returns false if this process no longer holds the deferred
+    /// charge. In that case nothing was charged, and another process follows the work.
     ///
     /// # Errors
-    /// If the database cannot be written. Then nothing was charged, and the next call charges it.
+    /// If the database cannot be written. In that case nothing was charged, and the next call
+    /// charges it.
     pub async fn charge(&mut self, used: Total) -> Result<bool, Fault> {
         let grown = used.tokens > self.charged.tokens || used.cost_nano_usd > self.charged.cost_nano_usd;
         if !grown && self.renewed.elapsed() < RENEW_AFTER {
             return Ok(true);
         }
         let inner = &self.access.0;
-        // Counts that were taken from a meter must not be read back with these.
+        // Counts that were taken from a meter must not be read back together with these.
         let _alone = inner.writing.lock().await;
         let mut transaction = inner.database.pool().begin().await.map_err(failed)?;
         let now = micros_now();
-        // The write comes first: of two processes that charge for one work, the second waits and
-        // sees what the first has charged.
+        // The write comes first. If two processes charge for one work, the second waits and sees
+        // the first one's charge.
         let renewal = "UPDATE access_tabs SET lease = $1 WHERE work = $2 AND holder = $3 RETURNING tokens, cost";
         let row = sqlx::query(renewal)
             .bind(lease(now))
@@ -195,7 +195,7 @@ impl DeferredCharge {
                 tokens: after.tokens - before.tokens,
                 cost: after.cost_nano_usd - before.cost_nano_usd,
             };
-            // This is not a request: the time of the last request stays.
+            // This is not a request, so the time of the last request is unchanged.
             store::add_usage(&mut transaction, &self.principal, day_of(now), spent, 0).await?;
             self.note(&mut transaction, after).await?;
         }
@@ -203,8 +203,8 @@ impl DeferredCharge {
         (self.charged, self.renewed) = (after, Instant::now());
         let (meter, limits) = inner.account(&self.principal);
         if after != before && !limits.budgets.is_empty() {
-            // Updated before the next request is admitted, not with the next count. If this fails,
-            // the next count does it.
+            // The sums are updated before the next request is admitted, not with the next count. If
+            // this fails, the next count does it.
             if let Ok((sums, _)) = store::sums(&inner.database, &self.principal, day_of(now)).await {
                 meter.loaded(sums);
             }
@@ -223,9 +223,9 @@ impl DeferredCharge {
         Ok(())
     }
 
-    /// Whether work for this payer may go on: its key is not revoked, and something is left of
-    /// every budget. A key or token that has expired since does not stop work that it was allowed
-    /// to start.
+    /// Checks whether work for this payer may continue: its key is not revoked, and no budget is
+    /// used up. A key or token that has expired since does not stop work that it was allowed to
+    /// start.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` (`BUDGET_EXCEEDED`), `UNAUTHENTICATED` (`REVOKED_KEY`), `UNAVAILABLE`
@@ -250,7 +250,7 @@ impl DeferredCharge {
         meter.check_budgets(&self.name, &limits, now)
     }
 
-    /// Removes the deferred charge: the work has ended and all of its use has been charged.
+    /// Removes the deferred charge after the work has ended and all of its usage has been charged.
     ///
     /// # Errors
     /// If the database cannot be written.
@@ -264,7 +264,7 @@ impl DeferredCharge {
     }
 }
 
-/// The end of a lease that is taken now, in microseconds since 1970.
+/// The end of a lease that begins now, in microseconds since 1970.
 fn lease(now: i64) -> i64 {
     now + LEASE.as_micros() as i64
 }

@@ -1,5 +1,5 @@
-//! A cache of recently verified tokens: verifying a signature costs a tenth of a millisecond, and
-//! clients send the same token again and again.
+//! A cache of recently verified tokens. Verifying a signature takes a tenth of a millisecond, and
+//! clients send the same token repeatedly.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use crate::{access::micros_now, jwt::Subject};
 
-/// Most tokens that are cached.
+/// Maximum number of cached tokens.
 const MOST: usize = 4096;
 
 /// Keyed by the SHA-256 of the token, and valid only as long as the keys that verified it.

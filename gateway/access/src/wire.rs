@@ -20,7 +20,7 @@ pub(crate) fn missing(field: &str) -> Fault {
     Fault::invalid(field, "is missing").hint("give it")
 }
 
-/// Renames a fault's field of a key, as seen from the request that holds the key.
+/// Renames a fault's field of a key to its path in the request that contains the key.
 pub(crate) fn within_key(mut fault: Fault) -> Fault {
     fault.field = fault.field.map(|field| match field.as_str() {
         "expires" => "key.expire_time".to_owned(),
@@ -29,7 +29,8 @@ pub(crate) fn within_key(mut fault: Fault) -> Fault {
     fault
 }
 
-/// Refuses fields that only the gateway writes: a caller that sends them would expect an effect.
+/// Refuses fields that only the gateway writes, because a caller that sends them would expect an
+/// effect.
 pub(crate) fn only_settable(key: &ApiKey, with_id: bool) -> Result<(), Fault> {
     let written = [
         (!with_id && !key.id.is_empty(), "key.id"),
@@ -154,7 +155,7 @@ pub(crate) fn event(event: &AuditEvent) -> WireEvent {
 impl TryFrom<WireEvent> for AuditEvent {
     type Error = Fault;
 
-    /// An event as received over the wire, for verifying a chain without its database.
+    /// An event received over the wire, for verifying a chain without its database.
     fn try_from(event: WireEvent) -> Result<Self, Fault> {
         Ok(Self {
             at: micros("time", event.time.unwrap_or_default())?,

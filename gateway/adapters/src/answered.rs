@@ -1,11 +1,11 @@
-//! Whether a provider answered a call that failed.
+//! Tells whether a provider answered a call that failed.
 
 use isomer_service_kit::{Fault, code_name};
 use tonic::{Code, Status};
 
-/// Key of a fault's metadata: the HTTP status that the provider answered.
+/// Key of a fault's metadata: the HTTP status of the provider's answer.
 pub(crate) const HTTP_STATUS: &str = "http_status";
-/// Key of a fault's metadata: the gRPC status that the provider answered.
+/// Key of a fault's metadata: the gRPC status of the provider's answer.
 const GRPC_STATUS: &str = "grpc_status";
 /// Key of a fault's metadata: no connection was made, so the request was not sent.
 const UNSENT: &str = "unsent";
@@ -19,7 +19,7 @@ pub(crate) fn unsent(fault: Fault) -> Fault {
 /// work.
 const UNREAD: &str = "unread";
 
-/// Marks a fault of this process about an answer that arrived.
+/// Marks a fault of this process in reading an answer that arrived.
 pub(crate) fn unread(fault: Fault) -> Fault {
     fault.with(UNREAD, "true")
 }
@@ -32,8 +32,8 @@ pub(crate) fn is_unsent(fault: &Fault) -> bool {
     fault.metadata.contains_key(UNSENT)
 }
 
-/// Marks a fault with the status that it was made from, if the server sent that status. The client
-/// makes a status of its own for a connection that fails, with the error as its source.
+/// Marks a fault with the status from which it was made, if the server sent that status. For a
+/// connection that fails, the client makes its own status with the error as its source.
 pub(crate) fn marked(fault: Fault, status: &Status) -> Fault {
     match std::error::Error::source(status) {
         None => fault.with(GRPC_STATUS, code_name(status.code())),
@@ -41,13 +41,13 @@ pub(crate) fn marked(fault: Fault, status: &Status) -> Fault {
     }
 }
 
-/// A status as a fault, marked if the server sent it.
+/// Converts a status to a fault, which is marked if the server sent the status.
 pub(crate) fn of_status(status: &Status) -> Fault {
     marked(Fault::from_status(status), status)
 }
 
-/// Whether the server received the request and answered it with this failure. If not, the failure
-/// says nothing of the request: the connection failed or broke, or the time was up.
+/// Whether the server received the request and answered it with this failure. Otherwise the
+/// connection failed or broke, or the time was up, and the failure says nothing about the request.
 pub fn answered(fault: &Fault) -> bool {
     matches!(fault.code, Code::Internal | Code::DataLoss)
         || [HTTP_STATUS, GRPC_STATUS]

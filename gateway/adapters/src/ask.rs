@@ -1,4 +1,4 @@
-//! A request in the form in which other protocols can express it.
+//! A request in the form that other protocols can express.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use tonic::Code;
 
 use crate::{estimate, limits::Most};
 
-/// Parts of one request in flight at once, unless the provider's limits or its protocol set another
+/// Concurrent parts of one request, unless the provider's limits or its protocol set another
 /// number.
 pub(crate) const AT_ONCE: usize = 8;
 
-/// What a protocol can express in a request.
+/// The abilities of a protocol.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Abilities {
     /// The protocol's name in vector spaces and errors, e.g. `cohere`.
     pub(crate) kind: &'static str,
     pub(crate) input_types: InputTypes,
-    /// What can be requested for texts that are too long.
+    /// The options for texts that are too long.
     pub(crate) cuts: &'static [Cut],
     /// Whether fewer columns can be requested.
     pub(crate) dimensions: bool,
@@ -31,13 +31,13 @@ pub(crate) struct Abilities {
     pub(crate) counts: bool,
     /// Whether it sorts documents by their relevance to a query.
     pub(crate) reranks: bool,
-    /// Most texts per request in the protocol.
+    /// Maximum number of texts per request in the protocol.
     pub(crate) most_items: Most,
-    /// Most tokens per request in the protocol.
+    /// Maximum number of tokens per request in the protocol.
     pub(crate) most_tokens: Most,
-    /// Most documents to rank per request in the protocol.
+    /// Maximum number of documents to rank per request in the protocol.
     pub(crate) most_documents: Most,
-    /// Parts of one request in flight at once, unless the provider's limits set another number.
+    /// Concurrent parts of one request, unless the provider's limits set another number.
     pub(crate) at_once: usize,
 }
 
@@ -52,11 +52,10 @@ pub(crate) enum InputTypes {
     Required,
 }
 
-/// What to do with a text that is too long.
+/// The handling of a text that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The server's default, for a protocol without this option and a caller that did not choose
-    /// one.
+    /// The server's default, for a protocol without this option when the caller did not choose one.
     AsItIs,
     /// Refuse the request.
     Refuse,
@@ -273,7 +272,7 @@ impl Cut {
 }
 
 impl Ask {
-    /// The prompt in a vector space: the literal text, or `input_type:NAME`; if there are both, the
+    /// The prompt in a vector space: the literal text, or `input_type:NAME`. If both exist, the
     /// kind of input is on a separate line.
     pub(crate) fn prompt(&self) -> String {
         match (&self.input_type, self.literal.as_str()) {
@@ -312,7 +311,7 @@ impl<'a> Piece<'a> {
     /// The texts.
     ///
     /// # Errors
-    /// If the items are token ids: [`Abilities::items`] refuses those for protocols without them.
+    /// If the items are token ids. [`Abilities::items`] refuses those for protocols without them.
     pub(crate) fn texts(self) -> Result<&'a [String], Fault> {
         match self {
             Self::Texts(texts) => Ok(texts),

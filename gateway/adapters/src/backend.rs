@@ -9,22 +9,22 @@ use isomer_proto::encoder::v1::{
 use isomer_service_kit::{Fault, Tenant};
 use tokio::time::Instant;
 
-/// A server of encoders in the terms of `isomer.encoder.v1`, whatever its protocol. Dropping a
+/// A server of encoders, in the terms of `isomer.encoder.v1`, whatever its protocol. Dropping a
 /// future cancels the call.
 #[tonic::async_trait]
 pub trait EncoderBackend: Debug + Send + Sync + 'static {
-    /// The server's encoders, as far as they are known without loading anything.
+    /// The server's encoders, as far as it knows them without loading a model.
     async fn list(&self) -> Result<Vec<Encoder>, Fault>;
 
-    /// One encoder in full, with the vector space of its default settings.
+    /// The full description of one encoder, with the vector space of its default settings.
     async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault>;
 
     /// Encodes: one row per input in the order of the inputs, whatever the provider's own limits on
     /// batches.
     async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<EncodeResponse, Fault>;
 
-    /// [`encode`](Self::encode) for a tenant, whose vectors a server's caches keep apart. A server
-    /// of another protocol is not told of tenants.
+    /// [`encode`](Self::encode) for a tenant, whose vectors a server's caches keep separate.
+    /// Servers of other protocols do not learn of tenants.
     async fn encode_for(
         &self,
         _tenant: &Tenant,
@@ -41,8 +41,8 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
         deadline: Option<Instant>,
     ) -> Result<CountTokensResponse, Fault>;
 
-    /// Tokens of texts with the parts that they stand for; `UNIMPLEMENTED` if the provider's
-    /// protocol has no such call.
+    /// Tokens of texts, each with its part of the text; `UNIMPLEMENTED` if the provider's protocol
+    /// has no such call.
     async fn tokenize(&self, request: TokenizeRequest, _deadline: Option<Instant>) -> Result<TokenizeResponse, Fault> {
         Err(unserved(&request.encoder_id))
     }

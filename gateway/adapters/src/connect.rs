@@ -13,21 +13,21 @@ use crate::{
     kinds::{FOREIGN, Kind},
 };
 
-/// Makes a backend from a provider's record. No call is made yet: the connection is made at the
-/// first call. Rate and concurrency limits belong to this backend, so each provider should be
-/// connected once.
+/// Makes a backend from a provider's record, without making a call: it connects at the first call.
+/// Rate and concurrency limits belong to this backend, so each provider should be connected only
+/// once.
 ///
 /// Must be called inside a Tokio runtime.
 ///
 /// # Errors
-/// A setting that cannot work, with the provider's field: an unknown kind, an invalid address or
-/// one that may not be called (`ADDRESS_REFUSED`), TLS files that cannot be read, headers that look
-/// like secrets, invalid rates, input types for a protocol without them.
+/// If a setting cannot work; the fault names the provider's field. Examples: an unknown kind, an
+/// invalid address or one that may not be called (`ADDRESS_REFUSED`), unreadable TLS files, headers
+/// that look like secrets, invalid rates, input types for a protocol without them.
 pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<dyn EncoderBackend>, Fault> {
     (kind_of(provider)?.connect)(provider, surroundings)
 }
 
-/// Every kind.
+/// All kinds.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
     iter::once(&isomer::KIND).chain(FOREIGN)
 }
@@ -35,7 +35,7 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> {
 /// The declaration of a provider's kind.
 ///
 /// # Errors
-/// A kind that is missing, or that this version does not know.
+/// If the kind is missing, or unknown to this version.
 pub fn kind_of(provider: &Provider) -> Result<&'static Kind, Fault> {
     let refuse = |message: &str| {
         let known: Vec<_> = kinds().map(|kind| kind.value.dashed()).collect();

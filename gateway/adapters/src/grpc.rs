@@ -68,7 +68,7 @@ impl Grpc {
         within(&target.id, target.timeout, deadline, answer).await
     }
 
-    /// Calls a method by its path, for protocols whose messages are described where they are used.
+    /// Calls a method by its path, for protocols whose messages are declared next to their use.
     pub(crate) async fn unary<M, A>(
         &self,
         path: &'static str,
@@ -92,12 +92,12 @@ impl Grpc {
     }
 }
 
-/// Slack within which DEADLINE_EXCEEDED counts as the caller's own deadline.
+/// Tolerance within which DEADLINE_EXCEEDED counts as the caller's own deadline.
 const AT_THE_END: Duration = Duration::from_millis(100);
 
 /// Never returns if a call failed because of the deadline. The call's own clocks (the client's and
-/// the server's) and the caller's timeout expire at the same instant, and only the caller's timeout
-/// knows whose deadline it was.
+/// the server's) and the caller's timeout expire at the same instant. Only the caller's timeout can
+/// tell whose deadline it was.
 pub async fn out_of_time(status: &Status, until: Instant) {
     if over(status.code(), until) {
         std::future::pending::<()>().await;
@@ -141,8 +141,8 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
         )
         .field("provider.secret")
         .hint("correct the secret that provider.secret names"),
-        // A failure of the connection has no better code: it is unknown whether the provider
-        // received the call.
+        // A failed connection has no better code: it is unknown whether the provider received the
+        // call.
         Code::Unknown | Code::Cancelled | Code::Unavailable if std::error::Error::source(status).is_some() => {
             unavailable()
         }
@@ -163,7 +163,7 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
     }
 }
 
-/// Whether this client refused an answer for its length. tonic has no other sign of it.
+/// Whether this client refused an answer for its length. tonic gives no other indication of it.
 fn is_too_long(status: &Status) -> bool {
     status.code() == Code::OutOfRange && status.message().starts_with("Error, decoded message length too large")
 }

@@ -1,4 +1,4 @@
-//! The encoder service of this process, called by its Rust methods: no message is encoded.
+//! Calls the encoder service of this process through its Rust methods, so no message is encoded.
 
 use std::fmt;
 
@@ -21,8 +21,8 @@ use crate::{
     metered::billed_answer,
 };
 
-/// An encoder service of this process. Every id that it accepts is offered, and it keeps its own
-/// limits on texts and queues.
+/// An encoder service of this process. It offers every id that it accepts, and has its own limits
+/// on texts and queues.
 pub struct InProcessBackend<S> {
     service: S,
     calls: DirectCalls,
@@ -36,7 +36,7 @@ impl<S> fmt::Debug for InProcessBackend<S> {
 }
 
 impl<S: EncoderService> InProcessBackend<S> {
-    /// Calls this service. `max_message_bytes` is the largest request that it accepts.
+    /// A backend for this service. `max_message_bytes` is the largest request that it accepts.
     pub fn new(service: S, limits: &LimitsConfig, max_message_bytes: usize) -> Self {
         Self {
             service,
@@ -72,7 +72,7 @@ impl<S: EncoderService> InProcessBackend<S> {
         });
         match called.await {
             Ok(answer) => Ok(answer.into_inner()),
-            // The service and this call watch the same deadline; it is the caller's.
+            // The service and this call watch the same deadline, which is the caller's.
             Err(fault) if deadline.is_some_and(|deadline| over(fault.code, deadline)) => Err(late("this process")),
             Err(fault) => Err(fault),
         }
@@ -142,7 +142,7 @@ impl<S: EncoderService> EncoderBackend for InProcessBackend<S> {
         billed_answer("this process", estimate, sent).await
     }
 
-    /// It is as healthy as the process that asks.
+    /// It is as healthy as this process.
     async fn healthy(&self) -> Result<(), Fault> {
         Ok(())
     }

@@ -1,17 +1,17 @@
 //! Encoder providers of every kind behind one interface.
 //!
-//! A provider is a server of another party that turns text into vectors. [`connect`] makes an
+//! A provider is a third-party server that turns text into vectors. [`connect`] makes an
 //! [`EncoderBackend`] of it, whatever its protocol. Requests that its protocol cannot express are
-//! refused, never guessed.
+//! refused, never approximated.
 //!
-//! The file of a kind declares what its protocol can express ([`Kind`]);
-//! `docs/reference/providers.md` is made of these declarations.
+//! The file of a kind declares the abilities of its protocol ([`Kind`]);
+//! `docs/reference/providers.md` is generated from these declarations.
 //!
-//! `Provider.input_types` maps prompt names to the provider's words; a literal prompt is prepended
-//! to each text. If a request does not say how to cut a text that is too long, its tail is cut; if
-//! the protocol has no such option, the server's default applies. Vectors arrive as 32-bit floats;
-//! they are scaled and converted to 16-bit floats or bits here. Vector spaces are named
-//! `kind/model`, with `@revision` if the server reports one, and have a digest as embed-svc's do.
+//! `Provider.input_types` maps prompt names to the provider's terms; a literal prompt is prepended
+//! to each text. If a request does not choose how to truncate, the tail of a text is cut; if the
+//! protocol has no such option, the server's default applies. Vectors arrive as 32-bit floats, and
+//! are scaled and converted to 16-bit floats or bits here. Vector spaces are named `kind/model`,
+//! with `@revision` if the server reports one, and have a digest like embed-svc's.
 
 mod answered;
 mod ask;

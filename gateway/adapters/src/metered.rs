@@ -1,9 +1,9 @@
 //! The usage of the requests that a provider bills.
 //!
-//! Each billed request of a backend runs in [`billed`]. It counts the provider's own number, or an
-//! estimate of the texts if the answer was cut off or cannot be used: the provider has done the
-//! work. A request that was refused or not sent counts nothing. So a call that fails, or whose
-//! caller leaves, still costs what the provider did for it.
+//! Each billed request of a backend runs in [`billed`]. It counts the provider's own number. If the
+//! answer was truncated or is unusable, it counts an estimate from the texts, because the provider
+//! has done the work. A request that was refused or not sent counts nothing. So a call that fails,
+//! or whose caller disconnects, still costs the provider's work.
 
 use std::future::Future;
 
@@ -21,14 +21,14 @@ tokio::task_local! {
     static CALL: Count;
 }
 
-/// Largest usage per text and per estimated token that a provider is believed. An estimate counts a
-/// token for three or four bytes, and no tokenizer makes more than one of a byte; the provider's
-/// own prompt comes on top.
+/// Maximum accepted usage per text and per estimated token. An estimate counts one token for three
+/// or four bytes, and no tokenizer makes more than one token of a byte. The provider's own prompt
+/// adds to that.
 const MOST_PER_TEXT: u64 = 512;
 const MOST_PER_ESTIMATED: u64 = 4;
 
-/// Runs a call of a backend with a count of its usage. Calls outside of it, such as checks of a
-/// provider, are counted nowhere.
+/// Runs a call of a backend and counts its usage. Calls outside this function, such as checks of a
+/// provider, are not counted.
 pub fn metered<F: Future>(count: &Count, call: F) -> impl Future<Output = F::Output> {
     CALL.scope(count.clone(), call)
 }
@@ -51,8 +51,8 @@ impl Metered for RerankResponse {
     }
 }
 
-/// Runs one request that the provider bills, whose answer reports its usage itself. The usage that
-/// counts is put into the answer.
+/// Runs one billed request whose answer reports its usage itself. The counted usage is put into the
+/// answer.
 ///
 /// # Errors
 /// Those of the request.
@@ -71,8 +71,8 @@ pub async fn billed_answer<T: Metered>(
     Ok(answer)
 }
 
-/// Runs one request that the provider bills, and returns its answer with its usage. `estimate` is
-/// the usage by the request's texts; `reported` is the provider's own number.
+/// Runs one billed request, and returns its answer with its usage. `estimate` is the usage
+/// estimated from the request's texts; `reported` is the provider's own number.
 ///
 /// # Errors
 /// Those of the request.
@@ -111,7 +111,8 @@ fn may_be_billed(fault: &Fault) -> bool {
     }
 }
 
-/// The usage that a provider reports, bounded by what it was sent: its number enters budgets.
+/// The usage that a provider reports, bounded by the size of its request, because its number enters
+/// budgets.
 fn believed(provider: &str, sent: &Usage, reported: Usage) -> Usage {
     let per_text = sent.texts.saturating_mul(MOST_PER_TEXT);
     let most = sent.tokens.saturating_mul(MOST_PER_ESTIMATED).saturating_add(per_text);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use isomer_service_kit::Fault;
 
-/// Offered encoder id → name at the provider, in the order of the ids. Empty: any id, unchanged.
+/// Maps an offered encoder id to its name at the provider, ordered by id. If empty, any id is valid
+/// and passed on unchanged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 

@@ -1,4 +1,4 @@
-//! A provider's address, TLS settings and headers, read and checked before any call.
+//! A provider's address, TLS settings and headers, parsed and validated before any call.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{AddressGuard, Surroundings};
 /// Timeout of a call if the provider's limits do not set one.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A provider's address and settings, read and checked.
+/// A provider's address and settings, parsed and validated.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// The provider's id, for errors.
@@ -37,7 +37,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `grpc` says whether the protocol is gRPC; then `grpc://` is a valid scheme too.
+    /// `grpc` states whether the protocol is gRPC. If so, `grpc://` is also a valid scheme.
     pub(crate) fn new(provider: &Provider, surroundings: &Surroundings, grpc: bool) -> Result<Self, Fault> {
         let url = address(&provider.address, grpc)?;
         let secret = secret_source(provider.secret.as_ref())?;
@@ -79,13 +79,13 @@ impl Target {
     }
 }
 
-/// `Authorization: Bearer` with the secret, marked as sensitive so that it is never printed; none
-/// if there is no secret.
+/// `Authorization: Bearer` with the secret, marked as sensitive so that it is never printed; `None`
+/// without a secret.
 pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Fault> {
     bearer(secret).map_err(|_| Fault::internal("a secret that was checked cannot be sent in a header"))
 }
 
-/// The source of a provider's secret. The secret is not read yet.
+/// The source of a provider's secret. The secret itself is not read yet.
 fn secret_source(reference: Option<&SecretRef>) -> Result<SecretSource, Fault> {
     let empty = || {
         Fault::invalid("provider.secret", "has no source")
@@ -125,7 +125,7 @@ fn address(text: &str, grpc: bool) -> Result<Url, Fault> {
         ("grpc" | "grpcs", false) => return Err(bad("this kind of provider does not speak gRPC".into(), form)),
         _ => return Err(bad(format!("{text:?} has an unsupported scheme"), form)),
     };
-    // Only for the schemes of the web does the parser normalise the host.
+    // The parser normalises the host only for web schemes.
     let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|error| bad(format!("{text:?}: {error}"), form))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(bad(

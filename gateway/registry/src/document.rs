@@ -29,7 +29,7 @@ pub fn toml(provider: &Provider) -> Result<String, toml::ser::Error> {
     Ok(comments.collect::<String>() + &toml::to_string(&table)?)
 }
 
-/// A time in RFC 3339; none if it is not valid.
+/// A time in RFC 3339; `None` if it is invalid.
 pub fn time(at: &prost_types::Timestamp) -> Option<String> {
     Some(Timestamp::new(at.seconds, at.nanos).ok()?.to_string())
 }
@@ -132,7 +132,7 @@ fn sorted(names: &std::collections::HashMap<String, String>) -> Value {
         .collect()
 }
 
-/// Seconds; a whole number if possible.
+/// A number of seconds, whole if possible.
 fn seconds(duration: &prost_types::Duration) -> Value {
     match duration.nanos {
         0 => json!(duration.seconds),

@@ -4,7 +4,7 @@ use std::{sync::Weak, time::Duration};
 
 use crate::{metric_names, registry::Inner};
 
-/// Shortest pause after a failure.
+/// Minimum pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs until the registry is dropped.

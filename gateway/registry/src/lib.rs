@@ -5,12 +5,12 @@
 //! watchers ([`Registry::watch`]) of the live providers.
 //!
 //! * [`Screening`]: the registry's questions to its owner before it accepts a provider.
-//! * [`mod@file`]: the form of providers in TOML, read and written by hand or by `isomer
-//!   providers`; [`document`] writes it, and JSON.
+//! * [`mod@file`]: the TOML format of providers, written by hand or by `isomer providers`;
+//!   [`document`] writes TOML and JSON.
 //!
-//! Inside: `validate`, `mask` and `page` are the rules for requests (pure); `store` holds the
-//! records, `declared` watches the file, `keeper` watches leases and the changes of other gateways;
-//! `state` is this process's view of all of them.
+//! Private modules: `validate`, `mask` and `page` are the rules for requests (pure); `store` holds
+//! the records, `declared` watches the file, `keeper` watches leases and the changes of other
+//! gateways; `state` is this process's view of all of them.
 
 mod config;
 mod declared;

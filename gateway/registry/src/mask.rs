@@ -1,4 +1,4 @@
-//! Which fields an update changes (AIP-134).
+//! The fields that an update changes (AIP-134).
 
 use isomer_proto::gateway::v1::Provider;
 use isomer_service_kit::{Fault, config::suggest};
@@ -80,7 +80,7 @@ impl Changes {
         }
     }
 
-    /// The provider after the changes.
+    /// The provider `to` after the changes.
     pub(crate) fn applied(&self, to: &Provider, wanted: &Provider) -> Provider {
         let mut changed = to.clone();
         for copy in &self.0 {
@@ -91,7 +91,7 @@ impl Changes {
 
     /// Whether the lease is one of the changed fields.
     pub(crate) fn has_lease(&self) -> bool {
-        // Functions cannot be compared reliably, but their effects can.
+        // Function pointers cannot be compared reliably, so their effects are compared.
         let probe = Provider {
             lease: Some(prost_types::Duration::default()),
             ..Provider::default()
@@ -120,7 +120,7 @@ fn named(path: &str) -> Result<Copy, Fault> {
             "give it alone".to_owned(),
         );
     }
-    // A map or a secret can be named only as a whole; a message can be named by its fields.
+    // A mask can name a map or a secret only as a whole, but each field of a message.
     if let Some((parent, _)) = path.split_once('.') {
         let within: Vec<&str> = NESTED
             .iter()

@@ -4,11 +4,11 @@ use prost::Message;
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
-/// Most bytes of a page: gRPC clients accept 4 MiB by default. One provider is smaller than half of
-/// that.
+/// Maximum number of bytes of a page: gRPC clients accept 4 MiB by default. One provider is smaller
+/// than half of that.
 const PAGE_BYTES: usize = 3 << 20;
 
-/// Cuts a list after the first page; true if something was cut off.
+/// Truncates a list to its first page; returns true if entries were removed.
 pub(crate) fn cut<M: Message>(list: &mut Vec<M>, size: usize) -> bool {
     let mut bytes = 0_usize;
     let fits = |message: &M| {

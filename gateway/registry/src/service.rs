@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{Registry, page, time::timestamp};
 
-/// The list that page tokens belong to.
+/// The name of the list in page tokens.
 const LIST: &str = "ListProviders";
 
 /// `isomer.gateway.v1.ProviderService` over a [`Registry`].

@@ -1,4 +1,4 @@
-//! This process's view of the registry, and the live part of it.
+//! This process's view of the registry, and its live part.
 
 use isomer_proto::gateway::v1::{Provider, ProviderSource, ProviderState};
 use isomer_service_kit::Fault;
@@ -24,7 +24,7 @@ impl Record {
         self.expires == 0 || self.expires > now
     }
 
-    /// The provider as clients see it, except its state.
+    /// The provider as clients see it, but without its state.
     pub(crate) fn shown(&self) -> Provider {
         let source = match self.expires {
             0 => ProviderSource::Stored,
@@ -55,7 +55,7 @@ pub(crate) fn settings(provider: &Provider) -> Provider {
     }
 }
 
-/// A digest of a provider's settings: equal settings have equal etags in every process.
+/// A digest of a provider's settings. Equal settings have equal etags in every process.
 pub(crate) fn etag(provider: &Provider) -> String {
     let mut rest = settings(provider);
     // Maps have no fixed order, so their encoding is not stable.
@@ -87,7 +87,7 @@ pub(crate) struct State {
     pub(crate) changes: i64,
     /// The file's declared providers, in no particular order.
     pub(crate) declared: Vec<Provider>,
-    /// Why the file's current content is not in force.
+    /// Why the file's current content is not in use.
     pub(crate) file_error: Option<Fault>,
 }
 
@@ -169,7 +169,7 @@ mod tests {
             ..Provider::default()
         };
         assert_eq!(etag(&one), etag(&other));
-        // The same entry in another map is another provider.
+        // The same entry in a different map makes a different provider.
         other.headers = std::mem::take(&mut other.encoders);
         assert_ne!(etag(&one), etag(&other));
     }

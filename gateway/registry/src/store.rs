@@ -1,9 +1,9 @@
 //! Records in the database: one row per provider.
 //!
 //! Each change increments `provider_changes` first. So a reader of the counter knows whether to
-//! read the rows again, and changes of several processes happen one after another. Renewing a lease
-//! does not increment it. A process that finds a lease expired requests the deletion, which checks
-//! the current row, and then reads the rows again.
+//! read the rows again, and changes of several processes are serialised. Renewing a lease does not
+//! increment it. A process that finds a lease expired requests the deletion, which checks the
+//! current row, and then reads the rows again.
 
 use isomer_database::{Database, failed};
 use isomer_proto::gateway::v1::Provider;
@@ -42,7 +42,7 @@ pub(crate) enum Inserted {
 /// Brings the tables up to date.
 ///
 /// # Errors
-/// When the database cannot be read or written.
+/// If the database cannot be read or written.
 pub async fn prepare(database: &Database) -> Result<(), Fault> {
     database.migrate("providers", STEPS).await
 }
@@ -88,7 +88,8 @@ impl Store {
         row.as_ref().map(record).transpose()
     }
 
-    /// Adds a record, replacing one whose lease has expired. `most`: most live records.
+    /// Adds a record, replacing one whose lease has expired. `most`: maximum number of live
+    /// records.
     pub(crate) async fn insert(
         &self,
         record: &Record,
@@ -130,8 +131,8 @@ impl Store {
         Ok(Inserted::Done)
     }
 
-    /// Replaces the record with the etag `before`; false if it is gone. `lease`: the lease's length
-    /// if the lease restarts; otherwise it runs on.
+    /// Replaces the record with the etag `before`; returns false if it is gone. `lease`: the length
+    /// of the lease if it restarts; otherwise it is unchanged.
     pub(crate) async fn replace(
         &self,
         record: &Record,
@@ -167,7 +168,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Restarts a lease; returns its end, or none if there is no live record with a lease.
+    /// Restarts a lease; returns its end, or `None` if no live record with a lease exists.
     pub(crate) async fn renew(&self, id: &str, now: Micros) -> Result<Option<Micros>, Fault> {
         let row = sqlx::query(
             "UPDATE providers SET expires = lease + $1 WHERE id = $2 AND lease > 0 AND expires > $3 RETURNING expires",
@@ -177,7 +178,7 @@ impl Store {
         row.map(|row| row.try_get("expires").map_err(failed)).transpose()
     }
 
-    /// Deletes the live record with this etag; false if there is none.
+    /// Deletes the live record with this etag; returns false if there is none.
     pub(crate) async fn delete(&self, id: &str, etag: &str, now: Micros) -> Result<bool, Fault> {
         let mut transaction = self.begin().await?;
         let deleted =
@@ -211,8 +212,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// A transaction that has incremented the counter: no other process can change anything until
-    /// it ends. Dropping it changes nothing.
+    /// A transaction that has incremented the counter. No other process can change anything until
+    /// it ends. Dropping it rolls it back.
     async fn begin(&self) -> Result<Transaction<'static, Any>, Fault> {
         let mut transaction = self.database.pool().begin().await.map_err(failed)?;
         sqlx::query("UPDATE provider_changes SET changes = changes + 1 WHERE one = 1")

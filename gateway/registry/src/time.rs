@@ -1,4 +1,4 @@
-//! Times as in the records: microseconds since 1970; 0 means none.
+//! Times in the format of the records: microseconds since 1970; 0 means no time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ pub(crate) fn micros(duration: Duration) -> Micros {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A time as a protobuf timestamp; none for 0.
+/// A time as a protobuf timestamp; `None` for 0.
 pub(crate) fn timestamp(at: Micros) -> Option<Timestamp> {
     (at != 0).then(|| Timestamp {
         seconds: at.div_euclid(1_000_000),
@@ -31,8 +31,8 @@ pub(crate) fn until(at: Micros, now: Micros) -> Duration {
     Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or_default())
 }
 
-/// A duration from protobuf; none if it is negative or not in the canonical form (nanoseconds under
-/// a second).
+/// A duration from protobuf; `None` if it is negative or not in the canonical form (nanoseconds
+/// under a second).
 pub(crate) fn length(duration: &prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(duration.nanos)
         .ok()

@@ -29,7 +29,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 
 pub(crate) type Read = fn(&[u8]) -> Result<Option<Usage>, DecodeError>;
 
-/// How to read the usage of a method's answers; none for methods that use no model.
+/// The function that reads the usage of a method's answers; `None` for methods that use no model.
 pub(crate) fn reader(path: &str) -> Option<Read> {
     Some(match path {
         "/isomer.transform.v1.TransformService/Transform" => |bytes| Ok(TransformResponse::decode(bytes)?.usage),
@@ -44,7 +44,7 @@ pub(crate) fn reader(path: &str) -> Option<Read> {
         "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
             |bytes| Ok(EncodeAugmentedResponse::decode(bytes)?.usage)
         }
-        // RunService is not listed: a run is charged while it goes on (`runs`).
+        // RunService is not listed: a run is charged while it is running (`runs`).
         "/isomer.eval.v1.TaskService/Score" => |bytes| Ok(ScoreResponse::decode(bytes)?.usage),
         _ => return None,
     })
@@ -104,7 +104,7 @@ impl Ledger {
         self.waiting.drain(..begin);
     }
 
-    /// What the answer used: the usage it reports, or else an estimate from the bytes that were
+    /// The usage of the answer: the reported usage, or else an estimate from the bytes that were
     /// passed on.
     fn total(&self) -> Usage {
         self.used.unwrap_or_else(|| Usage {
@@ -125,7 +125,7 @@ pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
 impl Drop for Counted {
     fn drop(&mut self) {
         // A caller that disconnects before the usage arrives has still caused the work. If nothing
-        // arrived at all, the call's estimate stands.
+        // has arrived, the call's estimate stands.
         if self.ledger.passed > 0 {
             self.call.end(&self.ledger.total());
         }

@@ -1,16 +1,16 @@
-//! Costs of calls and their payers. They are decided here alone, for gRPC, HTTP, the page and
-//! streams.
+//! The costs of calls and their payers. This module alone decides them, for gRPC, HTTP, the page
+//! and streams.
 //!
 //! * [`charged`] gives each call of a paying caller a [`Count`], and charges each addition to it at
-//!   once. So it does not matter how the call ends: with an answer, with an error, at its deadline,
-//!   or because the caller disconnects.
-//! * The router adds what encoders used (`routing`). The proxy to other services adds what they
-//!   report during the call, or else the usage in their answers ([`answer`]).
-//! * [`reserve`] reserves the most that a call may use ([`most`]) before the call begins.
-//! * [`Overspending`] ends a call that uses more than was reserved, once a budget is used up.
+//!   once. So the charge does not depend on the end of the call: an answer, an error, its deadline,
+//!   or a caller that disconnects.
+//! * The router adds the usage of encoders (`routing`). The proxy to other services adds the usage
+//!   that they report during the call, or else the usage in their answers ([`answer`]).
+//! * [`reserve`] reserves the maximum usage of a call ([`most`]) before the call begins.
+//! * [`Overspending`] ends a call that exceeds its reservation once a budget is used up.
 //!
-//! Runs go on after their request. They are charged through deferred charges (`runs`), with the
-//! same sums.
+//! Runs outlive their request. They are charged through deferred charges (`runs`), with the same
+//! sums.
 
 pub(crate) mod answer;
 pub(crate) mod most;
@@ -94,11 +94,11 @@ impl http_body::Body for Counted {
     }
 }
 
-/// Reserves the most that a call may use. The caller of this function holds the reservation until
+/// Reserves the maximum usage of a call. The caller of this function holds the reservation until
 /// the call has ended.
 ///
 /// # Errors
-/// As [`Caller::reserve`].
+/// Those of [`Caller::reserve`].
 pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Option<Reservation>, Fault> {
     match caller {
         Some(caller) => caller.reserve(sum::charged_tokens(most), most.cost_nano_usd).await,
@@ -106,8 +106,8 @@ pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Opt
     }
 }
 
-/// The end of a call whose use cannot be bounded before it begins: it has used more than was
-/// reserved, and a budget of its caller is used up.
+/// Ends a call whose usage cannot be bounded before it begins: it has exceeded its reservation, and
+/// a budget of its caller is used up.
 pub(crate) struct Overspending {
     caller: Caller,
     count: Count,
@@ -116,7 +116,7 @@ pub(crate) struct Overspending {
 }
 
 impl Overspending {
-    /// Watches the current call; nothing for a caller who does not pay.
+    /// Watches the current call; `None` if the caller does not pay.
     pub(crate) fn of_call(extensions: &Extensions, reserved: Usage) -> Option<Self> {
         Some(Self {
             caller: extensions.get::<Caller>()?.clone(),
@@ -126,10 +126,10 @@ impl Overspending {
         })
     }
 
-    /// Whether the call may go on.
+    /// Whether the call may continue.
     ///
     /// # Errors
-    /// As [`Caller::still_welcome`].
+    /// Those of [`Caller::still_welcome`].
     pub(crate) fn check(&self) -> Result<(), Fault> {
         let used = self.count.used();
         let is_within = sum::charged_tokens(&used) <= sum::charged_tokens(&self.reserved)
@@ -140,7 +140,7 @@ impl Overspending {
         }
     }
 
-    /// Waits until the call may not go on, and returns the reason.
+    /// Waits until the call may not continue, and returns the reason.
     pub(crate) async fn found(&self) -> Fault {
         loop {
             self.charges.0.notified().await;
@@ -154,7 +154,7 @@ impl Overspending {
 /// Encodes texts of a tenant, and reserves what the call may cost if the caller pays.
 ///
 /// # Errors
-/// As [`reserve`] and [`Router::encode`].
+/// Those of [`reserve`] and [`Router::encode`].
 pub(crate) async fn encode(
     router: &Router,
     (caller, tenant): (Option<&Caller>, &Tenant),
@@ -168,7 +168,7 @@ pub(crate) async fn encode(
 /// Reranks, and reserves what the call may cost if the caller pays.
 ///
 /// # Errors
-/// As [`reserve`] and [`Router::rerank`].
+/// Those of [`reserve`] and [`Router::rerank`].
 pub(crate) async fn rerank(
     router: &Router,
     caller: Option<&Caller>,

@@ -1,5 +1,5 @@
-//! Charges against a model of the ledger: whatever becomes of a request, its caller pays at least
-//! what the provider did for it, and at most what was reserved.
+//! Tests charges against a model of the ledger. Whatever the outcome of a request, its caller pays
+//! at least for the provider's work and at most the reservation.
 #![allow(clippy::unwrap_used)]
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -30,15 +30,15 @@ use crate::routing::{Router, RoutingConfig};
 const REQUESTS: u64 = 10_000;
 const AT_ONCE: usize = 64;
 
-/// Tokens that the stub counted, by the number of the request.
+/// Tokens that the stub counted, by request number.
 type Ledger = Arc<Mutex<HashMap<u64, u64>>>;
 
-/// As the tokenizers of common models count: one token for about four bytes, and special tokens.
+/// Counts like the tokenizers of common models: one token per four bytes or so, and special tokens.
 fn tokens(text: &str) -> u64 {
     text.len() as u64 / 4 + 2
 }
 
-/// Texts name their request: `#17 …`.
+/// Texts contain the number of their request: `#17 …`.
 fn number(text: &str) -> Option<u64> {
     text.split_once('#')?.1.split(' ').next()?.parse().ok()
 }
@@ -48,7 +48,7 @@ fn vector(text: &str) -> Vec<f32> {
     vec![turn.cos(), turn.sin()]
 }
 
-/// Answers one batch by chance, and counts the texts that it encoded.
+/// Answers one batch with a random outcome, and counts the texts that it encoded.
 fn answer(call: &Call, ledger: &Ledger, chance: &Mutex<SmallRng>) -> Reply {
     let texts = openai::inputs(&call.body);
     let Some(number) = texts.iter().find_map(|text| number(text)) else {
@@ -111,10 +111,10 @@ async fn router(providers: Vec<Provider>) -> Router {
     let config = RoutingConfig {
         breaker_failures: u32::MAX,
         hedge_after_ms: Some(30),
-        // Each attempt is made as often as permitted.
+        // Each attempt is repeated as often as permitted.
         retry_ratio: 1.0,
         retries_per_second: 1e9,
-        // A part has its own attempts.
+        // Each part has its own attempts.
         part_tokens: 60,
         health_interval_ms: 3_600_000,
         probe_interval_seconds: 0,
@@ -211,7 +211,7 @@ async fn a_caller_pays_what_the_provider_did_and_at_most_what_was_reserved() {
         answered += u64::from(is_answered);
         in_part += u64::from(!is_answered && counted > 0);
     }
-    // Both kinds are common, or the test shows nothing.
+    // Both kinds must be common, or the test shows nothing.
     assert!(
         answered > REQUESTS / 4 && in_part > REQUESTS / 20,
         "{answered} answered, {in_part} in part"

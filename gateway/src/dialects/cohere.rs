@@ -71,7 +71,7 @@ struct Embed {
     images: Option<IgnoredAny>,
     inputs: Option<IgnoredAny>,
     max_tokens: Option<IgnoredAny>,
-    /// Order of service at Cohere. Ignored: requests are served in the order of arrival.
+    /// Priority at Cohere. Ignored: requests are served in the order of arrival.
     #[serde(rename = "priority")]
     _priority: Option<i64>,
 }
@@ -116,7 +116,7 @@ enum Truncate {
     None,
     Start,
     End,
-    /// The encoder's default: at the end, where the encoder lets the side be chosen.
+    /// The encoder's default. An encoder that supports both sides cuts at the end.
     #[default]
     #[serde(skip)]
     Unsaid,
@@ -268,7 +268,7 @@ fn by_type(types: Vec<EmbeddingType>, vectors: &[Bytes]) -> BTreeMap<&'static st
     let one = |kind: EmbeddingType, vector: &Bytes| match kind {
         EmbeddingType::Base64 => Vector::Base64(BASE64_STANDARD.encode(vector)),
         EmbeddingType::Ubinary => Vector::Bytes(signs(vector).map(i16::from).collect()),
-        // As numpy: the bytes of `ubinary` minus 128.
+        // As in numpy: the bytes of `ubinary` minus 128.
         EmbeddingType::Binary => Vector::Bytes(signs(vector).map(|byte| i16::from(byte) - 128).collect()),
         EmbeddingType::Float | EmbeddingType::Int8 | EmbeddingType::Uint8 => Vector::Floats(Numbers(vector.clone())),
     };
@@ -334,7 +334,7 @@ async fn rerank_2(State(backends): State<Backends>, call: Call, body: Result<Bod
     })))
 }
 
-/// The API version that answered, and its units. Cohere bills a search of up to a hundred documents
+/// The API version of the answer, and its units. Cohere bills a search of up to a hundred documents
 /// as one unit; here the number implies no price.
 fn meta(version: &str, units: Value) -> Value {
     json!({ "api_version": { "version": version }, "billed_units": units })

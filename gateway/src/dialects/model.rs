@@ -1,4 +1,4 @@
-//! Which encoder a request means, and which of the encoder's prompts.
+//! Selects the encoder of a request, and one of the encoder's prompts.
 
 use isomer_proto::encoder::v1::{Capability, Encoder, encode_request::Prompt};
 use isomer_service_kit::Fault;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{openai::Backends, routing::Router};
 
-/// What the texts of a request are for, in the terms of clients.
+/// The purpose of a request's texts, in the terms of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Search queries.
@@ -53,10 +53,10 @@ pub(crate) async fn prompt(
     Ok(purpose.prompt(&encoder).map(Prompt::PromptName))
 }
 
-/// The only encoder with a capability: the one that a request means if it names none.
+/// The only encoder with a capability. It serves requests that name no encoder.
 ///
 /// # Errors
-/// If no encoder or several encoders have the capability; the hint says what to do.
+/// If no encoder or several encoders have the capability.
 pub(super) async fn only(router: &Router, capability: Capability) -> Result<String, Fault> {
     let what = match capability {
         Capability::Rerank => "cross-encoder",

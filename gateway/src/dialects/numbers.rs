@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 
 use crate::openai::embeddings::floats;
 
-/// A vector of little-endian 32-bit floats, written as a list of the shortest decimals that read
-/// back as the same bits.
+/// A vector of little-endian 32-bit floats, written as a list. Each number is the shortest decimal
+/// that reads back as the same bits.
 #[derive(Debug, Clone)]
 pub(super) struct Numbers(pub(super) Bytes);
 

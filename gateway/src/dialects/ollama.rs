@@ -42,7 +42,7 @@ impl Dialect for Ollama {
 
 type Answer<T> = Result<Json<T>, Refused<Ollama>>;
 
-/// Bytes of an option's name that an error repeats.
+/// Maximum number of bytes of an option's name that an error repeats.
 const LONGEST_NAME: usize = 100;
 
 /// Options of a model that do not change vectors: where the model runs, and how it generates text.
@@ -93,7 +93,7 @@ struct Embed {
     dimensions: Option<u32>,
     #[serde(default, deserialize_with = "nulls::or_default")]
     options: Options,
-    /// How long Ollama keeps the model in memory. Ignored: a request does not decide that here.
+    /// How long Ollama keeps the model in memory. Ignored: requests cannot decide that here.
     #[serde(default, rename = "keep_alive")]
     _keep_alive: Option<IgnoredAny>,
 }
@@ -124,8 +124,8 @@ struct EmbeddedOne {
     embedding: Numbers,
 }
 
-/// The encoder that a client means by a name with a tag: `NAME:latest` is `NAME`, unless an encoder
-/// has that very id.
+/// The encoder for a name with a tag. `NAME:latest` means `NAME`, unless an encoder has exactly
+/// that id.
 async fn named(backends: &Backends, model: String) -> String {
     let Some(plain) = model.strip_suffix(":latest") else {
         return model;
@@ -136,8 +136,8 @@ async fn named(backends: &Backends, model: String) -> String {
     plain.to_owned()
 }
 
-/// The first option that might change vectors. No value is kept: all that matters of one is
-/// whether it is set.
+/// The first option that might change vectors. Values are not kept: it only matters whether an
+/// option is set.
 #[derive(Debug, Default)]
 struct Options(Option<String>);
 
@@ -209,7 +209,7 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
     let truncation = match request.truncate {
         Some(false) => Truncation::Error,
         Some(true) => Truncation::Tail,
-        // The encoder's default: not every provider lets the side be chosen.
+        // The encoder's default: not every provider offers a choice of side.
         None => Truncation::Unspecified,
     };
     let wanted = wanted(&backends, request.model.clone(), texts, truncation, request.dimensions).await;
@@ -270,7 +270,7 @@ fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is known about an encoder. Facts that Ollama reports and this server does not know are
+/// The known facts about an encoder. Facts that Ollama reports and this server does not know are
 /// empty.
 fn details(encoder: &Encoder) -> Value {
     json!({

@@ -21,7 +21,7 @@ pub(super) trait Dialect: Sized {
     /// The body.
     fn body(message: String, fault: &Fault) -> Value;
 
-    /// An error as the API's clients read it.
+    /// An error in the format that the API's clients read.
     fn respond(fault: Fault) -> Response {
         Refused::<Self>::from(fault).into_response()
     }

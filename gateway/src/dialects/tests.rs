@@ -1,4 +1,4 @@
-//! The routes over the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
+//! Tests the routes over the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
 //! document's relevance is its length.
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +34,8 @@ async fn cohere_embeds_in_both_versions() {
     assert_eq!(answered.status, StatusCode::OK, "{}", answered.json);
     let by_type = &answered.json["embeddings"];
     assert_eq!(by_type["float"], json!([[4.0, 1.0]]));
-    // Both values are above 0: the two highest bits of a byte, and the same minus 128.
+    // Both values are above 0: the two highest bits of a byte are set. The signed form is that byte
+    // minus 128.
     assert_eq!(
         (&by_type["ubinary"], &by_type["binary"]),
         (&json!([[192]]), &json!([[64]]))
@@ -184,7 +185,7 @@ async fn tei_reranks_and_compares() {
     for path in ["/tei/one/similarity", "/tei/one"] {
         let body = json!({ "inputs": { "source_sentence": "four", "sentences": ["four", "a"] } });
         let cosines = post(&front, path, body).await;
-        // The stub does not normalise: 4·4 + 1 and 4·1 + 1.
+        // The stub does not normalise: the scores are 4·4 + 1 and 4·1 + 1.
         assert_eq!(cosines.json, json!([17.0, 5.0]), "{path}");
     }
     let single = post(&front, "/tei/one/predict", json!({ "inputs": "a text" })).await;
@@ -260,8 +261,8 @@ async fn tei_tells_tokens_and_reads_them_back() {
     }
 }
 
-/// Sentences to compare are sent to the same path as texts; fields that concern only vectors are
-/// refused for them.
+/// Sentences to compare use the same path as texts. Fields that concern only vectors are refused
+/// for them.
 #[tokio::test]
 async fn the_hubs_path_tells_texts_from_sentences_to_compare() {
     let front = front().await;

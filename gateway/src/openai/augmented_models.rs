@@ -1,5 +1,5 @@
-//! Names that stand for an encoder with augmentation, for clients that can send a model's name and
-//! nothing else: search engines above all.
+//! Names that stand for an encoder with augmentation. They serve clients that can send only a
+//! model's name, such as search engines.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::config::AugmentedModelConfig;
 
-/// A name that is in use.
+/// A configured name.
 #[derive(Debug, Clone)]
 pub(crate) struct AugmentedModel {
     pub(super) encoder: String,
@@ -22,13 +22,13 @@ pub(crate) struct AugmentedModel {
     augment: Augment,
 }
 
-/// All names that are in use.
+/// All configured names.
 pub(crate) type AugmentedModels = Arc<BTreeMap<String, AugmentedModel>>;
 
-/// What the names of a configuration stand for.
+/// Resolves the names of a configuration.
 ///
 /// # Errors
-/// If a name, its encoder or its `augment` is not usable.
+/// If a name, its encoder or its `augment` is invalid.
 pub(crate) fn models(config: &BTreeMap<String, AugmentedModelConfig>) -> Result<AugmentedModels, ConfigError> {
     let models = config.iter().map(|(name, own)| {
         let model = model(config, name, own).map_err(|error| error.within(name))?;
@@ -69,7 +69,7 @@ fn model(
 }
 
 impl AugmentedModel {
-    /// An encoder with what one request wants.
+    /// An encoder with the augmentation of one request.
     pub(super) fn of_request(encoder: String, augment: Augment) -> Self {
         Self {
             encoder,
@@ -78,7 +78,7 @@ impl AugmentedModel {
         }
     }
 
-    /// The augmented vectors of a request that any of the HTTP APIs made.
+    /// The augmented vectors for a request through any of the HTTP APIs.
     pub(super) async fn encode(
         self,
         backends: &Backends,

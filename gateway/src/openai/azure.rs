@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::{Backends, Body, Call, embeddings, error::ApiError};
 
-/// As `/v1/embeddings`. A `model` in the body is the client's own name for the deployment and is
+/// Like `/v1/embeddings`. A `model` in the body is the client's own name for the deployment and is
 /// ignored.
 pub(super) async fn create(
     State(backends): State<Backends>,

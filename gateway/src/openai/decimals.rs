@@ -1,21 +1,21 @@
 //! 32-bit floats as JSON numbers: short decimals that read back as the same bits.
 //!
-//! Digits are most of an answer's text, and writing them is most of its work. The numbers of a
+//! An answer's text is mostly digits, and writing them takes most of its time. The numbers of a
 //! vector lie in a narrow range, in which exact arithmetic finds a decimal: an f32 times a power of
-//! ten is right to 53 bits, and nine digits tell any two f32 apart. Fewer digits are tried first,
-//! and taken if the decimal is still nearer to the number than to its neighbours.
+//! ten is right to 53 bits, and nine digits distinguish any two f32. Fewer digits are tried first.
+//! They are used if the decimal is still nearer to the number than to its neighbours.
 
-/// Most bytes of one number, with its comma.
+/// Maximum number of bytes of one number with its comma.
 pub(super) const LONGEST: usize = 17;
 
 /// Bytes that are copied for each number.
 const COPIED: usize = 24;
 
-/// The powers of ten that are needed, all exact in binary64.
+/// The required powers of ten, all exact in binary64.
 const TENS: [f64; 14] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13];
-/// Magnitudes that this module writes: others are rare in vectors.
+/// Magnitudes that this module writes. Other magnitudes are rare in vectors.
 const RANGE: std::ops::Range<f64> = 1e-5..10.0;
-/// A generous bound on the rounding error of the products, in units of the ninth digit.
+/// An upper bound on the rounding error of the products, in units of the ninth digit.
 const SLACK: f64 = 1e-6;
 
 /// Appends the numbers as a JSON array. A number that is not finite has no form in JSON and becomes
@@ -26,7 +26,7 @@ pub(super) fn array(values: impl ExactSizeIterator<Item = f32>, out: &mut Vec<u8
     for value in values {
         number(value, out);
     }
-    // In place of the last comma.
+    // Replaces the last comma.
     if out.last() == Some(&b',') {
         out.pop();
     }
@@ -46,11 +46,11 @@ fn number(value: f32, out: &mut Vec<u8>) {
     }
 }
 
-/// `digits` with the point after the first of nine, times 10^-`shift`.
+/// A decimal: `digits` with the point after the first of nine, times 10^-`shift`.
 struct Decimal {
     /// Nine digits.
     digits: u32,
-    /// How many of them are written; the others are zeros.
+    /// Number of digits that are written; the others are zeros.
     places: usize,
     shift: usize,
 }
@@ -75,7 +75,7 @@ impl Decimal {
             digits = shorter;
             places -= 1;
         }
-        // Rounding up has reached the next power of ten (0.0099999998 to 0.01).
+        // Rounding up reached the next power of ten (0.0099999998 to 0.01).
         if digits >= 1_000_000_000 {
             (digits, places, shift) = (100_000_000, 1, shift - 1);
         }
@@ -84,14 +84,15 @@ impl Decimal {
 
     /// Appends the number and a comma.
     fn write(&self, negative: bool, out: &mut Vec<u8>) {
-        // The sign, zeros before and after the point, nine digits, a comma, and what is not used.
+        // Room for the sign, the zeros before and after the point, nine digits, a comma, and unused
+        // bytes.
         let mut text = *b"-0.0000000000000000000000";
         let digits = &eight_digits(self.digits % 100_000_000);
         let first = b'0' + (self.digits / 100_000_000) as u8;
         let end = if self.shift == 0 {
             text[1] = first;
             text[3..11].copy_from_slice(digits);
-            // One digit at least stands after the point.
+            // At least one digit follows the point.
             2 + self.places.max(2)
         } else {
             text[2 + self.shift] = first;
@@ -99,7 +100,7 @@ impl Decimal {
             2 + self.shift + self.places
         };
         text[end] = b',';
-        // A copy of known length is a few instructions; the rest is cut off again.
+        // A copy of fixed length takes a few instructions; the surplus is cut off again.
         let from = usize::from(!negative);
         let length = out.len() + end + 1 - from;
         out.extend_from_slice(&text[from..from + COPIED]);
@@ -107,11 +108,12 @@ impl Decimal {
     }
 }
 
-/// A number below 10^8 as eight digits: halved by arithmetic on all parts at once, to four digits,
-/// to two, to one.
+/// A number below 10^8 as eight digits. It is split into four-digit, two-digit and one-digit parts,
+/// with arithmetic on all parts at once.
 fn eight_digits(number: u32) -> [u8; 8] {
     let four = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
-    // A hundredth of numbers below 10^4, and a tenth of numbers below 10^2, by a product.
+    // Divides numbers below 10^4 by a hundred, and numbers below 10^2 by ten, with a
+    // multiplication.
     let hundreds = ((four * 10_486) >> 20) & 0x7f_0000_007f;
     let two = hundreds | (four - hundreds * 100) << 16;
     let tens = ((two * 103) >> 10) & 0xf_000f_000f_000f;
@@ -119,7 +121,7 @@ fn eight_digits(number: u32) -> [u8; 8] {
     (one | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
-/// Half the distance to the nearer neighbour of a number in [`RANGE`].
+/// Half the distance from a number in [`RANGE`] to its nearer neighbour.
 fn half_gap(value: f32) -> f64 {
     let bits = value.to_bits();
     // Below a power of two the numbers are twice as dense.
@@ -185,7 +187,7 @@ mod tests {
 
     #[test]
     fn eight_digits_are_those_of_the_number() {
-        // Each half is worked on by itself.
+        // Each half is processed separately.
         for half in 0..10_000 {
             let number = half * 10_000 + (9_999 - half);
             assert_eq!(eight_digits(number), format!("{number:08}").as_bytes());
@@ -194,14 +196,14 @@ mod tests {
 
     #[test]
     fn every_number_reads_back_as_the_same_bits() {
-        // A stride that meets every exponent and every pattern of low bits; the test below covers
-        // all numbers.
+        // The stride meets every exponent and every pattern of low bits; the test below covers all
+        // numbers.
         for bits in (0..=u32::MAX).step_by(2_503) {
             let value = f32::from_bits(bits);
             let right = !value.is_finite() || holds(value) && is_short(value);
             assert!(right, "{value:?} as {}", text(value));
         }
-        // Powers of two, whose neighbours are at unequal distances, and the numbers beside them;
+        // Powers of two (whose neighbours are at unequal distances), the numbers beside them, and
         // decimals of few digits.
         for exponent in 100_u32..140 {
             for bits in (exponent << 23) - 3..(exponent << 23) + 3 {

@@ -38,7 +38,7 @@ use crate::{
     tenant,
 };
 
-/// Header of the answer with the digest of the vectors' space: vectors of different spaces may not
+/// Header of the answer with the digest of the vectors' space. Vectors of different spaces may not
 /// be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
 
@@ -48,7 +48,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// Absent at Azure's addresses, which name the model themselves.
+    /// Absent at Azure's addresses, which contain the model's name.
     #[serde(default, deserialize_with = "nulls::or_default")]
     pub(super) model: String,
     pub(super) input: Inputs,
@@ -59,10 +59,10 @@ pub(crate) struct Request {
     _user: Option<String>,
     /// The name of one of the encoder's prompts.
     pub(super) prompt_name: Option<String>,
-    /// What to do with a text that is too long; absent: drop its end.
+    /// Handling of a text that is too long; absent: its end is cut.
     pub(super) truncation: Option<TruncationName>,
     pub(super) augment: Option<Augment>,
-    /// Voyage: what the texts are for. Selects the encoder's own prompt for that purpose.
+    /// Voyage: the purpose of the texts. Selects the encoder's own prompt for that purpose.
     input_type: Option<InputType>,
     /// Voyage's name for `dimensions`.
     output_dimension: Option<u32>,
@@ -74,11 +74,11 @@ pub(crate) struct Request {
     normalized: Option<bool>,
     /// Jina: an adapter of the model.
     task: Option<IgnoredAny>,
-    /// Jina: one vector for each part of a text that was encoded as a whole.
+    /// Jina: one vector for each part of a text that is encoded as a whole.
     late_chunking: Option<bool>,
 }
 
-/// What texts are for, in Voyage's terms.
+/// The purpose of texts, in Voyage's terms.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum InputType {
@@ -108,7 +108,7 @@ enum EncodingFormat {
     Base64,
 }
 
-/// What to do with a text that is too long: our names, or Voyage's booleans.
+/// Handling of a text that is too long: our names, or Voyage's booleans.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TruncationName(Truncation);
 
@@ -138,8 +138,8 @@ impl Visitor<'_> for TruncationVisitor {
 }
 
 impl Request {
-    /// Refuses unsupported fields that would change the vectors, and maps other servers' names of a
-    /// field to ours.
+    /// Refuses unsupported fields that would change the vectors, and maps other servers' field
+    /// names to ours.
     fn settle(&mut self) -> Result<(), ApiError> {
         if self.model.is_empty() {
             return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
@@ -220,7 +220,7 @@ pub(super) async fn create(
     off_runtime(size, move || answer(model, format, encoded)).await?
 }
 
-/// The same request for gRPC.
+/// The equivalent gRPC request.
 async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<EncodeRequest, Fault> {
     let purpose = request.input_type.map(|kind| match kind {
         InputType::Query => Purpose::Query,
@@ -245,10 +245,10 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
     })
 }
 
-/// Encodes texts and charges the caller; with augmentation, where the name stands for that.
+/// Encodes texts and charges the caller. Applies augmentation if the model's name stands for it.
 ///
 /// # Errors
-/// As [`crate::routing::Router::encode`].
+/// Those of [`crate::routing::Router::encode`].
 pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
     if let Some(own) = backends.augmented.get(&request.encoder_id) {
         let encoded = own.clone().encode(backends, call, request).await;
@@ -260,8 +260,8 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
     let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();
     if usage.cached_texts > 0 {
-        // No model ran for cached texts and nothing is charged for them; OpenAI's `prompt_tokens`
-        // counts the tokens that were sent.
+        // Cached texts use no model and are not charged; OpenAI's `prompt_tokens` counts the tokens
+        // that were sent.
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
     }
     Encoded {
@@ -297,7 +297,8 @@ struct Tokens {
     total_tokens: u64,
 }
 
-/// OpenAI's list. Written by hand because nearly all of it is numbers, which [`decimals`] writes.
+/// OpenAI's list. It is written by hand because nearly all of it is numbers, which [`decimals`]
+/// writes.
 fn body(
     model: &str,
     format: EncodingFormat,

@@ -1,4 +1,4 @@
-//! Vectors, before an API writes them.
+//! Vectors before an API serialises them.
 
 use bytes::Bytes;
 use isomer_proto::common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace};
@@ -6,7 +6,7 @@ use isomer_service_kit::{Fault, reserve_answer};
 use serde_json::Value;
 use tonic::Code;
 
-/// About how many bytes the text of vectors takes in JSON, if they take so many as 32-bit floats.
+/// Approximate size of vectors as JSON text, given their size as 32-bit floats.
 pub(super) fn json_size(bytes: usize) -> usize {
     // A number of four bytes takes about twelve characters.
     bytes.saturating_mul(3)
@@ -31,7 +31,7 @@ impl Encoded {
     /// Reserves memory for the vectors and for their text in JSON, before the text is written.
     ///
     /// # Errors
-    /// As [`reserve_answer`].
+    /// Those of [`reserve_answer`].
     pub(super) fn reserved(self) -> Result<Self, Fault> {
         let bytes = self.matrix.data.len();
         reserve_answer(bytes.saturating_add(json_size(bytes)))?;
@@ -42,7 +42,7 @@ impl Encoded {
     ///
     /// # Errors
     /// The error of the first text that failed, since an answer over HTTP cannot hold errors of
-    /// single texts; or if the matrix is not of 32-bit floats.
+    /// single texts. Also if the matrix is not of 32-bit floats.
     pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
         if let Some(first) = self.errors.first() {
             let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());

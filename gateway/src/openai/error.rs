@@ -9,12 +9,13 @@ use isomer_service_kit::{Fault, with_subject};
 use serde_json::json;
 use tonic::{Code, Status};
 
-/// An error as OpenAI's clients read it: `{"error": {"message", "type", "param", "code"}}`.
+/// An error in the format that OpenAI's clients read:
+/// `{"error": {"message", "type", "param", "code"}}`.
 #[derive(Debug)]
 pub(crate) struct ApiError(Fault);
 
 impl ApiError {
-    /// Sets the field of the request that the error is about.
+    /// Sets the request field that caused the error.
     pub(super) fn at(self, param: &str) -> Self {
         Self(self.0.field(param))
     }

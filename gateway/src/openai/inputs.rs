@@ -1,7 +1,7 @@
-//! `input` of `/v1/embeddings` in OpenAI's four forms, deserialised without a buffer in between.
+//! `input` of `/v1/embeddings` in OpenAI's four forms, deserialised without an intermediate buffer.
 //!
-//! serde's untagged enums buffer the whole list and then try one form after the other: two bytes of
-//! `""` then cost a hundred bytes. Here the first element determines the form, and the number of
+//! serde's untagged enums buffer the whole list and then try each form in turn: two bytes of `""`
+//! then cost a hundred bytes. Here the first element determines the form, and the number of
 //! elements is bounded.
 
 use std::{fmt, marker::PhantomData};
@@ -11,7 +11,8 @@ use serde::{
     de::{Error, SeqAccess, Visitor},
 };
 
-/// Most texts, or lists of token ids, in one request. Encoders accept fewer and report their limit.
+/// Maximum number of texts, or of lists of token ids, in one request. Encoders accept fewer and
+/// report their limit.
 const MOST: usize = 65_536;
 const FORMS: &str = "a string, a list of strings, a list of token ids, or a list of such lists";
 
@@ -25,7 +26,7 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
-    /// The texts; none for token ids.
+    /// The texts; `None` for token ids.
     pub(crate) fn texts(self) -> Option<Vec<String>> {
         match self {
             Self::Text(text) => Some(vec![text]),
@@ -34,7 +35,7 @@ impl Inputs {
         }
     }
 
-    /// The token ids of each text; none for texts.
+    /// The token ids of each text; `None` for texts.
     pub(crate) fn token_ids(self) -> Option<Vec<Vec<u32>>> {
         match self {
             Self::Tokens(ids) => Some(vec![ids]),
@@ -57,7 +58,7 @@ pub(crate) fn bounded_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     bounded_or_none(deserializer).map(Option::unwrap_or_default)
 }
 
-/// [`bounded`], with none for `null`.
+/// [`bounded`], with `None` for `null`.
 ///
 /// # Errors
 /// If the list is too long or an element is invalid.
@@ -98,7 +99,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedVisitor<T> {
             }
             all.push(next);
         }
-        // Of many lists, each could take twice what it holds.
+        // With many lists, each could take twice the memory of its content.
         all.shrink_to_fit();
         Ok(all)
     }
@@ -152,8 +153,8 @@ impl<'de> Visitor<'de> for InputsVisitor {
                 Inputs::Texts(texts)
             }
             Some(Element::Token(first)) => {
-                // A text may have very many tokens; in memory they take no more bytes than in the
-                // request.
+                // A text may have very many tokens, but in memory they take no more bytes than in
+                // the request.
                 let mut tokens = vec![first];
                 while let Some(next) = list.next_element()? {
                     let Element::Token(token) = next else {
@@ -262,7 +263,7 @@ mod tests {
         for element in [r#""""#, "[]"] {
             let list = |count: usize| format!("[{}]", vec![element; count].join(","));
             assert!(read(&list(MOST)).is_ok());
-            // Nothing after the bound is read: the rest is not JSON.
+            // Nothing beyond the bound is read: the rest is not valid JSON.
             let cut = list(MOST + 1).replace(']', ",") + "@@@";
             if element == r#""""# {
                 assert!(read(&cut).unwrap_err().contains("more than 65536"));

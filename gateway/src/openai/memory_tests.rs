@@ -1,4 +1,4 @@
-//! The memory that the bodies of HTTP requests take while they are read.
+//! Tests the memory that bodies of HTTP requests take while they are read.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use std::{
@@ -17,7 +17,7 @@ static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator with a count of the bytes in use. It counts for all tests of this
-/// executable; nextest gives each a process of its own.
+/// executable; nextest runs each test in its own process.
 struct CountingAllocator;
 
 #[global_allocator]
@@ -32,7 +32,7 @@ fn grow(bytes: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promise is the one that the system's allocator needs.
+        // SAFETY: the caller's guarantee is the one that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -57,10 +57,10 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
 /// Bytes of a hostile value.
 const VALUE: usize = 4 << 20;
-/// Memory of lists with the maximum number of elements, however short, and of everything else.
+/// Memory of lists with the maximum number of elements, however short, plus all other memory.
 const CONSTANT: usize = 6 << 20;
 
-/// Paths with bodies in which a value of any kind takes the place of `@`.
+/// Paths with request bodies. A value of any kind replaces `@`.
 const BODIES: &[(&str, &[&str])] = &[
     (
         "/v1/embeddings",
@@ -172,7 +172,7 @@ fn values() -> Vec<String> {
         .iter()
         .map(|element| list(element, VALUE))
         .collect();
-    // Many lists that are within the bound on one list.
+    // Many lists, each within the bound on one list.
     values.push(list(&list("0", 100_000), VALUE));
     values.push(list(&list("\"\"", 100_000), VALUE));
     let fields: Vec<String> = (0..VALUE / 12).map(|n| format!("\"{n:06}\":[]")).collect();
@@ -181,7 +181,7 @@ fn values() -> Vec<String> {
     values
 }
 
-/// Bytes beyond those in use before that a request takes at its peak.
+/// Peak memory of a request in bytes, beyond the memory in use before.
 async fn peak(front: &Router, path: &str, body: String) -> usize {
     let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
     let request = request.body(Body::from(body)).unwrap();
@@ -234,7 +234,7 @@ async fn lists_of_honest_size_are_read() {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(body.replace('@', &texts))).unwrap();
         let answer = front.clone().oneshot(request).await.unwrap();
-        // The list is read; the stub may know no such encoder.
+        // The list is read, even if the stub knows no such encoder.
         assert!(
             [200, 404].contains(&answer.status().as_u16()),
             "{path}: {}",

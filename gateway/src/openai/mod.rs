@@ -1,4 +1,4 @@
-//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`, and
+//! HTTP in OpenAI's format, in addition to gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`, and
 //! embeddings at Azure's addresses.
 //!
 //! OpenAI's own clients can send all their fields and get the answers they read. Additional fields
@@ -63,14 +63,14 @@ pub struct Backends {
     pub augmentation: Option<Servers>,
     /// Names that stand for an encoder with augmentation.
     pub(crate) augmented: AugmentedModels,
-    /// What makes the variants that its answers lack.
+    /// The queue that makes the variants that answers lack.
     pub(crate) variants: Option<VariantQueue>,
     /// Largest message that is accepted, in bytes.
     pub max_message_bytes: usize,
 }
 
-/// Adds the routes, and gives every error below `/v1/` and `/openai/` OpenAI's shape, whichever
-/// layer raises it.
+/// Adds the routes. Every error below `/v1/` and `/openai/` has OpenAI's format, whichever layer
+/// raises it.
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
@@ -101,7 +101,7 @@ pub(crate) fn routes(backends: Backends) -> axum::Router {
 }
 
 impl Backends {
-    /// The encoder that a name stands for.
+    /// The encoder behind a name.
     pub(crate) fn encoder_of<'a>(&'a self, model: &'a str) -> &'a str {
         self.augmented.get(model).map_or(model, |own| own.encoder.as_str())
     }
@@ -138,7 +138,7 @@ impl Call {
 }
 
 impl Call {
-    /// The same for a gRPC request.
+    /// The caller and the deadline of a gRPC request.
     pub(crate) fn of_grpc(extensions: &tonic::Extensions) -> Self {
         Self {
             caller: extensions.get::<Caller>().cloned(),
@@ -159,7 +159,7 @@ impl<S: Sync> FromRequestParts<S> for Call {
     }
 }
 
-/// Limit on the bytes of an error about a body.
+/// Maximum number of bytes of an error about a body.
 const LONGEST_MESSAGE: usize = 500;
 
 /// A request body that is parsed as JSON.

@@ -18,7 +18,7 @@ pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
             .find(|encoder| encoder.id == backends.encoder_of(name))?;
         Some(augmented(name, encoder))
     });
-    // A name hides an encoder of the same id here, as it does for requests.
+    // As in requests, a configured name hides an encoder of the same id.
     let own = encoders
         .iter()
         .filter(|encoder| !backends.augmented.contains_key(&encoder.id));
@@ -26,7 +26,7 @@ pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
     Json(json!({ "object": "list", "data": models }))
 }
 
-/// One encoder; loads it if necessary.
+/// Describes one encoder; loads it if necessary.
 pub(super) async fn get(
     State(backends): State<Backends>,
     call: Call,
@@ -40,7 +40,7 @@ pub(super) async fn get(
     }))
 }
 
-/// A name that stands for an encoder with augmentation.
+/// Describes a name that stands for an encoder with augmentation.
 fn augmented(name: &str, encoder: &Encoder) -> Value {
     let mut shown = model(encoder);
     shown["id"] = json!(name);
@@ -48,8 +48,8 @@ fn augmented(name: &str, encoder: &Encoder) -> Value {
     shown
 }
 
-/// OpenAI's four fields, and facts that clients of embeddings need. The time at which a model was
-/// made is not known: 0.
+/// OpenAI's four fields, and facts that clients of embeddings need. The creation time of a model is
+/// unknown, so it is 0.
 fn model(encoder: &Encoder) -> Value {
     json!({
         "id": encoder.id,

@@ -1,4 +1,4 @@
-//! Refusals that no handler sees have OpenAI's shape too below `/v1/` and `/openai/`.
+//! Tests that refusals outside a handler also have OpenAI's format below `/v1/` and `/openai/`.
 #![allow(clippy::unwrap_used)]
 
 use std::{net::SocketAddr, sync::Arc};
@@ -73,7 +73,7 @@ impl Front {
 async fn error_of(answer: Response) -> Value {
     assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
     let body: Value = answer.json().await.unwrap();
-    // OpenAI's shape, and a message in the field that Voyage's clients read.
+    // OpenAI's format, and a message in the field that Voyage's clients read.
     assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
     assert_eq!(body["detail"], body["error"]["message"]);
     body["error"].clone()

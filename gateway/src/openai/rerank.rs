@@ -29,14 +29,15 @@ pub(super) struct Request {
     /// The label to rank by, if the model has several.
     #[serde(default, deserialize_with = "nulls::or_default")]
     label: String,
-    /// Voyage: whether a pair that is too long is cut. Only `true` is accepted: pairs are always
-    /// cut.
+    /// Voyage: whether a pair that is too long is cut. Only `true` is accepted, because pairs are
+    /// always cut.
     truncation: Option<bool>,
-    /// Cohere: most chunks per document. A document is one chunk here, cut at the encoder's length.
+    /// Cohere: maximum number of chunks per document. Here a document is one chunk, cut at the
+    /// encoder's length.
     max_chunks_per_doc: Option<u32>,
 }
 
-/// A text, or an object with `text`, whose other fields are not kept.
+/// A text, or an object with `text`. The object's other fields are dropped.
 #[derive(Debug)]
 pub(super) struct Document(String);
 
@@ -124,7 +125,7 @@ pub(super) async fn create(
 /// Ranks documents by relevance and charges the caller.
 ///
 /// # Errors
-/// As [`crate::routing::Router::rerank`].
+/// Those of [`crate::routing::Router::rerank`].
 pub(crate) async fn rank(backends: &Backends, call: &Call, wanted: RerankRequest) -> Result<RerankResponse, Fault> {
     billing::rerank(&backends.router, call.caller.as_ref(), wanted, call.deadline).await
 }

@@ -1,5 +1,5 @@
-//! The routes over a stub encoder: a text's vector is (its length, 1), that of token ids is (their
-//! number, 2).
+//! Tests the routes over a stub encoder: the vector of a text is (its length, 1), and that of token
+//! ids is (their number, 2).
 #![allow(clippy::unwrap_used)]
 
 use axum::{Router, body::Body};
@@ -68,7 +68,7 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
             ..VectorSpace::default()
         }),
         token_counts: rows.iter().map(|row| row[0] as u32).collect(),
-        // Texts of eight letters count as cached.
+        // The stub reports texts of eight letters as cached.
         usage: Some(Usage {
             tokens: if cached > 0 { 0 } else { 7 },
             cached_texts: cached,

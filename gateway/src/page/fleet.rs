@@ -16,7 +16,7 @@ struct WorkerRow {
     name: String,
     version: String,
     arithmetic: String,
-    /// Kinds of work, each with the most units at once.
+    /// Kinds of work, each with its maximum number of concurrent units.
     takes: String,
     since: String,
     work: Vec<String>,
@@ -32,11 +32,11 @@ struct LaneRow {
     redelivered: u64,
     finished_per_second: String,
     calls: Option<String>,
-    /// Why nothing is delivered.
+    /// The reason why nothing is delivered.
     stopped: Option<String>,
 }
 
-/// The fleet; nothing where no workers do the work of runs.
+/// The fleet's view; `None` if no workers process runs.
 pub(super) fn view(fleet: &GetFleetResponse) -> Option<FleetView> {
     let now = fleet.time.as_ref().map_or(0, seconds);
     fleet.has_workers.then(|| FleetView {
@@ -45,7 +45,7 @@ pub(super) fn view(fleet: &GetFleetResponse) -> Option<FleetView> {
     })
 }
 
-/// What a run waits for, one line for each of its lanes; lanes whose units are in work last.
+/// The reasons why a run waits, one line per lane. Lanes with units in progress come last.
 pub(super) fn waits(fleet: &GetFleetResponse, run: &str) -> Vec<String> {
     let of_run = || fleet.waits.iter().filter(|wait| wait.run_id == run);
     let works = |wait: &&FleetWait| wait.reason() == FleetWaitReason::InWork;

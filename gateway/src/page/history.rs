@@ -1,4 +1,4 @@
-//! The releases of an encoder, which eval-svc reads from the runs that the caller may see.
+//! The releases of an encoder. eval-svc reads them from the runs that the caller may see.
 
 use isomer_access::Caller;
 use isomer_proto::{
@@ -10,7 +10,7 @@ use tonic::Request;
 
 use super::{Pages, runs};
 
-/// One form of the history that a query string asks for, with its media type.
+/// The history for a query string in one format, with its media type.
 pub(super) async fn file(
     pages: &Pages,
     caller: Option<&Caller>,
@@ -43,8 +43,8 @@ pub(super) async fn file(
     Ok((content, media_type.to_owned()))
 }
 
-/// Reads a query string. What is not known is refused: a margin that is misspelt would be another
-/// one in the answer.
+/// Parses a query string. Unknown keys are refused: a misspelt margin would otherwise silently fall
+/// back to the default.
 fn read(query: &str) -> Result<GetHistoryRequest, Fault> {
     let mut request = GetHistoryRequest::default();
     for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {

@@ -1,8 +1,7 @@
 //! The page at `/`: encoders and providers with their health, the workers of a fleet, runs with
 //! their reports, and a form to try two texts.
 //!
-//! One document from the server, without scripts: reading it needs none, and the form answers with
-//! the page again.
+//! The server renders one document without scripts. The form's answer is the same page again.
 
 mod fleet;
 mod history;
@@ -55,7 +54,7 @@ fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
     ]
 }
 
-/// Reads the query of a trial and returns what is wrong with it.
+/// Reads the query of a trial and returns its error, if any.
 pub(crate) fn read_trial(query: &str) -> Option<String> {
     Trial::read(query).check().err().map(|fault| fault.to_string())
 }
@@ -107,7 +106,7 @@ async fn home(
     }
 }
 
-/// The transformations that can be tried; none if there is no transform service.
+/// The transformations that can be tried; an empty list without a transform service.
 async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
     let Some(servers) = &pages.upstream_servers.transform else {
         return Ok(Vec::new());
@@ -118,8 +117,8 @@ async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
         .map_err(late)?
 }
 
-/// Whether the caller may run the trial. A trial costs something, so a page of another origin must
-/// not be able to start one, e.g. as the address of an image.
+/// Whether the caller may run the trial. A trial costs money, so a page of another origin must not
+/// be able to start one, e.g. as the address of an image.
 fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
     // A request without the header does not come from a page, or the auth layer has refused it
     // (`UNKNOWN_PAGE`).
@@ -160,10 +159,10 @@ async fn history(
     rendered(history::file(&pages, caller, &file, &query).await)
 }
 
-/// What eval-svc has rendered: content and media type.
+/// A file that eval-svc has rendered: content and media type.
 fn rendered(file: Result<(Vec<u8>, String), Fault>) -> Response {
     match file {
-        // It has no scripts.
+        // The document has no scripts.
         Ok((content, media_type)) => document(
             ([(header::CONTENT_TYPE, media_type)], content),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",

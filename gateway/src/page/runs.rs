@@ -24,7 +24,7 @@ pub(super) fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> 
     Ok(RunServiceClient::new(channel).max_decoding_message_size(pages.max_message_bytes))
 }
 
-/// Names the caller whose runs are shown.
+/// Adds the name of the caller whose runs are shown.
 pub(super) fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
     if let Some(principal) = viewer(caller) {
         let value = principal.parse().unwrap_or(MetadataValue::from_static("unknown"));
@@ -32,7 +32,7 @@ pub(super) fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
     }
 }
 
-/// The newest runs, or the reason why they cannot be shown.
+/// The newest runs, or the reason why they cannot be listed.
 pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<Run>, Fault> {
     let mut request = Request::new(ListRunsRequest {
         page_size: SHOWN,
@@ -47,8 +47,8 @@ pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<R
     Ok(answer.into_inner().runs)
 }
 
-/// The workers that do the work of runs, their lanes, and what runs wait for; or the reason why
-/// they cannot be shown.
+/// The workers that process runs, their lanes, and the reasons why runs wait; or the reason why
+/// these cannot be shown.
 pub(super) async fn fleet(pages: &Pages, caller: Option<&Caller>) -> Result<GetFleetResponse, Fault> {
     if pages.upstream_servers.runs().is_none() {
         return Ok(GetFleetResponse::default());
@@ -58,7 +58,7 @@ pub(super) async fn fleet(pages: &Pages, caller: Option<&Caller>) -> Result<GetF
     name(&mut request, caller);
     match client(pages)?.get_fleet(request).await {
         Ok(answer) => Ok(answer.into_inner()),
-        // A server of an earlier version.
+        // The server has an earlier version.
         Err(status) if status.code() == Code::Unimplemented => Ok(GetFleetResponse::default()),
         Err(status) => Err(Fault::from_status(&status)),
     }

@@ -1,8 +1,8 @@
-//! Which gateway makes the missing variants of a text, where several share a database.
+//! Decides which gateway makes the missing variants of a text if several gateways share a database.
 //!
-//! A claim is a row with a lease. It is taken before the variants are made, renewed while they are,
-//! and given up afterwards, so that of gateways that want the same at the same time one asks, and
-//! pays. The claim of a gateway that died ends with its lease.
+//! A claim is a row with a lease. It is taken before the variants are made, renewed meanwhile, and
+//! released afterwards. So if several gateways want the same variants at once, only one of them
+//! calls the generator and pays. The claim of a gateway that died ends with its lease.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
 use uuid::Uuid;
 
-/// How long a claim lasts that is not renewed.
+/// How long a claim lasts without renewal.
 const LEASE: Duration = Duration::from_secs(60);
-/// How often it is renewed.
+/// How often a claim is renewed.
 const RENEW: Duration = Duration::from_secs(20);
 
 const STEPS: &[&str] = &[
@@ -35,7 +35,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// # Errors
-    /// When the database cannot be read or written.
+    /// If the database cannot be read or written.
     pub(crate) async fn open(database: Database) -> Result<Self, Fault> {
         prepare(&database).await?;
         Ok(Self {
@@ -44,10 +44,10 @@ impl Claims {
         })
     }
 
-    /// Does a work, unless another process is at it: then `None`.
+    /// Does a piece of work, unless another process is doing it: then `None`.
     ///
     /// # Errors
-    /// When the database cannot be read or written; nothing was done then.
+    /// If the database cannot be read or written; nothing was done then.
     pub(crate) async fn only_here<T>(
         &self,
         work: &[u8; 32],
@@ -62,8 +62,8 @@ impl Claims {
             tokio::select! {
                 done = &mut doing => break done,
                 () = tokio::time::sleep(RENEW) => {
-                    // Without a database the lease may end, and another process may begin: what is
-                    // made here is good all the same.
+                    // Without the database the lease may end, and another process may begin the
+                    // same work. The result of this process is valid all the same.
                     let _ = self.take(&work).await;
                 }
             }
@@ -75,7 +75,7 @@ impl Claims {
     /// Takes or renews a claim; false if another process holds it.
     async fn take(&self, work: &str) -> Result<bool, Fault> {
         let now = micros_now();
-        // One statement: of several processes, one gets it.
+        // This is one statement, so only one of several processes succeeds.
         let query = "INSERT INTO variant_claims (work, holder, lease) VALUES ($1, $2, $3) ON CONFLICT (work) DO UPDATE SET \
                      holder = excluded.holder, lease = excluded.lease WHERE variant_claims.lease < $4 OR \
                      variant_claims.holder = excluded.holder";
@@ -123,7 +123,7 @@ mod tests {
     async fn of_two_that_begin_together_one_does_it_and_later_either_may_again() {
         let [one, other] = two().await;
         let (done, left) = (AtomicU32::new(0), Notify::new());
-        // The work goes on until the other one has left it alone.
+        // The work continues until the other process has released it.
         let both = async |claims: &Claims| {
             let work = async {
                 left.notified().await;
@@ -136,7 +136,7 @@ mod tests {
         let (first, second) = tokio::join!(both(&one), both(&other));
         assert!(first != second);
         assert_eq!(done.load(SeqCst), 1);
-        // Another work, and the same one afterwards.
+        // A different piece of work, and then the same one again.
         for (claims, work) in [(&other, [8; 32]), (&other, WORK), (&one, WORK)] {
             assert!(claims.only_here(&work, async {}).await.unwrap().is_some());
         }
@@ -151,7 +151,8 @@ mod tests {
         let expired = sqlx::query("UPDATE variant_claims SET lease = $1").bind(micros_now() - 1);
         expired.execute(heir.database.pool()).await.unwrap();
         assert!(heir.take(&work).await.unwrap());
-        // The first one, if it was only slow, does not take it back, nor give up what is another's.
+        // If the first process was only slow, it neither takes the claim back nor releases the
+        // other's claim.
         assert!(!dead.take(&work).await.unwrap());
         dead.give_up(&work).await;
         assert!(!dead.take(&work).await.unwrap());

@@ -1,14 +1,15 @@
-//! Variants that an answer lacked, made after it for the next request.
+//! Makes variants that an answer lacked after the answer, for the next request.
 //!
-//! A query in a search cannot wait for a generator. So a request may take what is there
-//! (`AUGMENTATION_MODE_CACHED`, or a budget) and leave the rest to this queue. It is kept here and
-//! not in transform-svc, since the gateway knows whose key pays. What is made is in the caches of
-//! transform-svc; the queue itself is in memory and lost with the process: the next request asks
-//! again.
+//! A search query cannot wait for a generator. So a request may take the available variants
+//! (`AUGMENTATION_MODE_CACHED`, or a budget) and leave the rest to this queue. The queue is here
+//! rather than in transform-svc, because the gateway knows whose key pays. Finished variants are in
+//! the caches of transform-svc. The queue itself is in memory and is lost with the process; the
+//! next request enqueues its texts again.
 //!
-//! Bounded in texts, for each payer too; each text once, however many ask, and of gateways that
-//! share a database; behind all other calls to generators and encoders; paused while transform-svc
-//! is overloaded or away.
+//! The number of texts is bounded, also per payer. Each text is queued once, however many requests
+//! lack it, and made by one of the gateways that share a database. The queue has the lowest
+//! priority at generators and encoders, and pauses while transform-svc is overloaded or
+//! unavailable.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -45,7 +46,7 @@ use tracing::Instrument;
 use super::{Servers, claims::Claims};
 use crate::{billing, tenant};
 
-/// Texts whose missing variants were made or not, by `end`.
+/// Texts that left the queue, by outcome (`end`).
 pub(crate) const TEXTS: &str = metric_name!("gateway", "missing_variants_texts", "total");
 /// Texts that wait for their missing variants.
 pub(crate) const WAITING: &str = metric_name!("gateway", "missing_variants", "waiting");
@@ -59,9 +60,10 @@ pub(crate) const ALL: &[Metric] = &[
     ),
 ];
 
-/// Longest time for the variants of one text, its wait for a generator included.
+/// Maximum time for the variants of one text, including the wait for a generator.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Pause after transform-svc was overloaded or away, unless it names one; doubled each time.
+/// Pause after transform-svc was overloaded or unavailable, unless it names a pause; doubled each
+/// time.
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -109,7 +111,7 @@ impl Validate for MissingVariantsConfig {
 }
 
 impl MissingVariantsConfig {
-    /// None is made.
+    /// A configuration under which no variants are made.
     pub fn none() -> Self {
         Self {
             texts: 0,
@@ -140,7 +142,7 @@ impl fmt::Debug for Inner {
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<Wanted>,
-    /// What waits or is being made.
+    /// Texts that wait or are being made.
     known: HashSet<[u8; 32]>,
     by_payer: HashMap<String, usize>,
 }
@@ -166,19 +168,19 @@ pub(crate) fn is_wanted(spec: Option<&AugmentationSpec>) -> bool {
     })
 }
 
-/// A call whose answer is read, so that what it lacks can be made.
+/// Reads the answer of a call, so that its missing variants can be made.
 pub(crate) struct Lacking {
     queue: VariantQueue,
     caller: Option<Caller>,
     spec: AugmentationSpec,
     items: Vec<TextItem>,
     read: fn(&[u8]) -> Result<Vec<Variants>, DecodeError>,
-    /// Bytes of the answer so far; none once it was read.
+    /// Bytes of the answer so far; `None` after it was parsed.
     answer: Option<Vec<u8>>,
 }
 
 impl Lacking {
-    /// For a call to the gRPC service, where it leaves what is missing to the queue.
+    /// Watches a call to the gRPC service if it leaves missing variants to the queue.
     pub(crate) fn of_call(queue: &VariantQueue, path: &str, message: &[u8], caller: Option<&Caller>) -> Option<Self> {
         // The server refuses a message that cannot be decoded.
         let (spec, items, read): (_, _, fn(&[u8]) -> _) = match path {
@@ -206,7 +208,7 @@ impl Lacking {
         })
     }
 
-    /// Reads a part of the answer, and takes what it lacks when it is complete.
+    /// Reads a part of the answer, and enqueues its missing variants when it is complete.
     pub(crate) fn read(&mut self, data: &[u8]) {
         let Some(answer) = &mut self.answer else { return };
         answer.extend_from_slice(data);
@@ -221,7 +223,7 @@ impl Lacking {
     }
 }
 
-/// How a text ended.
+/// The outcome of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Made,
@@ -229,15 +231,15 @@ enum End {
     Failed,
     /// The queue was full.
     Full,
-    /// The caller had as much waiting as one may have.
+    /// The caller's own share of the queue was full.
     KeyFull,
     /// The caller's budget does not allow it.
     Budget,
-    /// The caller may no longer ask for it.
+    /// The caller is no longer permitted to request it.
     Refused,
-    /// transform-svc was overloaded or away, or the database was.
+    /// transform-svc or the database was overloaded or unavailable.
     Overloaded,
-    /// Another gateway makes them.
+    /// Another gateway makes the variants.
     Elsewhere,
 }
 
@@ -261,9 +263,9 @@ impl End {
 }
 
 impl VariantQueue {
-    /// A queue over servers of transform-svc; `None` where the configuration wants none. With
-    /// `claims`, what another gateway is making is left to it. Must be called inside a Tokio
-    /// runtime.
+    /// A queue over servers of transform-svc; `None` if the configuration disables it. With
+    /// `claims`, variants that another gateway is making are left to it. Must be called inside a
+    /// Tokio runtime.
     pub(crate) fn start(
         config: MissingVariantsConfig,
         transform: Servers,
@@ -293,7 +295,7 @@ impl VariantQueue {
         Some(Self(inner))
     }
 
-    /// Takes what an answer lacked because of a budget or the caches.
+    /// Enqueues the variants that an answer lacked because of a budget or the caches.
     pub(crate) fn take(
         &self,
         caller: Option<&Caller>,
@@ -301,7 +303,7 @@ impl VariantQueue {
         items: &[TextItem],
         answered: &[Variants],
     ) {
-        // Texts that two tenants lack are two texts.
+        // A text that two tenants lack counts as two texts.
         let tenant = tenant::of_caller(caller).scope();
         for variants in answered {
             let Some(item) = items.get(variants.index as usize) else {
@@ -326,8 +328,8 @@ impl VariantQueue {
             if spec.sources.is_empty() {
                 continue;
             }
-            // Ids of the caller may differ where nothing else does; texts by rule alone depend on
-            // them, and those are never missing.
+            // The caller's ids may differ while everything else is equal. Only variants by rule
+            // depend on them, and those are never missing.
             let item = TextItem {
                 id: String::new(),
                 ..item.clone()
@@ -395,18 +397,18 @@ impl Line {
     }
 }
 
-/// What waits is known by this.
+/// The digest that identifies a queued text.
 fn digest(tenant: Option<&str>, request: &AugmentRequest) -> [u8; 32] {
     let hasher = Sha256::new().chain_update(tenant.unwrap_or_default());
     hasher.chain_update(request.encode_to_vec()).finalize().into()
 }
 
-/// A pause that all workers keep.
+/// A pause that all workers observe.
 #[derive(Default)]
 struct Pause(Mutex<Duration>);
 
 impl Pause {
-    /// Waits as long as a fault asks for, or longer each time.
+    /// Waits as long as a fault requests, or twice as long as before.
     async fn after(&self, fault: &Fault) {
         let wait = {
             let mut last = self.0.lock();
@@ -430,7 +432,7 @@ async fn work(
     loop {
         let Some(inner) = queue.upgrade() else { return };
         let Some(wanted) = inner.pop() else {
-            // Looks up now and then whether the queue is still there.
+            // Checks now and then whether the queue still exists.
             let more = inner.more.notified();
             let _ = timeout(Duration::from_secs(5), more).await;
             continue;
@@ -457,10 +459,10 @@ async fn work(
     }
 }
 
-/// Makes the variants of one text, at the expense of whoever asked.
+/// Makes the variants of one text, and charges the caller that requested them.
 ///
 /// # Errors
-/// If transform-svc is overloaded or away.
+/// If transform-svc is overloaded or unavailable.
 async fn make(client: &AugmentationServiceClient<Servers>, wanted: &Wanted) -> Result<End, Fault> {
     let caller = wanted.caller.as_ref();
     if let Some(caller) = caller
@@ -547,7 +549,7 @@ mod tests {
         assert_eq!([1, 1, 2].map(|number| queue.push(wanted(number))), [Ok(()); 3]);
         assert_eq!(queue.line.lock().waiting.len(), 2);
         assert_eq!(queue.push(wanted(3)), Err(End::Full));
-        // One that is being made is not taken again, and its place is free.
+        // A text in progress is not enqueued again, and its place in the queue is free.
         let first = queue.pop().unwrap();
         assert_eq!([1, 3].map(|number| queue.push(wanted(number))), [Ok(()); 2]);
         assert_eq!(queue.line.lock().waiting.len(), 2);
@@ -570,7 +572,7 @@ mod tests {
         assert_eq!(queue.push(wanted(2)), Ok(()));
     }
 
-    /// Overloaded at first; later calls wait until they are released.
+    /// A stub that is overloaded at first. Later calls wait until they are released.
     #[derive(Debug, Clone)]
     struct Busy(Arc<BusyState>);
 
@@ -614,7 +616,7 @@ mod tests {
         }
     }
 
-    /// How often a service is asked where two gateways lack the variants of one text.
+    /// Number of calls to a service if two gateways lack the variants of one text.
     async fn asked_by_two(claims: [Option<Claims>; 2]) -> usize {
         let shared = claims.iter().all(Option::is_some);
         let busy = Busy::new(1);

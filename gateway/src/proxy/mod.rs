@@ -2,8 +2,8 @@
 //!
 //! Messages are forwarded unchanged: frames, metadata, deadlines (`grpc-timeout` with the time that
 //! is left) and trailers pass through, and the upstream call is cancelled if the caller
-//! disconnects. What a call uses is charged to its caller (`billing`); runs are charged while they
-//! go on (`runs`).
+//! disconnects. The usage of a call is charged to its caller (`billing`); runs are charged while
+//! they are running (`runs`).
 
 pub(crate) mod claims;
 pub mod missing_variants;
@@ -40,9 +40,9 @@ pub(crate) struct Upstream {
     pub(crate) service: &'static str,
     /// The servers that answer its calls.
     pub(crate) servers: Servers,
-    /// The router that knows the prices of encoders; none where nothing is reserved for a call.
+    /// The router that knows the prices of encoders; `None` if calls reserve nothing.
     pub(crate) prices: Option<routing::Router>,
-    /// What makes the variants that answers lack.
+    /// The queue that makes the variants that answers lack.
     pub(crate) variants: Option<VariantQueue>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
         missing_variants::Lacking::of_call(queue, parts.uri.path(), message, parts.extensions.get::<Caller>())
     });
     if lacking.is_some() {
-        // A compressed answer could not be read.
+        // Usage could not be read from a compressed answer.
         parts.headers.remove("grpc-accept-encoding");
     }
     let request = http::Request::from_parts(parts, tonic::body::Body::new(Body::from(body)));
@@ -124,14 +124,14 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
     }
 }
 
-/// An answer that ends with an error once its caller may no longer ask for it. Its first message is
-/// the whole of a unary answer, which the caller had a right to when it asked.
+/// Ends an answer with an error once its caller has lost its permission. The first message is
+/// always sent: it is the whole of a unary answer, and the caller was permitted to request it.
 fn while_permitted<B>(body: B, permitted: impl Fn() -> Result<(), Fault> + Send + Sync + 'static) -> Body
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    // The head alone: a frame that is empty would be one too many for some clients.
+    // The head alone is sent: some clients cannot handle an additional empty frame.
     if body.is_end_stream() {
         return Body::new(body);
     }
@@ -146,7 +146,7 @@ where
         match refused {
             Some(fault) => {
                 let mut trailers = http::HeaderMap::new();
-                // A message that cannot be a header is left out; the code is there.
+                // A message that cannot be a header is left out; the code remains.
                 let _ = Status::from(fault).add_header(&mut trailers);
                 Some((Ok(Frame::trailers(trailers)), None))
             }
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Data of the frames that arrive, and the code in the trailers.
+    /// The data of the received frames, and the code in the trailers.
     async fn received(messages: usize, permitted_for: usize) -> (usize, Option<Code>) {
         let frames = (0..messages).map(|n| Ok::<_, Fault>(Frame::data(Bytes::from(vec![n as u8]))));
         let asked = Arc::new(AtomicUsize::new(0));

@@ -1,9 +1,9 @@
-//! Servers behind the gateway that serve the same, and the choice of a healthy one for each call.
+//! Equivalent servers behind the gateway, and the choice of a healthy one for each call.
 //!
 //! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a
-//! budget of retries. One thing differs: whatever a server itself returns is the answer, errors
-//! included. Another server is asked only if no answer came at all, and for a call that may not be
-//! repeated, only if nothing of it was sent.
+//! retry budget. There is one difference: any response of a server, including an error, is the
+//! answer. Another server is tried only if no answer arrived. For a call that may not be repeated,
+//! it is tried only if nothing of the call was sent.
 
 use std::{
     pin::Pin,
@@ -45,15 +45,14 @@ use crate::{
     tenant,
 };
 
-/// A method that is made repeatable: a repeated request id gives the run that exists.
+/// A method that a request id makes repeatable: the second call returns the existing run.
 const CREATE_RUN: &str = "/isomer.eval.v1.RunService/CreateRun";
-/// Methods whose effect would happen twice if they were called twice. All others only read, or end
-/// in the same state.
+/// Methods that must not be executed twice. All others only read, or are idempotent.
 const ONCE: &[&str] = &[CREATE_RUN, "/isomer.eval.v1.RunService/DeleteRun"];
-/// What to do if no server answers.
+/// The hint if no server answers.
 pub(super) const HINT: &str =
     "start that service, or correct its address or its TLS settings in the gateway's configuration";
-/// The reason with which a server refuses a request because it has no capacity for it.
+/// The reason with which a server refuses a request for lack of capacity.
 const OVERLOADED: &str = "OVERLOADED";
 
 /// One server.
@@ -69,7 +68,7 @@ impl AsRef<Arc<Peer>> for Server {
     }
 }
 
-/// Servers that serve the same. A generated client uses them like a channel. Cheap to clone.
+/// Equivalent servers. A generated client uses them like a channel. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Servers {
     policy: Arc<Policy>,
@@ -77,8 +76,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Servers elsewhere, by their addresses. Each server's health is polled until it is dropped.
-    /// Must be called inside a Tokio runtime.
+    /// Remote servers, by their addresses. Each server's health is polled until it is dropped. Must
+    /// be called inside a Tokio runtime.
     pub(crate) fn remote(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
         let made = Self::new(routing, servers);
         for server in made.all.iter() {
@@ -93,8 +92,9 @@ impl Servers {
     }
 
     fn new(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
-        // The time of an answer says nothing about the server's health: one call reads a list, the
-        // next has a language model write pages. So timeouts, hedging and slowness are off.
+        // The duration of an answer says nothing about the server's health: one call reads a list,
+        // the next has a language model write pages. So timeouts, hedging and the check for slow
+        // servers are off.
         let config = RoutingConfig {
             attempt_timeout_ms: 0,
             hedge_after_ms: None,
@@ -113,7 +113,7 @@ impl Servers {
         }
     }
 
-    /// The first server alone: for calls about state that only one server keeps.
+    /// The first server alone, for calls about state that only one server keeps.
     pub(crate) fn first(&self) -> Self {
         Self {
             all: self.all.iter().take(1).cloned().collect(),
@@ -121,7 +121,7 @@ impl Servers {
         }
     }
 
-    /// The health of each server, to be shown to people.
+    /// The health of each server, for display.
     pub(crate) fn server_health(&self) -> Vec<(String, PeerHealth)> {
         let now = Instant::now();
         let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.health(now));
@@ -152,17 +152,17 @@ impl Servers {
             replicas: &self.all,
             deadline,
             again: &|| !(once && sent.load(Ordering::Acquire)),
-            // An error that a server answers is its answer, not a failure of the server.
+            // An error in a server's answer is that server's answer, not a failure of the server.
             content: Content::OPAQUE,
             vouch: &|_| Box::pin(std::future::ready(false)),
         };
         let alone = self.all.len() == 1;
-        // The upstream call is asked to report its usage only where this call is counted; a
-        // client's own header is removed.
+        // The upstream server is asked to report its usage only if this call is counted. A client's
+        // own header is removed.
         parts.headers.remove(report::HEADER);
         let tenant = tenant::of_call(parts.extensions.get::<Caller>(), &parts.headers);
         tenant.write(&mut parts.headers);
-        // Callers hold nothing in the store: only runs of this process do.
+        // Callers hold nothing in the store; only runs of this process do.
         parts.headers.remove(holder::HOLDER);
         let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));
         let used = counted.map(|read| {
@@ -207,8 +207,8 @@ impl Servers {
         let (answer, _, attempt) = match answered {
             Ok(answered) => answered,
             Err(fault) => {
-                // No server began the call, unless the deadline was too short; then the estimate
-                // stands.
+                // No server began the call, unless the deadline was too short. In that case the
+                // estimate stands.
                 if let Some((_, call)) = used.filter(|_| fault.code != Code::DeadlineExceeded) {
                     call.end(&Usage::default());
                 }
@@ -231,10 +231,11 @@ impl Servers {
     }
 }
 
-/// A request for a run with a request id, and whether it has one now. Replicas that share runs, and
-/// a server that starts again, return the run of that id instead of making a second one.
+/// Adds a request id to a request for a run, and returns whether the request has one now. If a run
+/// with that id exists, replicas that share runs, and a restarted server, return it instead of
+/// creating a second run.
 fn identify(bytes: Bytes) -> (Bytes, bool) {
-    // Not compressed, and one message: a flag, its length, itself.
+    // The body is one uncompressed message: a flag, its length, the message.
     let Some((&[0, a, b, c, d], message)) = bytes.split_first_chunk::<5>() else {
         return (bytes, false);
     };
@@ -247,7 +248,7 @@ fn identify(bytes: Bytes) -> (Bytes, bool) {
     if !request.request_id.is_empty() {
         return (bytes, true);
     }
-    // Messages that are joined are merged: fields that this version does not know stay.
+    // Concatenated messages are merged, so fields that this version does not know are kept.
     let id = CreateRunRequest {
         request_id: Uuid::now_v7().to_string(),
         ..CreateRunRequest::default()
@@ -261,7 +262,7 @@ fn identify(bytes: Bytes) -> (Bytes, bool) {
 }
 
 /// Waits for the first frame of an answer whose head was sent early, so that another server can be
-/// asked if nothing follows.
+/// tried if nothing follows.
 async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     if !report::is_reported(answer.headers()) {
         return Ok(answer);
@@ -287,12 +288,12 @@ async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     }
 }
 
-/// Decides what counts as an answer: everything that a gRPC server itself returns, except that it
-/// is overloaded while another server may have capacity.
+/// Decides whether a response counts as the answer. Every response of a gRPC server does, except
+/// that it is overloaded while another server may have capacity.
 fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response<Body>, Fault> {
     let answer = answer.map_err(|status| Fault::from_status(&status))?;
     if answer.status() != StatusCode::OK {
-        // A proxy in between answered, for instance one whose upstream is gone.
+        // An intermediate proxy answered, for instance because its upstream is gone.
         return Err(Fault::unavailable("NOT_GRPC", format!("answered {}", answer.status())));
     }
     let told = Status::from_header_map(answer.headers()).filter(|status| status.code() == Code::ResourceExhausted);
@@ -392,7 +393,7 @@ mod tests {
             }),
             request_id: String::new(),
         };
-        // With a field that this version does not know: number 99, varint 7.
+        // Contains a field that this version does not know: number 99, varint 7.
         let newer = [request.encode_to_vec(), vec![0x98, 0x06, 0x07]].concat();
         let (sent, identified) = identify(frame(&newer));
         assert!(identified);

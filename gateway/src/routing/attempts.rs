@@ -1,4 +1,4 @@
-//! One request, as many attempts as it may take.
+//! Sends one request in several attempts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,22 +21,22 @@ use super::{
 };
 use crate::timing;
 
-/// Backoff before a peer that just failed is asked again, where there is no other.
+/// Backoff before a peer that just failed is tried again because no other peer exists.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// The reason of an attempt that was given up.
+/// The reason of an attempt that timed out.
 const TIMEOUT: &str = "ATTEMPT_TIMEOUT";
 
 /// An answer and the peer that gave it. The peer counts as busy until the attempt is dropped.
 pub(crate) type Answered<T, R> = (T, Arc<R>, Attempt);
 
-/// Whether another peer may do better.
+/// Whether another peer may succeed.
 enum Outcome {
     /// The peer failed.
     Failed,
     /// The peer is healthy but has no free capacity.
     Busy,
-    /// The request itself is at fault: every peer would refuse it.
+    /// The request itself is invalid: every peer would refuse it.
     Refused,
 }
 
@@ -87,12 +87,11 @@ where
             break;
         };
         if tried.iter().any(|one| Arc::ptr_eq(one, &replica)) {
-            // The same work in the same process would end the same way, and costs what it cost
-            // before.
+            // The same work in the same process would fail in the same way, and cost as much again.
             if R::as_ref(&replica).is_here() {
                 break;
             }
-            // Jittered, so that callers that failed together do not retry together.
+            // Jitter keeps callers that failed together from retrying together.
             let wait = AGAIN.mul_f64(f64::from(attempt) * chance().random_range(0.5..1.5));
             if deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
                 break;
@@ -163,8 +162,8 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
     .retry_after(after.max(Duration::from_millis(100)))
 }
 
-/// One attempt, and after a while without an answer a second one beside it; the first answer wins,
-/// and the other call is dropped.
+/// Makes one attempt, and a second one in parallel if the first has no answer after a while. The
+/// first answer wins, and the other call is dropped.
 async fn hedged<T, R, F, Fut>(
     sending: &Sending<'_, R>,
     tried: &mut Vec<Arc<R>>,
@@ -200,8 +199,8 @@ where
     }
 }
 
-/// Resolves when a peer that is waited for has been ejected for silence and another peer is
-/// healthy. Where none is healthy, it keeps waiting: if all are silent at once, they or this
+/// Resolves when a peer with waiting requests has been ejected for silence while another peer is
+/// healthy. If no peer is healthy, it keeps waiting: if all are silent at once, they or this
 /// machine are more likely busy than gone. It also keeps waiting for a peer that becomes healthy
 /// again in the meantime.
 async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
@@ -230,7 +229,7 @@ where
     let (kind, name) = (order.kind, &peer.name);
     let mut attempt = peer.send();
     let answered_before = peer.answers();
-    // Work in this process takes the time that it takes; a caller's own deadline ends it.
+    // Work in this process has no time limit except the caller's own deadline.
     let limit = if peer.is_here() {
         0
     } else {
@@ -266,8 +265,8 @@ where
         {
             Err(Ended::Final(fault))
         }
-        // The provider answered other requests meanwhile: it is busy, and this request was waiting
-        // in its queue.
+        // The provider answered other requests meanwhile. So it is busy, and this request was
+        // waiting in its queue.
         Err(fault) if fault.reason == TIMEOUT && peer.answers() > answered_before => Err(Ended::Retry(fault)),
         Err(fault) => match outcome(&fault) {
             Outcome::Failed => Err(Ended::Retry(sending.failed(&replica, attempt, fault).await)),

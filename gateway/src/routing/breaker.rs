@@ -1,29 +1,30 @@
-//! When to stop asking a server that keeps failing, and when to try it again. Written here because
-//! no well-kept crate has a circuit breaker that is told the time.
+//! Decides when to stop sending requests to a failing server, and when to try it again. It is
+//! written here because no well-maintained crate has a circuit breaker that gets the time as an
+//! argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How a breaker decides.
+/// The parameters of a breaker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BreakerRules {
-    /// Failures in a row that open it.
+    /// Consecutive failures that open it.
     pub(crate) consecutive: u32,
-    /// How long it stays open the first time; twice as long each time that the trial fails, up to
+    /// How long it stays open the first time. The time doubles with each failed trial, up to
     /// `longest`.
     pub(crate) first: Duration,
-    /// Longest time it stays open.
+    /// Maximum time that it stays open.
     pub(crate) longest: Duration,
 }
 
-/// Outcomes remembered for the share of failures.
+/// Number of remembered outcomes for the failure rate.
 const WINDOW: u32 = 64;
-/// Outcomes needed before the share counts; half of them failed opens the breaker.
+/// Minimum number of outcomes for the failure rate; a rate of one half opens the breaker.
 const ENOUGH: u32 = 32;
 
-/// Closed: requests pass. Open: none do. After its time one request is let through as a trial, and
-/// its outcome decides.
+/// A circuit breaker. Closed: requests pass. Open: none do. After the open time, one request is let
+/// through as a trial, and its outcome decides.
 #[derive(Debug, Clone)]
 pub(crate) struct Breaker {
     rules: BreakerRules,
@@ -31,7 +32,7 @@ pub(crate) struct Breaker {
     /// The last outcomes, newest in the lowest bit, 1 for a failure.
     outcomes: u64,
     seen: u32,
-    /// Times in a row that it opened.
+    /// Consecutive times that it opened.
     opened: u32,
     until: Option<Instant>,
     on_trial: bool,
@@ -55,20 +56,20 @@ impl Breaker {
         self.until.is_none_or(|until| now >= until && !self.on_trial)
     }
 
-    /// A request is sent: after the open time it is the trial.
+    /// Records a sent request. After the open time, this request is the trial.
     pub(crate) fn sent(&mut self, now: Instant) {
         if self.until.is_some_and(|until| now >= until) {
             self.on_trial = true;
         }
     }
 
-    /// A request that was sent came to no outcome: its caller went away, or it failed by its own
-    /// fault. If it was the trial, the next request is.
+    /// Records that a sent request had no outcome: its caller disconnected, or the request itself
+    /// was at fault. If it was the trial, the next request becomes the trial.
     pub(crate) fn abandoned(&mut self) {
         self.on_trial = false;
     }
 
-    /// A request's outcome.
+    /// Records a request's outcome.
     pub(crate) fn heard(&mut self, succeeded: bool, now: Instant) {
         self.outcomes = self.outcomes << 1 | u64::from(!succeeded);
         self.seen = (self.seen + 1).min(WINDOW);
@@ -82,7 +83,7 @@ impl Breaker {
         }
         self.failures += 1;
         let failed = self.outcomes.count_ones();
-        // Answers of requests sent before it opened do not open it again.
+        // Answers to requests sent before the breaker opened do not open it again.
         let may_open = self.until.is_none() || trial;
         if may_open
             && (trial || self.failures >= self.rules.consecutive || self.seen >= ENOUGH && failed * 2 >= self.seen)
@@ -101,17 +102,17 @@ impl Breaker {
         next.until > self.until
     }
 
-    /// Failures in a row that it counted.
+    /// Consecutive failures so far.
     pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Closes the breaker: the server was seen to be healthy.
+    /// Closes the breaker because the server was found healthy.
     pub(crate) fn close(&mut self) {
         *self = Self::new(self.rules);
     }
 
-    /// When the next request may be tried; absent when it may be now.
+    /// When the next request may be sent; `None` if it may be sent now.
     pub(crate) fn opens_at(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

@@ -1,15 +1,14 @@
-//! The retry budget: it limits retries, so that they do not become the load that breaks the
-//! replicas that are left.
+//! The retry budget: it limits retries, so that they do not overload the remaining replicas.
 
 use isomer_service_kit::Bucket;
 use tokio::time::Instant;
 
-/// Retries that may be saved up, in seconds of the floor.
+/// Limit on saved retries, in seconds of the minimum rate.
 const SAVED_SECONDS: f64 = 10.0;
 
-/// A share of the requests, and a few a second however few requests there are.
-/// `tower::retry::budget` counts the same, and is not used because it reads the clock itself: this
-/// one is told the time, so that its tests need no clock.
+/// Permits retries as a share of the requests, and a few per second however few requests there are.
+/// `tower::retry::budget` counts the same, but reads the clock itself. This one gets the time as an
+/// argument, so that its tests need no clock.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     ratio: f64,
@@ -18,7 +17,7 @@ pub(crate) struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// `ratio` retries a request, and `per_second` in any case.
+    /// `ratio` retries per request, and at least `per_second`.
     pub(crate) fn new(ratio: f64, per_second: f64, now: Instant) -> Self {
         let saved = per_second * SAVED_SECONDS;
         Self {
@@ -28,14 +27,14 @@ impl RetryBudget {
         }
     }
 
-    /// A request came.
+    /// Records a request.
     pub(crate) fn request(&mut self, now: Instant) {
         self.retries.pass(now.saturating_duration_since(self.last));
         self.last = now;
         self.retries.add(self.ratio);
     }
 
-    /// Takes one retry, if there is one.
+    /// Takes one retry, if one is available.
     pub(crate) fn take(&mut self) -> bool {
         self.retries.try_take(1.0).is_ok()
     }

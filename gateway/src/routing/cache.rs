@@ -1,9 +1,9 @@
-//! Caches answers, and encodes a text once that concurrent requests ask for (single-flight).
+//! Caches answers, and encodes a text only once for concurrent requests (single-flight).
 //!
 //! The key is the tenant and everything that a vector depends on: the route (which stands for one
-//! vector space), the prompt, truncation, dimensions, scaling, element type, and the text. What
-//! depends on its batch mates (int8 by the request's own ranges) or is no single vector (token
-//! vectors) goes past the cache.
+//! vector space), the prompt, truncation, dimensions, scaling, element type, and the text. Two
+//! kinds of vectors bypass the cache: those that depend on the other texts of their batch (int8 by
+//! the request's own ranges), and those with several rows per text (token vectors).
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -23,11 +23,12 @@ use super::{
     metrics,
 };
 
-/// Bytes that an entry takes beside its row.
+/// Bytes of an entry in addition to its row.
 const OVERHEAD: u64 = 160;
-/// Bytes of a vector that the number of entries is guessed from.
+/// Assumed size of a vector for estimating the number of entries, in bytes.
 const TYPICAL_ROW: u64 = 2048;
-/// Rounds of waiting for other requests' texts before the rest is sent without asking the cache.
+/// Rounds of waiting for texts of other requests. After that, the remaining texts are sent without
+/// the cache.
 const ROUNDS: usize = 3;
 
 type Key = [u8; 32];
@@ -41,20 +42,20 @@ impl Weighter<Key, Row> for ByBytes {
     }
 }
 
-/// Vectors by what they depend on, up to so many bytes; the least useful leave first.
+/// Cached vectors, bounded in bytes. The least useful entries are evicted first.
 #[derive(Debug)]
 pub(super) struct Cache {
     kept: Kept<Key, Row, ByBytes>,
 }
 
-/// Where a request's vectors are kept.
+/// The cache location of a request's vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     /// The route's number.
     pub(super) route: u64,
     pub(super) epoch: &'a Epoch,
     pub(super) tenant: &'a Tenant,
-    /// Where the parts of the request meet.
+    /// Records which vectors meet in the answer.
     pub(super) meeting: &'a Meeting,
 }
 
@@ -71,12 +72,12 @@ impl Cache {
         }
     }
 
-    /// Answers from what is kept, and has the rest encoded by `send`, each text once among all
-    /// requests in flight. `send` returns an answer and its origin.
+    /// Answers from the cache, and encodes the remaining texts with `send`. Each text is encoded
+    /// once among all requests in flight. `send` returns an answer and its origin.
     ///
     /// # Errors
-    /// The reason [`CHANGED`](super::epoch::CHANGED) where a vector that is kept and a new one of
-    /// the same text differ; those of `send`.
+    /// The reason [`CHANGED`](super::epoch::CHANGED) if a cached vector and a new one of the same
+    /// text differ; the errors of `send`.
     pub(super) async fn encode<F, Fut>(
         &self,
         place: Place<'_>,
@@ -103,7 +104,7 @@ impl Cache {
                 }
             }
             if !ours.is_empty() {
-                // A text that is kept goes along: it shows whether the model is still the same.
+                // A cached text is sent along: it shows whether the model is still the same.
                 let kept = gathered.oldest(|row| place.epoch.is_measure(row.origin));
                 let before = kept.and_then(|index| gathered.rows[index].clone());
                 ours.extend(kept);
@@ -119,13 +120,14 @@ impl Cache {
                 }
                 for (guard, row) in guards.into_iter().zip(rows) {
                     if let Some(row) = row {
-                        // Refused only where the entry was removed meanwhile; then nobody keeps it.
+                        // Fails only if the entry was removed meanwhile. In that case nothing is
+                        // cached.
                         let _ = guard.insert(row);
                     }
                 }
             }
-            // This waits only now, when no guard is held: two requests that wait for each other
-            // would deadlock.
+            // This waits only now, when no guard is held. Otherwise two requests that wait for each
+            // other would deadlock.
             let mut again = Vec::new();
             for index in theirs {
                 match self.kept.get_value_or_guard_async(&keys[index]).await {
@@ -176,7 +178,7 @@ fn keys(place: Place<'_>, request: &EncodeRequest) -> Vec<Key> {
         Some(Prompt::LiteralPrompt(text)) => field(4, text.as_bytes()),
     }
     field(5, &request.truncation.to_le_bytes());
-    // 0 is not a number of columns, 2 no truth value.
+    // 0 columns are invalid, and so is 2 as a boolean.
     field(6, &request.dimensions.unwrap_or(0).to_le_bytes());
     field(7, &[request.normalise.map_or(2, u8::from)]);
     field(8, &request.output_dtype.to_le_bytes());
@@ -231,7 +233,7 @@ impl Gathered {
         self.rows[index] = Some(row);
     }
 
-    /// The oldest of the vectors that show their model by their values.
+    /// The oldest of the vectors whose values alone identify their model.
     fn oldest(&self, wanted: impl Fn(&Row) -> bool) -> Option<usize> {
         let showing = self.showing().filter(|(_, row)| wanted(row));
         showing
@@ -245,7 +247,7 @@ impl Gathered {
         rows.filter(|(index, row)| !self.errors.contains_key(index) && row.shows_model())
     }
 
-    /// Tells where the vectors come from.
+    /// Records where the vectors come from.
     fn meet(&self, meeting: &Meeting, request: &EncodeRequest) {
         if let Some(index) = self.oldest(|_| true)
             && let Some(row) = self.rows[index].clone()
@@ -255,7 +257,7 @@ impl Gathered {
         }
     }
 
-    /// Takes over the answer for `indices`; gives back the rows that may be kept.
+    /// Takes over the answer for `indices`; returns the rows that may be cached.
     fn sent(
         &mut self,
         request: &EncodeRequest,
@@ -322,7 +324,7 @@ impl Gathered {
 /// The rows of an answer.
 ///
 /// # Errors
-/// INTERNAL if they do not fit the inputs.
+/// INTERNAL if they do not match the inputs.
 pub(super) fn rows(encoder_id: &str, answer: &EncodeResponse, origin: Origin, count: usize) -> Result<Vec<Row>, Fault> {
     let matrix = answer.embeddings.clone().unwrap_or_default();
     let bytes = row_bytes(&matrix).filter(|bytes| matrix.data.len() == bytes * count);

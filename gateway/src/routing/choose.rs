@@ -7,19 +7,18 @@ use tokio::time::Instant;
 
 use super::peer::Peer;
 
-/// A slow provider counts as slow only from this latency on, in seconds: under it queues make the
-/// difference.
+/// Minimum latency of a slow provider, in seconds. Below it, differences come from queues.
 const SLOW_FLOOR: f64 = 0.25;
-/// A difference of latencies that means something, in seconds.
+/// Smallest significant difference of latencies, in seconds.
 const NOTABLE: f64 = 0.005;
 
-/// Draws two peers at random and takes the less busy one ("power of two choices"). Of two equally
-/// busy peers it takes the first drawn, unless the other is much faster or its speed is not known
-/// yet. With a `slow_factor` of 0, speed does not matter.
+/// Draws two peers at random and takes the less busy one ("power of two choices"). If they are
+/// equally busy, it takes the first, unless the other is much faster or its speed is unknown. With
+/// a `slow_factor` of 0, speed does not matter.
 ///
-/// It draws from the first of these groups that is not empty: healthy and not tried yet; healthy
-/// but tried; unhealthy and not tried, where there are several replicas (one of them may be back,
-/// and a certain refusal helps no caller).
+/// The two come from the first of these groups that is not empty: healthy and not tried yet;
+/// healthy but tried; unhealthy and not tried, if there are several replicas (one may have
+/// recovered, and a certain refusal helps no caller).
 pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     replicas: &[Arc<R>],
     tried: &[Arc<R>],
@@ -36,10 +35,10 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     } else if !well.is_empty() {
         well
     } else {
-        // No replica is available. Where there are several, one that fails health checks or whose
-        // breaker is open is still a better chance than none. The best is the one with the fewest
-        // failed checks. A single replica whose breaker is open is not asked: that is what the
-        // breaker is for. The failed checks are read once, so that a health check that fails
+        // No replica is available. If there are several, a replica that fails health checks or
+        // whose breaker is open is still better than none. The best is the one with the fewest
+        // failed checks. A single replica with an open breaker gets no requests: that is the
+        // breaker's purpose. The failed checks are read once, so that a health check that fails
         // meanwhile cannot empty the list.
         let left = replicas.iter().filter(|one| !is_tried(one) && replicas.len() > 1);
         let left: Vec<(u32, &Arc<R>)> = left.map(|one| (peer(one).failed_checks(), one)).collect();
@@ -65,10 +64,10 @@ fn peer<R: AsRef<Arc<Peer>>>(one: &Arc<R>) -> &Peer {
     R::as_ref(one)
 }
 
-/// Whether a peer goes before another that is as busy: it answers in less than half of the other's
-/// time and is some milliseconds faster (a smaller difference is chance), or it alone has not
-/// answered yet. Without the latter, a slow peer that is drawn first would be asked until chance
-/// draws another.
+/// Whether a peer is preferred to another that is equally busy. It is preferred if it answers in
+/// less than half of the other's time and is some milliseconds faster (a smaller difference is
+/// chance), or if it alone has not answered yet. Without the second rule, a slow peer that is drawn
+/// first would get all requests until chance draws another.
 fn preferred(one: &Peer, other: &Peer) -> bool {
     match (one.latency(), other.latency()) {
         (Some(one), Some(other)) => one < other / 2.0 && other - one > NOTABLE,

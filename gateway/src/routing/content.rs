@@ -1,38 +1,37 @@
-//! The content of a request: its texts. A failure that a provider answers may be the fault of one
-//! of them.
+//! The content of a request: its texts. One of them may be the cause of a provider's failure.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use isomer_proto::encoder::v1::{CountTokensRequest, DetokenizeRequest, EncodeRequest, RerankRequest, TokenizeRequest};
 
-/// The texts of a request on its way.
+/// The texts of a request in flight.
 #[derive(Clone, Copy)]
 pub(crate) struct Content<'a> {
     /// The field that holds them.
     pub(crate) field: &'static str,
-    /// A hash of each; empty if the request is not read. Called only when it is needed.
+    /// A hash of each text; empty if the request is not readable. It is called only when needed.
     pub(crate) texts: &'a (dyn Fn() -> Vec<u64> + Sync),
 }
 
 impl Content<'static> {
-    /// A request that is not read.
+    /// A request whose texts are not readable.
     pub(crate) const OPAQUE: Self = Self {
         field: "",
         texts: &Vec::new,
     };
 }
 
-/// A request for texts.
+/// A request that contains texts.
 pub(super) trait Texts {
     /// The field that holds them.
     const FIELD: &'static str;
 
-    /// The encoder, if other texts can be encoded with it to see whether it works.
+    /// The encoder, if a probe with other texts can show whether it works.
     fn encoder(&self) -> Option<&str> {
         None
     }
 
-    /// A hash of each text. The same text for another encoder is another one.
+    /// A hash of each text. The same text has a different hash for another encoder.
     fn texts(&self) -> Vec<u64>;
 }
 

@@ -1,5 +1,5 @@
-//! Vectors for texts: from the cache, from a request in flight, or from a provider; all of them of
-//! one vector space.
+//! Vectors for texts: from the cache, from a request in flight, or from a provider. All of them are
+//! of one vector space.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::{
     router::Shared,
 };
 
-/// Times that a request is begun because the vectors changed while it was answered: once for the
-/// change, once for a change that the comparison with the former vectors finds.
+/// Maximum number of times that a request is begun if the vectors changed while it was answered:
+/// one for the change, and one for a change that the comparison with the earlier vectors finds.
 const ROUNDS: usize = 3;
 /// Maximum number of bytes of all copies of a literal prompt.
 const MOST_OF_PROMPTS: usize = 4 << 20;
@@ -40,7 +40,7 @@ impl Router {
         deadline: Option<Instant>,
     ) -> Result<Answer, Fault> {
         let route = &*self.shared.table().route(&request.encoder_id)?;
-        // Every server refuses it, but the cache would answer it by itself.
+        // Every server refuses such a request, but the cache would answer it.
         if request.inputs.is_empty() {
             return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
         }
@@ -61,7 +61,7 @@ impl Router {
     }
 }
 
-/// Refuses a literal prompt that would fill memory: adapters put it in front of each text.
+/// Refuses a literal prompt that would fill memory, because adapters put it in front of each text.
 fn check_prompt(request: &EncodeRequest) -> Result<(), Fault> {
     let Some(Prompt::LiteralPrompt(prompt)) = &request.prompt else {
         return Ok(());
@@ -84,10 +84,10 @@ struct Encoding<'a> {
 }
 
 impl Encoding<'_> {
-    /// Begins again with nothing kept where the vectors changed meanwhile.
+    /// Starts again with an empty cache if the vectors changed meanwhile.
     async fn answer(&self, request: EncodeRequest) -> Result<EncodeResponse, Fault> {
         if self.route.replicas().all(|replica| !replica.remote) {
-            // The model of this process stays the same, and the request may be large.
+            // The model of this process does not change, and the request may be large.
             return Ok(self.send(&self.route.epoch(), request).await?.0);
         }
         for _ in 0..ROUNDS {
@@ -122,7 +122,7 @@ impl Encoding<'_> {
                 }
             }
         };
-        // Work in this process has no time limit, and batches best as a whole.
+        // Work in this process has no time limit, and is fastest in one batch.
         let most = if self.route.remote() {
             self.shared.policy.config.part_tokens
         } else {
@@ -153,8 +153,8 @@ impl Encoding<'_> {
         Ok(())
     }
 
-    /// Compares replicas with their first vectors. One that differs or does not answer ends the
-    /// epoch: another replica may still answer the request.
+    /// Compares replicas with their first vectors. A replica that differs or does not answer ends
+    /// the epoch: another replica may still answer the request.
     async fn compare(&self, epoch: &Arc<Epoch>, replicas: Vec<usize>) -> Result<(), Fault> {
         for replica in replicas {
             let now = Origin {
@@ -173,14 +173,15 @@ impl Encoding<'_> {
         let replicas = self.route.usable().await?;
         let encoder_id = request.encoder_id.clone();
         let call = |replica: Arc<Replica>, request| self.attempt(epoch, replica, request);
-        // A large future, which each caller would hold in its own.
+        // Boxed because the future is large and would otherwise be part of each caller's future.
         let answered = Box::pin(self.shared.send(&replicas, request, self.deadline, call));
         match answered.await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(changed(&encoder_id)),
             Err(fault) => {
                 if fault.reason == OTHER_SPACE {
-                    // The last provider was refused. This lasts, so the caller gets its error.
+                    // The last provider was refused. The refusal is permanent, so the caller gets
+                    // its error.
                     self.route.usable().await?;
                 }
                 Err(fault)
@@ -188,8 +189,8 @@ impl Encoding<'_> {
         }
     }
 
-    /// One attempt at a replica. None where the epoch has ended: the caller's vectors of it must
-    /// not meet those of the replica.
+    /// Makes one attempt at a replica. `None` if the epoch has ended: the caller's vectors from
+    /// that epoch must not be combined with those of the replica.
     async fn attempt(
         &self,
         epoch: &Arc<Epoch>,
@@ -207,7 +208,7 @@ impl Encoding<'_> {
         };
         let call = replica.backend.encode_for(self.tenant, request, self.deadline);
         let answer = metered(&replica.charging(self.count), call).await?;
-        // The server may have been exchanged since.
+        // The server may have been replaced since.
         self.in_time(self.route.confirm(&replica)).await?;
         if one_vector {
             self.route.fits(&replica, answer.vector_space.as_ref())?;

@@ -1,17 +1,18 @@
-//! Whether kept vectors and new ones are of one vector space.
+//! Decides whether cached vectors and new ones are of one vector space.
 //!
-//! Providers seldom report which weights they use, so that a server with another model at the same
-//! address shows only in its vectors. An epoch is a time in which no such change was seen. The
-//! cache finds vectors of the current epoch alone.
+//! Providers seldom report their weights, so a server with another model at the same address is
+//! recognised only by its vectors. An epoch is a period in which no such change was seen. The cache
+//! returns only vectors of the current epoch.
 //!
-//! A change that broke no connection is found when vectors of several answers meet in one answer:
-//! the oldest of them is encoded again, and must come out the same. This is done whatever the time
-//! since the last check, because a server can be exchanged at any moment. It costs one text, and
-//! only where answers meet that were not found to agree before.
+//! A change that broke no connection is detected when one answer combines vectors of several
+//! answers. The oldest of them is encoded again and must come out the same. This is done however
+//! recent the last check was, because a server can be replaced at any moment. It costs one text,
+//! and only if the combined answers were not found to agree before.
 //!
-//! Of several replicas, one may be exchanged while the others stay. Their first vectors were found
-//! to agree, so the vectors of each are known to be right up to the time of its last check: a
-//! comparison with its first vectors, or a text encoded again whose vector is known to be right.
+//! One of several replicas may be replaced while the others stay. Their first vectors were found to
+//! agree. So the vectors of each are known to be right up to the time of its last check. A check is
+//! a comparison with its first vectors, or with a text encoded again whose vector is known to be
+//! right.
 
 use std::{
     collections::BTreeMap,
@@ -29,13 +30,13 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, vectors};
 use parking_lot::Mutex;
 
-/// Reason of an answer that would have vectors of two spaces.
+/// Reason of an answer that would mix vectors of two spaces.
 pub(super) const CHANGED: &str = "SPACE_CHANGED";
-/// Bits of two vectors of one model may differ in one of so many: values near 0 change their sign.
-/// Bits of two models differ in one of two.
+/// Two vectors of one model may differ in one of this many bits, because values near 0 change their
+/// sign. Vectors of two models differ in every second bit.
 const DIFFERENT_BITS: u32 = 10;
 
-/// The fault for an answer that would have vectors of two spaces.
+/// The fault for an answer that would mix vectors of two spaces.
 pub(super) fn changed(encoder_id: &str) -> Fault {
     let message = format!("the vectors of encoder `{encoder_id}` changed while the request was answered");
     Fault::unavailable(CHANGED, message)
@@ -43,24 +44,24 @@ pub(super) fn changed(encoder_id: &str) -> Fault {
         .with("encoder_id", encoder_id)
 }
 
-/// A time in which a route's vectors are of one space, as far as is known.
+/// A period in which a route's vectors are of one space, as far as is known.
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
     pub(super) number: u64,
-    /// Whether several replicas answer, whose first vectors agree.
+    /// Whether several replicas with agreeing first vectors answer.
     several: bool,
-    /// Attempts so far. The number of an attempt is the time of its vectors.
+    /// Attempts so far. An attempt's number serves as the time of its vectors.
     attempts: AtomicU64,
     /// Whether a provider has answered.
     used: AtomicBool,
-    /// By replica: the first and last of its attempts that agree.
+    /// By replica: the first and last of the attempts that agree.
     agreed: Mutex<BTreeMap<usize, (u64, u64)>>,
 }
 
-/// Where a vector comes from.
+/// The source of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// The replica, by its place in the route.
+    /// The replica, by its index in the route.
     pub(super) replica: usize,
     pub(super) attempt: u64,
 }
@@ -81,8 +82,8 @@ impl Epoch {
         }
     }
 
-    /// The number of an attempt that begins. A server that is replaced finishes requests that it
-    /// was sent before, so attempts are ordered by their beginning.
+    /// Returns the number of a new attempt. A server that is being replaced finishes earlier
+    /// requests, so attempts are ordered by their beginning.
     pub(super) fn begin(&self) -> u64 {
         self.attempts.fetch_add(1, Ordering::AcqRel)
     }
@@ -95,8 +96,8 @@ impl Epoch {
         self.used.load(Ordering::Acquire)
     }
 
-    /// A vector came out the same in a later attempt, so the model was not exchanged between the
-    /// two.
+    /// Records that a vector came out the same in a later attempt, so the model was not replaced
+    /// between the two.
     pub(super) fn agree(&self, before: Origin, now: Origin) {
         if self.several {
             self.confirmed(now);
@@ -105,7 +106,7 @@ impl Epoch {
         }
     }
 
-    /// A replica agreed with its first vectors at the time of an attempt.
+    /// Records that a replica agreed with its first vectors at the time of an attempt.
     pub(super) fn confirmed(&self, now: Origin) {
         self.extend(now.replica, 0, now.attempt);
     }
@@ -126,7 +127,7 @@ impl Epoch {
             .is_some_and(|(from, to)| (*from..=*to).contains(&origin.attempt))
     }
 
-    /// Whether a vector can stand for the epoch's space when it is compared with a new one.
+    /// Whether a vector can represent the epoch's space in a comparison with a new vector.
     pub(super) fn is_measure(&self, origin: Origin) -> bool {
         !self.several || self.knows(origin)
     }
@@ -137,7 +138,7 @@ impl Epoch {
 pub(super) struct Row {
     pub(super) bytes: Arc<[u8]>,
     pub(super) tokens: u32,
-    /// Absent where the provider does not say.
+    /// `None` if the provider does not report it.
     pub(super) truncated: Option<bool>,
     pub(super) shape: Arc<Shape>,
     pub(super) origin: Origin,
@@ -152,14 +153,14 @@ pub(super) struct Shape {
 }
 
 impl Row {
-    /// Whether only its values show the model that it is of. The digest of the weights is compared
-    /// where a provider reports one, and a vector of zeros shows nothing.
+    /// Whether only the values identify the model. If a provider reports a digest of its weights,
+    /// the digest is compared instead. A vector of zeros identifies nothing.
     pub(super) fn shows_model(&self) -> bool {
         let space = self.shape.space.as_ref();
         space.is_none_or(|space| space.weights_digest.is_empty()) && self.bytes.iter().any(|byte| *byte != 0)
     }
 
-    /// Whether both are vectors of one text by one model.
+    /// Whether both vectors are of one text by one model.
     pub(super) fn agrees(&self, now: &Self) -> bool {
         let (ours, theirs) = (&self.shape, &now.shape);
         if (ours.cols, ours.dtype) != (theirs.cols, theirs.dtype) {
@@ -183,14 +184,14 @@ fn same(before: impl Iterator<Item = f32>, now: impl Iterator<Item = f32>) -> bo
     of(before.collect()).agrees(&of(now.collect())).is_ok()
 }
 
-/// A text with its vector, and the request that would give the vector again.
+/// A text with its vector, and the request that reproduces the vector.
 #[derive(Debug)]
 pub(super) struct Anchor {
     pub(super) row: Row,
     pub(super) request: EncodeRequest,
 }
 
-/// The vectors that meet in one answer.
+/// The vectors that one answer combines.
 #[derive(Debug, Default)]
 pub(super) struct Meeting(Mutex<MeetingState>);
 
@@ -204,9 +205,9 @@ struct MeetingState {
 /// The checks that an answer still needs.
 #[derive(Debug)]
 pub(super) enum Unverified {
-    /// The provider: its oldest text in the answer must come out the same.
+    /// For one provider: its oldest text in the answer must come out the same.
     Text(Anchor),
-    /// Replicas: they must agree with their first vectors.
+    /// For replicas: they must agree with their first vectors.
     Replicas(Vec<usize>),
 }
 
@@ -224,7 +225,7 @@ impl Meeting {
         }
     }
 
-    /// The vectors or replicas not yet found to agree. None if all vectors are of one attempt.
+    /// The vectors or replicas not yet found to agree. `None` if all vectors come from one attempt.
     pub(super) fn unverified(self, epoch: &Epoch) -> Option<Unverified> {
         let MeetingState { oldest, newest } = self.0.into_inner();
         let oldest = oldest?;

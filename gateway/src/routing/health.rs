@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use super::{peer::Peer, router::Shared};
 
-/// Health checks between two looks at what open providers list.
+/// Number of health checks between two reads of the lists of open providers.
 const LISTING_EVERY: u32 = 30;
 
 /// Runs until the router is dropped.
@@ -25,7 +25,7 @@ pub(super) async fn watch(router: Weak<Shared>) {
     let mut ticks = interval(Duration::from_millis(config.health_interval_ms));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut probed = Instant::now();
-    // The router was created with a first check of them.
+    // The router already made a first check of them when it was created.
     let mut tick = 1_u32;
     let mut looking: Option<JoinHandle<()>> = None;
     loop {
@@ -33,7 +33,8 @@ pub(super) async fn watch(router: Weak<Shared>) {
         let Some(shared) = router.upgrade() else { return };
         check(&shared, Duration::from_millis(config.health_timeout_ms)).await;
         if tick.is_multiple_of(LISTING_EVERY) && looking.as_ref().is_none_or(JoinHandle::is_finished) {
-            // Beside the health checks, which must not wait for a provider that hangs on its list.
+            // Runs concurrently with the health checks, which must not wait for a provider whose
+            // list hangs.
             let shared = Arc::clone(&shared);
             let look = async move { shared.look_at_listings().await };
             looking = Some(tokio::spawn(look.in_current_span()));
@@ -51,7 +52,8 @@ pub(super) async fn watch(router: Weak<Shared>) {
             .cloned()
             .collect();
         if !routes.is_empty() {
-            // Beside the health checks: a probe may wait for a model to be loaded.
+            // Runs concurrently with the health checks, because a probe may wait for a model to be
+            // loaded.
             let probing = async move {
                 for route in routes {
                     route.probe().await;
@@ -72,7 +74,7 @@ async fn check(shared: &Shared, patience: Duration) {
     futures::future::join_all(checks).await;
 }
 
-/// Makes one health check. No answer in time counts as a failure.
+/// Makes one health check. A missing answer counts as a failure.
 pub(crate) async fn ask(peer: &Peer, patience: Duration, answer: impl Future<Output = Result<(), Fault>>) {
     let heard = timeout(patience, answer).await;
     let silent = heard.is_err();
@@ -102,12 +104,12 @@ mod tests {
     use super::*;
     use crate::routing::{Fixed, Router, RoutingConfig};
 
-    /// An open provider whose list hangs, except the first time.
+    /// Reads the list of an open provider. A list that hangs is skipped, except the first time.
     #[derive(Debug, Default)]
     struct Lister {
         looks: AtomicUsize,
         checks: Arc<AtomicUsize>,
-        /// Health checks while it hung.
+        /// Number of health checks while the list hung.
         meanwhile: Arc<Mutex<Option<usize>>>,
     }
 

@@ -1,6 +1,6 @@
 //! Remembers the providers' first vectors across restarts.
 //!
-//! A model that was exchanged while no gateway ran is noticed like one that is exchanged while a
+//! A model that was replaced while no gateway ran is detected like one that is replaced while a
 //! gateway runs. A fingerprint belongs to one version of a provider's record. Any change of the
 //! record is consent to a new fingerprint, and so is deleting the provider and registering it
 //! again.

@@ -1,10 +1,10 @@
-//! Routes a request from an encoder's id to a provider that offers it.
+//! Routes a request from an encoder's id to a provider that offers the encoder.
 //!
-//! A [`Router`] is an `EncoderBackend` over many. Providers that offer one id are replicas of one
-//! vector space, and are held to it (`space`, `route`). A request goes to the less busy of two
-//! replicas (`choose`) and is retried on another where that fails (`attempts`, within a `budget`).
-//! It avoids replicas whose circuit breaker is open (`breaker`) or that fail their health checks
-//! (`health`). It is not sent where its answer is cached or already in flight (`cache`).
+//! A [`Router`] is an `EncoderBackend` over many. Providers that offer one id are replicas, and
+//! must be of one vector space (`space`, `route`). A request goes to the less busy of two replicas
+//! (`choose`). If it fails, it is retried on another (`attempts`, within a `budget`). The router
+//! avoids replicas whose circuit breaker is open (`breaker`) or that fail their health checks
+//! (`health`). A request is not sent if its answer is cached or already in flight (`cache`).
 
 pub(crate) mod attempts;
 mod breaker;

@@ -1,4 +1,4 @@
-//! A request on its way to the replicas.
+//! A request on its way to replicas.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 
 use super::content::Texts;
 
-/// A request that is sent to one replica after the other until one answers.
+/// A request that is sent to one replica after another until one answers.
 ///
-/// Each attempt takes a copy, because another may follow. Work in this process is done once, so its
-/// only attempt takes the request itself: it may be large.
+/// Each attempt takes a copy, because another attempt may follow. Work in this process is done
+/// once, so its only attempt takes the request itself, which may be large.
 #[derive(Debug)]
 pub(super) struct Outgoing<R> {
     request: Mutex<Option<R>>,
@@ -40,7 +40,7 @@ impl<R: Clone + Texts> Outgoing<R> {
     /// INTERNAL at a second attempt of work in this process.
     pub(super) fn take(&self) -> Result<R, Fault> {
         if self.once {
-            // The request cannot be read later.
+            // The request cannot be read once it has been taken.
             self.texts();
         }
         let mut request = self.request.lock();

@@ -1,8 +1,8 @@
 //! Long requests in parts.
 //!
-//! Each part is a separate request with its own attempts and time limits, and its answer is kept
-//! while another part is repeated. With a cache the answer is kept longer, so that a caller that
-//! retries after a failure pays only for the missing parts.
+//! Each part is a separate request with its own attempts and time limits. Its answer is kept while
+//! another part is repeated. With a cache, answers are kept longer, so that a caller that retries
+//! after a failure pays only for the missing parts.
 
 use std::ops::Range;
 
@@ -14,11 +14,11 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 
-/// Parts in flight at once for each provider: one works, and one waits for it.
+/// Parts in flight per provider: one is processed while one waits.
 const FOR_EACH: usize = 2;
 
-/// Runs of inputs with at most `most` tokens, estimated; an input that has more by itself is sent
-/// alone. One run if `most` is 0, and for int8, whose ranges may come from all texts of a request.
+/// Splits inputs into runs of at most `most` estimated tokens. A larger input is sent alone. There
+/// is one run if `most` is 0, and for int8, whose ranges may come from all texts of a request.
 pub(super) fn cut(request: &EncodeRequest, most: u64) -> Vec<Range<usize>> {
     let count = request.inputs.len();
     if most == 0 || request.output_dtype() == Dtype::Int8 {
@@ -41,7 +41,7 @@ pub(super) fn cut(request: &EncodeRequest, most: u64) -> Vec<Range<usize>> {
 /// Sends the parts with `send`, several at once, and joins the answers.
 ///
 /// # Errors
-/// The first error of `send`; answers of different vector spaces.
+/// The first error of `send`; an error if the answers are of different vector spaces.
 pub(super) async fn send<F, Fut>(
     request: &EncodeRequest,
     parts: Vec<Range<usize>>,

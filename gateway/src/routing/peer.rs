@@ -1,5 +1,5 @@
-//! A peer is a provider or a server behind the gateway, as routing sees it: how busy, how healthy
-//! and how fast it is.
+//! A peer is a provider or a server behind the gateway. Routing knows its load, its health and its
+//! speed.
 
 use std::{
     sync::{
@@ -22,25 +22,25 @@ use super::{
 
 /// State of a peer whose health checks pass and whose circuit is closed.
 pub(crate) const HEALTHY: &str = "healthy";
-/// Share of a new latency in the moving average.
+/// Weight of a new latency in the moving average.
 const NEWEST: f64 = 0.1;
-/// Weight of a provider that just came (back).
+/// Weight of a provider that was just added or has just recovered.
 const COLD: f64 = 0.1;
-/// Health checks failed in a row that eject a provider.
+/// Consecutive failed health checks that eject a provider.
 const SICK_AFTER: u32 = 2;
 
 /// A provider or server that requests can be sent to.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Name for people: an id in the registry, an address, `this process`.
+    /// Name for display: an id in the registry, an address, `this process`.
     pub(crate) name: String,
-    /// Whether it is in this process, so that a call takes as long as its work does and would fail
-    /// again if it were repeated.
+    /// Whether the peer is in this process. If so, a call takes as long as its work, and would fail
+    /// again if repeated.
     here: bool,
     outstanding: AtomicUsize,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Times that it was seen to be unreachable, or ejected.
+    /// Number of times that it was unreachable or ejected.
     outages: AtomicU64,
     state: Mutex<State>,
 }
@@ -50,19 +50,19 @@ struct State {
     breaker: Breaker,
     /// Moving average of the time to an answer, in seconds.
     latency: Option<f64>,
-    /// Why it is unhealthy, once health checks have failed.
+    /// Why it is unhealthy, after failed health checks.
     sick: Option<String>,
     failed_checks: u32,
-    /// When it was added, or came back.
+    /// When it was added, or recovered.
     since: Instant,
-    /// Cancelled when the peer is ejected for silence. Requests waiting for it are then sent to
+    /// Cancelled when the peer is ejected for silence. Its waiting requests are then sent to
     /// another peer, if one is healthy.
     out: CancellationToken,
     last_failure: Option<String>,
     suspects: Suspects,
 }
 
-/// The health of a replica, for people.
+/// The health of a replica, for display.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerHealth {
     pub(crate) state: &'static str,
@@ -108,7 +108,7 @@ impl Peer {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held; even if it did, the numbers would still be sound.
+        // Nothing panics while the lock is held; even then the numbers would be valid.
         self.state.lock()
     }
 
@@ -118,7 +118,7 @@ impl Peer {
         state.sick.is_none() && state.breaker.allows(now)
     }
 
-    /// Load of the peer: requests in flight over the share that it should get.
+    /// Load of the peer: requests in flight divided by its target share.
     pub(crate) fn load(&self, now: Instant, warmup: Duration) -> f64 {
         let age = now.saturating_duration_since(self.state().since).as_secs_f64();
         let warm = if warmup.is_zero() {
@@ -129,13 +129,13 @@ impl Peer {
         (self.outstanding.load(Ordering::Relaxed) + 1) as f64 / (COLD + (1.0 - COLD) * warm)
     }
 
-    /// Requests it has answered.
+    /// Number of requests it has answered.
     pub(crate) fn answers(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Times that it was seen to be unreachable, or ejected. After each, another server may be
-    /// behind its address.
+    /// Number of times that it was unreachable or ejected. After each, another server may be behind
+    /// its address.
     pub(crate) fn outages(&self) -> u64 {
         self.outages.load(Ordering::Acquire)
     }
@@ -144,14 +144,15 @@ impl Peer {
         self.outages.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether a request that just failed is an exception: requests were answered before it, and
-    /// no failure before it counts.
+    /// Whether a request that just failed is an exception: earlier requests were answered, and no
+    /// earlier failure counts.
     pub(crate) fn answers_others(&self) -> bool {
         let state = self.state();
         self.answers() > 0 && state.sick.is_none() && state.breaker.failures() <= 1
     }
 
-    /// Counts a failure that was put down to the request: another peer has answered the request.
+    /// Counts a failure that was attributed to the request, because another peer has now answered
+    /// that request.
     pub(crate) fn blame(&self) {
         self.count_failure(&mut self.state());
     }
@@ -168,7 +169,7 @@ impl Peer {
         self.state().latency
     }
 
-    /// Health checks it has failed in a row.
+    /// Consecutive health checks it has failed.
     pub(crate) fn failed_checks(&self) -> u32 {
         self.state().failed_checks
     }
@@ -178,7 +179,7 @@ impl Peer {
         self.state().sick.is_some()
     }
 
-    /// Completes when the peer is next found to be silent.
+    /// Completes the next time the peer is ejected for silence.
     pub(crate) fn silenced(&self) -> impl Future<Output = ()> + use<> {
         self.state().out.clone().cancelled_owned()
     }
@@ -200,10 +201,10 @@ impl Peer {
         }
     }
 
-    /// Records a health check's outcome. Waiting requests are sent elsewhere only where the check
-    /// got no answer at all and another peer is healthy. A peer that refuses new requests, or whose
-    /// port is closed, may still finish those in flight. A process that is gone breaks its
-    /// connections.
+    /// Records a health check's outcome. Waiting requests are moved to another peer only if the
+    /// check got no answer at all and another peer is healthy. A peer that refuses new requests, or
+    /// whose port is closed, may still finish its requests in flight. If a process is gone, its
+    /// connections break.
     pub(crate) fn checked(&self, outcome: Result<(), Fault>, silent: bool) {
         let mut state = self.state();
         match outcome {
@@ -233,8 +234,8 @@ impl Peer {
         }
     }
 
-    /// Its state for people: [`HEALTHY`], `unhealthy` while its health checks fail, or `circuit
-    /// open` after failures of its own, with the last one.
+    /// Its state for display: [`HEALTHY`]; `unhealthy` while its health checks fail; or
+    /// `circuit open` after its own failures, with the last one.
     pub(crate) fn health(&self, now: Instant) -> PeerHealth {
         let state = self.state();
         let (name, why) = match &state.sick {
@@ -253,7 +254,7 @@ impl Peer {
     }
 }
 
-/// A request in flight; counts as in flight until it is dropped.
+/// A request in flight, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     peer: Arc<Peer>,
@@ -262,7 +263,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// The provider answered; a refusal of the request is an answer too.
+    /// Records that the provider answered; a refusal of the request is also an answer.
     pub(crate) fn answered(&mut self) {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun).as_secs_f64();
@@ -274,7 +275,7 @@ impl Attempt {
         state.latency = Some(latency + NEWEST * (took - latency));
     }
 
-    /// The provider answered the request as asked: its texts are at fault for nothing.
+    /// Records that the provider fulfilled the request, so none of its texts is at fault.
     pub(crate) fn passed(&mut self, content: Content<'_>) {
         self.answered();
         if self.peer.state().suspects.is_empty() {
@@ -290,14 +291,16 @@ impl Attempt {
         !state.suspects.explains(texts) && state.breaker.would_open(Instant::now())
     }
 
-    /// The provider answered another request: it is healthy, whatever this one comes to.
+    /// Records that the provider answered another request. It is healthy, whatever the outcome of
+    /// this request.
     pub(crate) fn vouched(&mut self) {
         self.peer.state().breaker.close();
     }
 
-    /// The provider failed. `texts` are those of the request if the provider answered it. Returns
-    /// whether the failure counts against the provider: not where one of the texts failed here
-    /// before. Repeating a bad text would otherwise eject a provider that answers all others.
+    /// Records that the provider failed. `texts` are those of the request if the provider answered
+    /// it. Returns whether the failure counts against the provider. It does not count if one of the
+    /// texts failed here before. Otherwise, repeating a bad text would eject a provider that
+    /// answers all others.
     pub(crate) fn failed(mut self, fault: &Fault, texts: Option<&[u64]>) -> bool {
         self.heard = true;
         self.peer.failed.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The rules for all requests, and the options of one.
+//! The rules for all requests, and the options of one request.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ impl Policy {
 
 /// One request.
 pub(crate) struct SendOptions<'a, R> {
-    /// The kind of peer that is asked: `provider`, `server`.
+    /// The kind of peer: `provider`, `server`.
     pub(crate) kind: &'static str,
-    /// The hint to the user if no peer can be asked.
+    /// The hint to the user if no peer is available.
     pub(crate) hint: &'static str,
     pub(crate) replicas: &'a [Arc<R>],
     pub(crate) deadline: Option<Instant>,
-    /// Whether it may be sent once more, asked after each failure.
+    /// Whether the request may be sent once more; called after each failure.
     pub(crate) again: &'a (dyn Fn() -> bool + Sync),
-    /// Its texts, one of which may be at fault for a failure.
+    /// Its texts, one of which may be the cause of a failure.
     pub(crate) content: Content<'a>,
-    /// Whether a peer answers another request of this kind now. Asked where answered failures would
-    /// eject the peer.
+    /// Checks whether a peer answers another request of this kind now. Called if failures in
+    /// answers would eject the peer.
     pub(crate) vouch: &'a (dyn Fn(Arc<R>) -> BoxFuture<'static, bool> + Sync),
 }

@@ -1,4 +1,4 @@
-//! A provider that offers encoders, and what is known of it.
+//! A provider that offers encoders, and its state.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::{breaker::BreakerRules, memory::Kept, peer::Peer, space::Fingerprint}
 /// One provider.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// Its name is its id in the registry; `this process` for what runs here.
+    /// Its name is its id in the registry, or `this process` for local encoders.
     pub(crate) peer: Arc<Peer>,
     pub(crate) backend: Arc<dyn EncoderBackend>,
     /// Options of its probes.
     pub(crate) check: CheckOptions,
     /// US dollars per million tokens; 0 if it is free or unknown.
     pub(crate) price_per_million_tokens: f64,
-    /// Its stored fingerprints; absent for encoders that the configuration names.
+    /// Its stored fingerprints; `None` for encoders in the configuration.
     pub(super) kept: Option<Kept>,
-    /// False for encoders of this process: they have no health checks and their own cache.
+    /// False for encoders of this process. They have no health checks, and have their own cache.
     pub(crate) remote: bool,
     /// Its encoders when last listed.
     known: Mutex<Vec<Encoder>>,
 }
 
 impl Replica {
-    /// A replica that the configuration names.
+    /// A replica from the configuration.
     pub(crate) fn new(name: String, backend: Arc<dyn EncoderBackend>, remote: bool, rules: BreakerRules) -> Self {
         Self {
             peer: Arc::new(if remote {
@@ -55,8 +55,7 @@ impl Replica {
         self.kept.as_ref()?.first(encoder_id)
     }
 
-    /// A part of `count` in which usage has the price of the registry, whatever the provider
-    /// reports.
+    /// A part of `count` in which usage has the registry's price, whatever the provider reports.
     pub(super) fn charging(&self, count: &Count) -> Count {
         let price = self.price_per_million_tokens;
         count.priced_part(move |usage| Usage {

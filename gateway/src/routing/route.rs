@@ -1,4 +1,4 @@
-//! The providers that answer for one encoder, held to one vector space.
+//! The providers of one encoder, which must be of one vector space.
 
 use std::{
     sync::{
@@ -23,7 +23,7 @@ use super::{
 
 /// Reason of a provider whose vectors are of another space.
 pub(super) const OTHER_SPACE: &str = "OTHER_SPACE";
-/// Instead of a number of outages: the provider's vectors must be looked at.
+/// In place of a number of outages: the provider's vectors must be checked.
 const DISTRUSTED: u64 = u64::MAX;
 /// Shortest time between two comparisons of a route's providers.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(1);
@@ -32,27 +32,27 @@ const BETWEEN_COMPARISONS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) encoder_id: String,
-    /// Stands for the vector space in cache keys: another provider list, another number.
+    /// Identifies the vector space in cache keys: another provider list has another number.
     pub(super) generation: u64,
     claims: Vec<Claim>,
-    /// Replaced when kept vectors may be of another space than new ones.
+    /// Replaced when cached vectors may be of another space than new ones.
     epoch: Mutex<Arc<Epoch>>,
-    /// Whether any request has come yet: an unused model is not loaded only to be compared.
+    /// Whether any request has arrived yet: an unused model is not loaded only for a comparison.
     asked: AtomicBool,
-    /// Held while claims are compared; when that was last.
+    /// Locked while claims are compared; the time of the last comparison.
     compared: AsyncMutex<Option<Instant>>,
-    /// Whether a first fingerprint of a single provider has been tried.
+    /// Whether the gateway has tried to take the first fingerprint of a single provider.
     looked: AtomicBool,
 }
 
-/// A provider that says it serves the encoder.
+/// A provider that claims to serve the encoder.
 #[derive(Debug)]
 struct Claim {
     replica: Arc<Replica>,
     state: Mutex<State>,
-    /// The provider's outages when its vectors were last looked at.
+    /// The provider's outages when its vectors were last checked.
     confirmed: AtomicU64,
-    /// Held while they are looked at.
+    /// Locked while they are checked.
     looking: AsyncMutex<()>,
 }
 
@@ -60,14 +60,15 @@ struct Claim {
 enum State {
     /// Not compared yet.
     New,
-    /// Serves the route's vector space: its first fingerprint, and the identity in its answers.
+    /// Serves the route's vector space. Holds its first fingerprint, and the identity in its
+    /// answers.
     Held(Option<Arc<Fingerprint>>, Option<Identity>),
-    /// Serves another one.
+    /// Serves another vector space.
     Refused(String),
 }
 
 impl Claim {
-    /// Compares a first fingerprint, or the stored one, with the provider's current vectors.
+    /// Compares a first or stored fingerprint with the provider's current vectors.
     async fn hold(&self, encoder_id: &str, taken: Fingerprint, identity: Option<Identity>) {
         let first = match self.replica.first(encoder_id) {
             Some(first) => first,
@@ -90,7 +91,7 @@ impl Claim {
         self.state.lock()
     }
 
-    /// Why it is refused, if it is.
+    /// The reason of its refusal, if it is refused.
     fn refused(&self) -> Result<(), Fault> {
         match &*self.state() {
             State::Refused(why) => Err(Fault::unavailable(
@@ -109,8 +110,8 @@ impl Claim {
         }
     }
 
-    /// Whether no other server can have answered at its address since its vectors were looked at.
-    /// A provider that reports its weights is compared at each answer.
+    /// Whether no other server can have answered at its address since its vectors were checked. A
+    /// provider that reports its weights is compared at each answer.
     fn is_current(&self) -> bool {
         let reports = || {
             let (first, identity) = self.known();
@@ -140,7 +141,7 @@ impl Route {
     pub(super) fn new(encoder_id: String, generation: u64, replicas: Vec<Arc<Replica>>) -> Self {
         let alone = replicas.len() == 1;
         let claim = |replica: Arc<Replica>| Claim {
-            // A single provider is its own measure.
+            // A single provider is only compared with itself.
             state: Mutex::new(if alone {
                 State::Held(replica.first(&encoder_id), None)
             } else {
@@ -171,8 +172,8 @@ impl Route {
         Arc::clone(&self.epoch.lock())
     }
 
-    /// Ends an epoch in which vectors differed from one another: its kept vectors are not found
-    /// again, and each provider is compared with its first vectors before it answers.
+    /// Ends an epoch in which vectors differed from one another. Its cached vectors are no longer
+    /// used, and each provider is compared with its first vectors before it answers.
     pub(super) fn distrust(&self, epoch: &Arc<Epoch>) {
         let mut current = self.epoch.lock();
         if !Arc::ptr_eq(&current, epoch) {
@@ -188,8 +189,8 @@ impl Route {
         }
     }
 
-    /// Ends the epoch where nothing can tell whether the vectors of an unreachable provider stayed
-    /// the same.
+    /// Ends the epoch if nothing shows whether the vectors of an unreachable provider stayed the
+    /// same.
     fn end_epoch(&self) {
         let mut current = self.epoch.lock();
         if current.is_used() {
@@ -201,17 +202,17 @@ impl Route {
         self.claims.iter().find(|claim| Arc::ptr_eq(&claim.replica, replica))
     }
 
-    /// A replica's place in the route.
+    /// A replica's index in the route.
     pub(super) fn place(&self, replica: &Arc<Replica>) -> usize {
         let place = self.replicas().position(|one| Arc::ptr_eq(one, replica));
         place.unwrap_or_default()
     }
 
-    /// Looks at a provider's vectors if it was unreachable since they were last looked at, because
-    /// another model may answer at its address now.
+    /// Checks a provider's vectors if it was unreachable since the last check, because another
+    /// model may answer at its address now.
     ///
     /// # Errors
-    /// `UNAVAILABLE` with the reason [`OTHER_SPACE`] if they have changed; that of the provider if
+    /// `UNAVAILABLE` with the reason [`OTHER_SPACE`] if they have changed; the provider's error if
     /// it does not answer.
     pub(super) async fn confirm(&self, replica: &Arc<Replica>) -> Result<(), Fault> {
         let Some(claim) = self.claim(replica).filter(|_| replica.remote) else {
@@ -228,10 +229,10 @@ impl Route {
         claim.refused()
     }
 
-    /// Compares the vectors of the replica at this place with its first ones.
+    /// Compares the vectors of the replica at this index with its first ones.
     ///
     /// # Errors
-    /// As [`Route::confirm`].
+    /// Those of [`Route::confirm`].
     pub(super) async fn compare_again(&self, place: usize) -> Result<(), Fault> {
         let Some(claim) = self.claims.get(place) else {
             return Ok(());
@@ -244,12 +245,12 @@ impl Route {
 
     /// Compares a provider's vectors with its first ones. The caller holds `looking`.
     async fn look(&self, claim: &Claim) -> Result<(), Fault> {
-        // An outage during the look calls for another look.
+        // An outage during the check requires another check.
         let outages = claim.replica.peer.outages();
         let stale = claim.confirmed.load(Ordering::Acquire) != outages;
         let (first, identity) = claim.known();
         if first.is_none() && stale && !self.epoch().is_used() {
-            // No vectors were given out that new ones could differ from.
+            // No vectors were returned yet from which new ones could differ.
             claim.confirmed.store(outages, Ordering::Release);
             return Ok(());
         }
@@ -264,7 +265,7 @@ impl Route {
                     claim.refuse(&self.encoder_id, &changed(&difference));
                 }
             }
-            // The encoder takes other texts only, so there is nothing to compare.
+            // The encoder accepts only other kinds of texts, so there is nothing to compare.
             (Err(fault), None) if is_refusal(&fault) => {}
             (Err(fault), _) => return Err(fault),
         }
@@ -272,12 +273,13 @@ impl Route {
         Ok(())
     }
 
-    /// Whether answers come over a network, and may be kept.
+    /// Whether answers come over a network and may be cached.
     pub(super) fn remote(&self) -> bool {
         self.replicas().all(|replica| replica.remote)
     }
 
-    /// Returns the providers of the route's one vector space. Compares those not compared yet.
+    /// Returns the providers of the route's one vector space. Compares those that have not been
+    /// compared yet.
     pub(super) async fn usable(&self) -> Result<Vec<Arc<Replica>>, Fault> {
         self.asked.store(true, Ordering::Relaxed);
         if self.held().is_empty() {
@@ -309,7 +311,7 @@ impl Route {
         held.map(|claim| Arc::clone(&claim.replica)).collect()
     }
 
-    /// Why a claim is refused, where one is.
+    /// The reason why a claim is refused, if one is.
     pub(super) fn refusal(&self) -> Option<String> {
         self.claims.iter().find_map(|claim| match &*claim.state() {
             State::Refused(why) => Some(format!(
@@ -329,7 +331,7 @@ impl Route {
         })
     }
 
-    /// Compares the claims not compared yet with the first that answers. Concurrent callers share
+    /// Compares the uncompared claims with the first claim that answers. Concurrent callers share
     /// one comparison (single-flight).
     async fn compare(&self) {
         let mut last = self.compared.lock().await;
@@ -366,7 +368,7 @@ impl Route {
         *last = Some(Instant::now());
     }
 
-    /// Takes the fingerprints again, if the route is in use: reports providers that changed, and
+    /// Takes the fingerprints again, if the route is in use. Reports providers that changed, and
     /// compares those that could not be compared before.
     pub(super) async fn probe(&self) {
         if !self.asked.load(Ordering::Relaxed) || !self.remote() {
@@ -393,8 +395,7 @@ impl Route {
         }
         let any = |wanted: fn(&State) -> bool| self.claims.iter().any(|claim| wanted(&claim.state()));
         if any(|state| matches!(state, State::New)) {
-            // Not while a comparison runs: probes would pile up behind a provider that does not
-            // answer.
+            // Not during a comparison: probes would pile up behind a provider that does not answer.
             return self.compared.try_lock().is_ok();
         }
         let alone = self.claims.len() == 1;

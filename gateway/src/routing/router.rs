@@ -35,10 +35,10 @@ use super::{
     table::{Member, Table},
 };
 
-/// Longest wait for a provider's list of encoders.
+/// Maximum wait for a provider's list of encoders.
 const LISTING: Duration = Duration::from_secs(2);
 
-/// Makes a backend of a provider.
+/// Creates the backend of a provider.
 pub(crate) type Connect = dyn Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync;
 
 /// Sends requests for any encoder to a provider that offers it. Cheap to clone. Its watchers end
@@ -48,15 +48,15 @@ pub struct Router {
     pub(super) shared: Arc<Shared>,
 }
 
-/// Encoders that the configuration names, not the registry.
+/// Encoders from the configuration rather than the registry.
 #[derive(Debug)]
 pub struct Fixed {
-    /// Name for people: `this process`, an address.
+    /// Name for display: `this process`, an address.
     pub name: String,
     /// The backend that serves them.
     pub backend: Arc<dyn EncoderBackend>,
-    /// Whether the encoders run in another process: then they have health checks, and their answers
-    /// are cached.
+    /// Whether the encoders run in another process. If so, they have health checks, and their
+    /// answers are cached.
     pub remote: bool,
 }
 
@@ -74,8 +74,8 @@ pub(super) struct Shared {
     pub(super) policy: Policy,
     pub(super) cache: Option<Cache>,
     table: RwLock<Arc<Table>>,
-    /// Held while the table is made, so that results from one list of providers never replace those
-    /// from a later list; the number of the last route.
+    /// Locked while the table is built, so that results for one list of providers never replace
+    /// those for a later list. Holds the number of the last route.
     making: AsyncMutex<u64>,
     fixed: Vec<Member>,
     memory: Option<Arc<Memory>>,
@@ -92,9 +92,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Router {
-    /// A router over the encoders that the configuration names and the providers of a registry,
-    /// whose changes it follows. Without a `memory`, fingerprints are forgotten when this process
-    /// ends.
+    /// A router over the encoders in the configuration and the providers of a registry, whose
+    /// changes it follows. Without a `memory`, fingerprints are forgotten when this process ends.
     pub(crate) async fn new(
         config: RoutingConfig,
         memory: Option<Arc<Memory>>,
@@ -139,7 +138,7 @@ impl Router {
         let table = self.shared.table();
         let lists = futures::future::join_all(table.replicas.iter().map(|member| listed(&member.replica))).await;
         let mut encoders: Vec<Encoder> = lists.into_iter().flatten().collect();
-        // The sort is stable: of two providers with the same id, this process or the first
+        // The sort is stable: if two providers have the same id, this process or the first
         // registered wins.
         encoders.sort_by(|a, b| a.id.cmp(&b.id));
         encoders.dedup_by(|next, first| next.id == first.id);
@@ -149,7 +148,7 @@ impl Router {
     /// One encoder.
     ///
     /// # Errors
-    /// As [`Router::encode`].
+    /// Those of [`Router::encode`].
     pub async fn get(&self, encoder_id: &str, deadline: Option<Instant>) -> Result<Encoder, Fault> {
         let call = |replica: Arc<Replica>, ()| async move { replica.backend.get(encoder_id).await };
         self.ask(encoder_id, (), deadline, call).await
@@ -158,7 +157,7 @@ impl Router {
     /// Tokens of texts.
     ///
     /// # Errors
-    /// As [`Router::encode`].
+    /// Those of [`Router::encode`].
     pub async fn count_tokens(
         &self,
         request: CountTokensRequest,
@@ -170,10 +169,10 @@ impl Router {
         self.ask(&id, request, deadline, call).await
     }
 
-    /// Tokens of texts with the parts that they stand for.
+    /// Tokens of texts, each with its part of the text.
     ///
     /// # Errors
-    /// As [`Router::encode`].
+    /// Those of [`Router::encode`].
     pub async fn tokenize(
         &self,
         request: TokenizeRequest,
@@ -187,7 +186,7 @@ impl Router {
     /// Texts of tokens.
     ///
     /// # Errors
-    /// As [`Router::encode`].
+    /// Those of [`Router::encode`].
     pub async fn detokenize(
         &self,
         request: DetokenizeRequest,
@@ -201,7 +200,7 @@ impl Router {
     /// Documents by relevance.
     ///
     /// # Errors
-    /// As [`Router::encode`].
+    /// Those of [`Router::encode`].
     pub async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault> {
         let (id, count) = (request.encoder_id.clone(), &Count::of_part());
         let call = |replica: Arc<Replica>, request| async move {
@@ -236,14 +235,14 @@ impl Router {
         prices.fold(0.0, |highest, replica| replica.price_per_million_tokens.max(highest))
     }
 
-    /// Most attempts per request.
+    /// Maximum number of attempts per request.
     pub(crate) fn attempts(&self) -> u64 {
         let config = &self.shared.policy.config;
         let hedged = if config.hedge_after_ms.is_some() { 2 } else { 1 };
         u64::from(config.attempts).saturating_mul(hedged)
     }
 
-    /// Each provider with its health and the encoders it offers, for people.
+    /// Each provider with its health and the encoders it offers, for display.
     pub(crate) fn provider_health(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
         let now = Instant::now();
         let table = self.shared.table();
@@ -283,7 +282,7 @@ impl Shared {
         Arc::clone(&self.table.read())
     }
 
-    /// Sends a request to one replica after the other until one answers. These requests change
+    /// Sends a request to one replica after another until one answers. These requests change
     /// nothing, so each may be retried.
     pub(super) async fn send<R, T, F, Fut>(
         &self,
@@ -321,8 +320,7 @@ impl Shared {
         Ok(attempts::send(&self.policy, order, attempt).await?.0)
     }
 
-    /// Applies the registry's list. A provider that has not changed keeps its connection and its
-    /// state.
+    /// Applies the registry's list. An unchanged provider keeps its connection and its state.
     async fn take(&self, providers: &[Provider]) {
         let mut generation = self.making.lock().await;
         let before = self.table();
@@ -388,8 +386,8 @@ impl Shared {
     }
 }
 
-/// A provider without the fields that the registry writes: when it was created, when its lease
-/// ends, its state.
+/// A provider without the fields that the registry writes: its creation time, the end of its lease,
+/// its state.
 pub(super) fn settings(provider: &Provider) -> Provider {
     Provider {
         create_time: None,

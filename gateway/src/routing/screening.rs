@@ -10,11 +10,11 @@ use super::{Router, router::settings, space::Fingerprint};
 
 impl Router {
     /// Refuses a provider whose record does not allow a connection, or that claims an encoder id
-    /// which another provider serves with other weights.
+    /// that another provider serves with other weights.
     ///
     /// # Errors
     /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with
-    /// the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
+    /// the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` if they cannot be compared now.
     pub async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
         let backend = (self.shared.connect)(&settings(candidate))?;
         let table = self.shared.table();

@@ -1,4 +1,4 @@
-//! Whose fault the failures of a request are: a peer's, or the request's own.
+//! Attributes the failures of a request to a peer or to the request itself.
 
 use std::{
     sync::{
@@ -21,13 +21,13 @@ use super::{
 /// Longest wait for another answer of a peer that is about to be ejected.
 const VOUCHING: Duration = Duration::from_secs(5);
 
-/// A request on its way.
+/// A request in flight.
 pub(super) struct Sending<'a, R> {
     pub(super) policy: &'a Policy,
     pub(super) order: SendOptions<'a, R>,
     /// Whether a failure counted against a peer.
     counted: AtomicBool,
-    /// Peers whose failures were put down to the request.
+    /// Peers whose failures were attributed to the request.
     excused: Mutex<Vec<Arc<Peer>>>,
 }
 
@@ -41,14 +41,14 @@ impl<'a, R: AsRef<Arc<Peer>>> Sending<'a, R> {
         }
     }
 
-    /// The request was answered, so the peers that failed it are at fault after all.
+    /// Records that the request was answered, so the peers that failed it are at fault after all.
     pub(super) fn answered_by(&self, peer: &Arc<Peer>) {
         let mut excused = std::mem::take(&mut *self.excused.lock());
         excused.retain(|one| !Arc::ptr_eq(one, peer));
         excused.iter().for_each(|one| one.blame());
     }
 
-    /// Whether each peer has failed this request before it was sent this time. To send it again
+    /// Whether each peer had failed this request before it was sent this time. Sending it again
     /// would use up the retries of other requests.
     pub(super) fn is_hopeless(&self, tried: &[Arc<R>]) -> bool {
         let counted = self.counted.load(Ordering::Relaxed);
@@ -56,13 +56,13 @@ impl<'a, R: AsRef<Arc<Peer>>> Sending<'a, R> {
         !counted && !self.excused.lock().is_empty() && !self.order.replicas.iter().any(untried)
     }
 
-    /// Records a failure of a peer. Returns the fault for the caller, which names the texts if the
+    /// Records a failure of a peer. Returns the fault for the caller. It names the texts if the
     /// peer answers other requests.
     pub(super) async fn failed(&self, replica: &Arc<R>, mut attempt: Attempt, fault: Fault) -> Fault {
         let (peer, content) = (R::as_ref(replica), self.order.content);
         let texts = (peer.is_here() || answered(&fault)).then(|| (content.texts)());
-        // Several bad texts in a row look like a broken peer. A broken peer fails for another text
-        // too.
+        // Several bad texts in a row look like a broken peer. A broken peer also fails for another
+        // text.
         if let Some(texts) = texts.as_deref().filter(|texts| !texts.is_empty())
             && attempt.would_eject(texts)
             && timeout(VOUCHING, (self.order.vouch)(Arc::clone(replica)))
@@ -83,7 +83,7 @@ impl<'a, R: AsRef<Arc<Peer>>> Sending<'a, R> {
     }
 }
 
-/// The failure of a request at a peer that answers others.
+/// The failure of a request at a peer that answers other requests.
 fn of_texts(fault: Fault, field: &str, texts: usize) -> Fault {
     let message = format!("{}; it answers other requests", fault.message);
     let hint = match texts {

@@ -1,7 +1,7 @@
 //! Checks whether two providers answer in one vector space, and whether a provider still answers in
-//! the space that it began with.
+//! its original space.
 //!
-//! What a provider reports about its space is compared first: the digest of its weights and its
+//! The provider's own report about its space is compared first: the digest of its weights and its
 //! pipeline. Then the vectors of a few fixed texts are compared, because most APIs report no
 //! digests.
 
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use super::replica::Replica;
 
-/// What a provider's vectors for an encoder look like.
+/// A provider's vectors of the fixed texts for an encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fingerprint {
     identity: Identity,
     vectors: check::Fingerprint,
 }
 
-/// What a vector space says of its model.
+/// The facts about the model in a vector space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     weights: String,
-    /// Empty where the provider does not report it, as older ones.
+    /// Empty if the provider does not report it, as in older versions.
     #[serde(default)]
     settings: String,
     pipeline: String,
@@ -40,16 +40,16 @@ impl Identity {
         }
     }
 
-    /// Whether the provider reports its weights, so that each answer shows a change.
+    /// Whether the provider reports its weights. If so, each answer shows a change.
     pub(super) fn is_reported(&self) -> bool {
         !self.weights.is_empty()
     }
 
-    /// How an answer's model differs from this one, in words; absent where it does not, or where
-    /// one of them does not say.
+    /// How an answer's model differs from this one, in words; `None` if it does not differ, or if
+    /// one of them has no report.
     pub(super) fn differs(&self, other: &Self) -> Option<String> {
-        // Names of pipelines are comparable only together with digests: without a digest, the
-        // gateway has made them up.
+        // Pipeline names are comparable only together with digests. Without a digest, the gateway
+        // has made the names up.
         if self.weights.is_empty() || other.weights.is_empty() {
             return None;
         }
@@ -77,7 +77,7 @@ fn short(digest: &str) -> &str {
 }
 
 impl Fingerprint {
-    /// Asks a provider for the vectors of the fixed texts.
+    /// Fetches the vectors of the fixed texts from a provider.
     pub(super) async fn take(replica: &Replica, encoder_id: &str) -> Result<Self, Fault> {
         let (vectors, space) = check::fingerprint(&*replica.backend, encoder_id, &replica.check).await?;
         Ok(Self {
@@ -90,7 +90,7 @@ impl Fingerprint {
         &self.identity
     }
 
-    /// How two providers' spaces differ, in words; absent when they are one.
+    /// How two providers' spaces differ, in words; `None` if they are the same.
     pub(super) fn differs(&self, other: &Self) -> Option<String> {
         self.identity
             .differs(&other.identity)

@@ -5,21 +5,20 @@ use std::collections::HashSet;
 /// Maximum number of texts remembered.
 const MOST: usize = 1024;
 
-/// Texts of requests that a server answered with a failure, and that it has not answered otherwise
-/// since. A batch that fails has one bad text perhaps, and its other texts are remembered until
-/// they pass.
+/// Texts of requests that a server answered with a failure and has not answered successfully since.
+/// A failed batch probably has one bad text, and its other texts are remembered until they pass.
 #[derive(Debug, Default)]
 pub(super) struct Suspects(HashSet<u64>);
 
 impl Suspects {
-    /// Takes the texts of a request that failed. Returns whether one of them explains the failure,
-    /// because a request with it failed before. If not, the texts are remembered.
+    /// Takes the texts of a failed request. Returns whether one of them explains the failure,
+    /// because an earlier request with it failed. If not, the texts are remembered.
     pub(super) fn explain(&mut self, texts: &[u64]) -> bool {
         if self.explains(texts) {
             return true;
         }
         let texts = &texts[..texts.len().min(MOST)];
-        // Forgetting a text costs one more failure that counts.
+        // If a text is forgotten, one more failure counts against the server.
         if self.0.len() + texts.len() > MOST {
             self.0.clear();
         }
@@ -35,7 +34,7 @@ impl Suspects {
         self.0.is_empty()
     }
 
-    /// Takes the texts of a request that was answered.
+    /// Takes the texts of a successful request.
     pub(super) fn passed(&mut self, texts: &[u64]) {
         for text in texts {
             self.0.remove(text);

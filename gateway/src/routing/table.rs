@@ -1,4 +1,4 @@
-//! Which provider currently serves which encoder.
+//! The current assignment of encoders to providers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,21 +14,21 @@ pub(super) struct Table {
     pub(super) routes: BTreeMap<String, Arc<Route>>,
 }
 
-/// A provider and the encoders it is known to offer.
+/// A provider and the encoders that it offers.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) replica: Arc<Replica>,
-    /// The record it was made from; absent for encoders of this process.
+    /// The provider's record; `None` for encoders of this process.
     pub(super) settings: Option<Provider>,
-    /// Ids that it declares; for an open provider, those that it lists.
+    /// Ids that it declares, or, for an open provider, those that it lists.
     pub(super) encoders: Vec<String>,
-    /// Whether it accepts ids that it does not list.
+    /// Whether it accepts unlisted ids.
     pub(super) open: bool,
 }
 
 impl Table {
-    /// The table of these providers. Routes with the same providers as in `before` are kept, with
-    /// what they have learnt.
+    /// Builds the table of these providers. Routes with the same providers as in `before` are kept,
+    /// with their learnt state.
     pub(super) fn new(replicas: Vec<Member>, before: &Self, next_generation: &mut u64) -> Self {
         let mut claims: BTreeMap<String, Vec<Arc<Replica>>> = BTreeMap::new();
         for member in &replicas {
@@ -61,8 +61,8 @@ impl Table {
         if let Some(route) = self.routes.get(encoder_id) {
             return Ok(Arc::clone(route));
         }
-        // No provider lists this id (a folder, or a model that would have to be fetched). A
-        // provider that takes unlisted ids may know it.
+        // No provider lists this id (a folder, or a model that would have to be downloaded). A
+        // provider that accepts unlisted ids may know it.
         match self.replicas.iter().find(|member| member.open) {
             Some(member) => Ok(Arc::new(Route::new(
                 encoder_id.to_owned(),

@@ -34,10 +34,10 @@ use crate::{
 };
 
 const PATH: &str = "/isomer.eval.v1.RunService/CreateRun";
-/// Wait between attempts to record who pays for a run, while the database is unavailable.
+/// Backoff between attempts to record the payer of a run while the database is unavailable.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// RunService behind the gateway, with its runs charged.
+/// Routes RunService behind the gateway and charges its runs.
 pub(crate) fn route(upstream: Upstream, follower: Follower) -> Router {
     let create = {
         let upstream = upstream.clone();
@@ -55,7 +55,7 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
         return proxy::forward(upstream, request).await;
     };
     let (mut parts, body) = request.into_parts();
-    // The run cannot be read from a compressed answer.
+    // The run could not be read from a compressed answer.
     parts.headers.remove("grpc-accept-encoding");
     // The server's limits have already bounded its size.
     let body = match to_bytes(body, usize::MAX).await {
@@ -67,8 +67,8 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
     };
     let gone = Gone(Arc::default());
     let left = Arc::clone(&gone.0);
-    // In a separate task: otherwise a client that disconnects at the right moment would get a run
-    // that nobody pays for.
+    // Runs in a separate task. Otherwise a client that disconnects at the right moment would get a
+    // run without a payer.
     let made = tokio::spawn(make(upstream, follower, caller, (parts, body), left).in_current_span()).await;
     drop(gone);
     made.unwrap_or_else(|error| Status::from(Fault::internal(format!("a task died: {error}"))).into_http())
@@ -105,7 +105,7 @@ async fn make(
     let made = answer::frame(&data).and_then(|message| CreateRunResponse::decode(message).ok()?.run);
     if let Some(run) = made {
         open(&follower, &caller, &run).await;
-        // No client knows the run's id, and no request id leads back to the run.
+        // No client knows the run's id, and no request id refers to the run.
         if !named && left.load(Ordering::Acquire) && !ended(&run) {
             abandon(&follower, run.id).await;
         }
@@ -113,8 +113,8 @@ async fn make(
     Response::from_parts(head, Body::new(Replayed(frames)))
 }
 
-/// Records who pays before the client learns the run's id. While the database is unavailable, the
-/// run goes on and recording is tried again.
+/// Records the payer before the client learns the run's id. While the database is unavailable, the
+/// run continues and recording is retried.
 async fn open(follower: &Follower, caller: &Caller, run: &Run) {
     let Err(fault) = follower.open(caller, run).await else {
         return;
@@ -143,7 +143,7 @@ async fn abandon(follower: &Follower, id: String) {
     }
 }
 
-/// All frames of a body, and their data joined.
+/// All frames of a body, and their joined data.
 async fn frames(mut body: Body) -> Result<(VecDeque<Frame<Bytes>>, Vec<u8>), axum::Error> {
     let (mut frames, mut data) = (VecDeque::new(), Vec::new());
     while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -154,7 +154,7 @@ async fn frames(mut body: Body) -> Result<(VecDeque<Frame<Bytes>>, Vec<u8>), axu
     Ok((frames, data))
 }
 
-/// Replays a body that has been read.
+/// Replays a body that has already been read.
 struct Replayed(VecDeque<Frame<Bytes>>);
 
 impl http_body::Body for Replayed {

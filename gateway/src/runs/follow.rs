@@ -14,12 +14,12 @@ use tonic::{Code, Request, Status};
 use super::{Intervals, PREFIX, ended, used};
 use crate::proxy::Servers;
 
-/// Longest wait for an answer of the server that executes the run.
+/// Maximum wait for an answer of the server that executes the run.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes of a reason, well below what RunService accepts.
+/// Maximum number of bytes of a reason, well below RunService's limit.
 const LONGEST_REASON: usize = 900;
 
-/// A run's deferred charge, and what is needed to follow the run.
+/// A run's deferred charge, and the state for following the run.
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) access: Access,
@@ -31,8 +31,8 @@ pub(super) struct Following {
 type Ending = Pin<Box<dyn Future<Output = Option<Run>> + Send>>;
 
 impl Following {
-    /// Charges what the run uses until the run has ended or another process has taken over its
-    /// deferred charge. The end is both watched for and polled for: a run may be deleted the moment
+    /// Charges the run's usage until the run has ended or another process has taken over its
+    /// deferred charge. The end is both watched and polled, because a run may be deleted the moment
     /// it has ended.
     pub(super) async fn follow(mut self) {
         let id = self.tab.work().trim_start_matches(PREFIX).to_owned();
@@ -103,7 +103,7 @@ impl Following {
         answer.run.ok_or_else(|| Status::internal("the answer has no run"))
     }
 
-    /// Cancels the run because its payer may not go on, and audits that once.
+    /// Cancels the run because its payer has lost its permission, and audits the cancellation once.
     async fn stop(&mut self, id: &str, fault: &Fault, stopping: &mut bool) {
         let mut request = Request::new(CancelRunRequest {
             id: id.to_owned(),
@@ -130,13 +130,14 @@ impl Following {
 
     async fn close(&self) {
         if let Err(fault) = self.tab.close().await {
-            // The process that takes it over finds the run ended and nothing left to charge.
+            // The process that takes it over finds that the run has ended and that nothing is left
+            // to charge.
             tracing::warn!(work = self.tab.work(), %fault, "a deferred charge stays open");
         }
     }
 }
 
-/// The reason that the run's status gives for its cancellation.
+/// The reason for the cancellation in the run's status.
 fn reason(fault: &Fault) -> String {
     let mut reason = format!("{fault}; finished work is kept");
     let mut end = reason.len().min(LONGEST_REASON);
@@ -147,13 +148,13 @@ fn reason(fault: &Fault) -> String {
     reason
 }
 
-/// The run as it ended; none if the server's stream ends first.
+/// The run in its final state; `None` if the server's stream ends first.
 fn end_of(mut runs: RunServiceClient<Servers>, id: String, wait: Duration) -> Ending {
     Box::pin(async move {
         tokio::time::sleep(wait).await;
         let request = WatchRunRequest {
             id,
-            // Beyond the last event: events before the end are not needed.
+            // The start is beyond the last event, because earlier events are not needed.
             after_sequence: u64::MAX,
         };
         let mut events = runs.watch_run(request).await.ok()?.into_inner();

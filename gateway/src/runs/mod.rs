@@ -1,11 +1,11 @@
-//! Charges runs, while they go on, to the callers that created them.
+//! Charges runs to the callers that created them, while the runs are running.
 //!
-//! * [`create`]: forwards `RunService.CreateRun` for callers whose use is counted. A run gets its
+//! * [`create`]: forwards `RunService.CreateRun` for callers whose usage is counted. A run gets its
 //!   deferred charge before its id is returned.
-//! * [`follow`]: the follower of a run charges what the run has used and cancels the run when a
-//!   budget is used up.
-//! * This file: the runs that are followed in this process, including those taken over from another
-//!   process or an earlier one.
+//! * [`follow`]: the follower of a run charges its usage and cancels the run when a budget is used
+//!   up.
+//! * This file: the runs that this process follows, including those taken over from another process
+//!   or an earlier one.
 
 mod create;
 mod follow;
@@ -32,11 +32,11 @@ pub(crate) use owner::{named, viewer};
 /// How often the follower polls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Intervals {
-    /// Interval between looks at what a run has used.
+    /// Interval between checks of a run's usage.
     pub(crate) look: Duration,
-    /// Longest interval for a run whose server does not answer.
+    /// Maximum interval for a run whose server does not answer.
     pub(crate) longest: Duration,
-    /// Interval between looks for runs of other processes that nobody follows any more.
+    /// Interval between checks for runs of other processes that have lost their follower.
     pub(crate) take_over: Duration,
 }
 
@@ -67,7 +67,7 @@ struct Inner {
 }
 
 impl Follower {
-    /// Takes over the runs that have no follower, and follows each run that is opened from now on.
+    /// Takes over the runs without a follower, and follows each run that is opened from now on.
     /// Must be called inside a Tokio runtime.
     pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Intervals) -> Self {
         let stop = CancellationToken::new();
@@ -92,8 +92,8 @@ impl Follower {
         if ended(run) {
             return Ok(());
         }
-        // A repeated request leads to an existing run. What the run used before it had a payer is
-        // charged to nobody.
+        // A repeated request leads to an existing run. Usage before the run had a payer is charged
+        // to nobody.
         let already = match run.start_time {
             Some(_) => used(run),
             None => Total::default(),
@@ -105,7 +105,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits until no run is followed, at most `most`: for a process whose runs have just ended.
+    /// Waits until no run is followed, but at most `most`. It is meant for a process whose runs
+    /// have just ended.
     pub async fn settled(&self, most: Duration) {
         let until = Instant::now() + most;
         while !self.0.followed.lock().is_empty() && Instant::now() < until {
@@ -131,7 +132,7 @@ impl Inner {
             Box::pin(stop.run_until_cancelled(following.follow())).await;
             followed.lock().remove(&work);
         };
-        // Not sampled: a trace every few seconds would drown the traces of callers.
+        // The span is not sampled: a trace every few seconds would drown the traces of callers.
         tokio::spawn(following.instrument(unsampled()));
     }
 }
@@ -171,7 +172,7 @@ fn ended(run: &Run) -> bool {
     )
 }
 
-/// What a run has used in total.
+/// The total usage of a run.
 fn used(run: &Run) -> Total {
     let Some(counters) = &run.counters else {
         return Total::default();

@@ -1,5 +1,5 @@
-//! Ownership of runs: the gateway tells the evaluation service which caller a request comes from,
-//! and that service keeps the runs of callers apart.
+//! Ownership of runs: the gateway sends the caller of a request to the evaluation service, which
+//! keeps the runs of callers separate.
 //!
 //! `CreateRun` always names the caller, which then owns the run. All other calls name a caller that
 //! may see only its own runs. Administrators, and callers without access control, are not named and
@@ -24,7 +24,7 @@ async fn name(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Replaces whatever a client claims in the header.
+/// Replaces any value of the header from the client.
 fn set(headers: &mut HeaderMap, caller: Option<&Caller>, creates: bool) {
     headers.remove(NAME);
     let named = if creates {
@@ -32,14 +32,14 @@ fn set(headers: &mut HeaderMap, caller: Option<&Caller>, creates: bool) {
     } else {
         viewer(caller)
     };
-    // A principal that does not fit a header would otherwise see everything.
+    // Without this, a principal that does not fit a header would see everything.
     if let Some(principal) = named {
         let value = HeaderValue::from_str(principal).unwrap_or(HeaderValue::from_static("unknown"));
         headers.insert(NAME, value);
     }
 }
 
-/// The caller that may see only its own runs; absent: one that sees all runs.
+/// The caller that may see only its own runs; `None` for one that sees all runs.
 pub(crate) fn viewer(caller: Option<&Caller>) -> Option<&str> {
     caller
         .filter(|caller| caller.is_counted() && !caller.scopes().has(Scope::Admin))
@@ -82,7 +82,7 @@ mod tests {
 
     fn told(caller: Option<&Caller>, creates: bool) -> Option<String> {
         let mut headers = HeaderMap::new();
-        // A client that claims to be another.
+        // The client claims to be another caller.
         headers.insert(NAME, HeaderValue::from_static("key:another"));
         set(&mut headers, caller, creates);
         headers.get(NAME).map(|value| value.to_str().unwrap().to_owned())

@@ -1,4 +1,4 @@
-//! Runs created with a key through a gateway: charged while they go on, across restarts, and
+//! Runs created with a key through a gateway: charged while they are active, across restarts, and
 //! cancelled when a budget is used up.
 
 use std::{
@@ -42,7 +42,7 @@ use tokio::{
 };
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 
-/// A stub of eval-svc whose runs use what the test sets.
+/// A stub of eval-svc whose runs have the usage set by the test.
 #[derive(Debug, Clone)]
 struct Stub {
     runs: Arc<Mutex<HashMap<String, Run>>>,
@@ -75,7 +75,7 @@ impl Stub {
         self.changed.send_replace(());
     }
 
-    /// Sets the run's use until now: `tokens` tokens of each kind, and a thousandth of a dollar.
+    /// Sets the run's usage so far: `tokens` tokens of each kind, and a thousandth of a dollar.
     fn uses(&self, id: &str, tokens: u64) {
         self.change(id, |run| {
             run.set_state(RunState::Running);
@@ -148,7 +148,7 @@ impl RunService for Stub {
         let end = async move {
             while !is_over(&last) {
                 changed.changed().await.unwrap();
-                // The run is deleted at once, but watchers still get its end.
+                // The run is deleted immediately, but watchers still receive its end.
                 last = stub.run(&id).unwrap_or(last);
             }
             Ok(WatchRunResponse {
@@ -335,7 +335,7 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     let seen = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
     assert_eq!(seen.state(), RunState::Running, "99 of 100");
     harness.stub.uses(&run.id, 140);
-    // A key whose budget is used up may still read why a run ended.
+    // A key whose budget is used up may still read the reason why a run ended.
     let over = async || {
         let run = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
         is_over(&run).then_some(run)
@@ -365,7 +365,7 @@ async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
     );
 }
 
-/// Calls that create a run whose client has left, in this process.
+/// Calls that create a run whose client has disconnected, in this process.
 fn left() -> usize {
     let text = telemetry::metrics_text();
     let of = |line: &&str| {

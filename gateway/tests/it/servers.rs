@@ -1,5 +1,5 @@
-//! Several servers of one service behind a gateway: which server is called, which is left out,
-//! which calls are retried and which are not.
+//! Several servers of one service behind a gateway: the server that is called, the servers that are
+//! excluded, and the calls that are retried or not.
 
 use std::{
     collections::BTreeSet,
@@ -51,13 +51,13 @@ use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 struct Stub {
     name: &'static str,
     asked: Arc<AtomicUsize>,
-    /// The error with which it answers every call.
+    /// The error that it returns to every call.
     says: Arc<Mutex<Option<Fault>>>,
-    /// How long each call takes.
+    /// Duration of each call.
     pause: Arc<Mutex<Duration>>,
-    /// The request ids of runs that were asked for.
+    /// The request ids of requested runs.
     ids: Arc<Mutex<Vec<String>>>,
-    /// How many of the next calls break their connection midway.
+    /// Number of following calls that break their connection midway.
     breaks: Arc<AtomicUsize>,
     line: Arc<Mutex<CancellationToken>>,
 }
@@ -194,7 +194,7 @@ async fn gateway(addresses: &[&String]) -> Gateway {
     gateway_with(addresses, false).await
 }
 
-/// A gateway in front of servers whose runs are shared, or are the first's.
+/// A gateway in front of servers whose runs are shared, or stored at the first server.
 async fn gateway_with(addresses: &[&String], shared_runs: bool) -> Gateway {
     let home = TempDir::new().unwrap();
     let servers = Some(ServersConfig {
@@ -294,7 +294,7 @@ async fn a_server_that_dies_is_replaced_without_a_failure() {
 #[tokio::test]
 async fn a_server_that_hangs_is_left_out_and_what_it_was_asked_is_asked_elsewhere() {
     let b = Stub::new("b");
-    // Accepts connections and never answers.
+    // This server accepts connections and never responds.
     let hangs = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let first = hangs.local_addr().unwrap().to_string();
     let (second, _lives) = b.serve().await;
@@ -400,7 +400,7 @@ async fn a_run_is_asked_for_once_and_lives_with_the_first() {
 async fn a_run_is_asked_for_again_under_the_same_id_and_of_a_server_that_knows_it() {
     let (a, b) = (Stub::new("a"), Stub::new("b"));
     let ((first, _a), (second, _b)) = (a.serve().await, b.serve().await);
-    // The runs of a server are its own: the same server is asked again.
+    // The runs belong to one server, so the same server is called again.
     let alone = gateway(&[&first, &second]).await;
     a.breaks.store(1, SeqCst);
     let asked = CreateRunRequest::default();
@@ -409,13 +409,13 @@ async fn a_run_is_asked_for_again_under_the_same_id_and_of_a_server_that_knows_i
     let ids = std::mem::take(&mut *a.ids.lock());
     assert_eq!(ids.len(), 2);
     assert!(!ids[0].is_empty() && ids[0] == ids[1], "{ids:?}");
-    // Another call is another run.
+    // Another call creates another run.
     alone.runs().create_run(CreateRunRequest::default()).await.unwrap();
     let next = std::mem::take(&mut *a.ids.lock());
     assert!(next.len() == 1 && next[0] != ids[0], "{next:?} {ids:?}");
 
-    // Servers that share their runs: whichever dies, the other is asked for the same run, under the
-    // id that the client chose.
+    // If servers share their runs and one dies, the other receives the request for the same run,
+    // under the id that the client chose.
     let shared = gateway_with(&[&first, &second], true).await;
     for stub in [&a, &b] {
         stub.breaks.store(1, SeqCst);
@@ -425,8 +425,8 @@ async fn a_run_is_asked_for_again_under_the_same_id_and_of_a_server_that_knows_i
             request_id: format!("mine {n}"),
             ..CreateRunRequest::default()
         };
-        // Both break once: a call that finds both ends unanswered, and is asked by the client
-        // again.
+        // Both break once: a call that finds both servers broken stays unanswered, and the client
+        // repeats it.
         while shared.runs().create_run(asked.clone()).await.is_err() {}
     }
     let all = [a.ids.lock().clone(), b.ids.lock().clone()].concat();

@@ -28,12 +28,12 @@ pub struct Call {
     pub metadata: MetadataMap,
     /// Its message.
     pub request: EncodeRequest,
-    /// Whether it was answered with vectors.
+    /// Whether the response contained vectors.
     pub answered: bool,
 }
 
-/// Lists and describes its encoders, answers the other rpcs with the closures it is given, and
-/// records the `Encode` requests.
+/// Lists and describes its encoders, answers the other rpcs with the given closures, and records
+/// the `Encode` requests.
 ///
 /// An rpc without a closure is unimplemented, except `EncodeStream`: each of its messages is
 /// answered as by `Encode`, one after another.
@@ -122,7 +122,7 @@ impl StubEncoder {
     }
 
     handlers! {
-        /// Answers `GetEncoder`, in place of the list of encoders.
+        /// Answers `GetEncoder` instead of the list of encoders.
         on_get sets get: GetEncoderRequest => Encoder;
         /// Answers `Encode`.
         on_encode sets encode: EncodeRequest => EncodeResponse;
@@ -162,17 +162,17 @@ impl StubEncoder {
             .collect()
     }
 
-    /// Forgets the recorded requests. None may be in flight.
+    /// Clears the recorded requests. None may be in flight.
     pub fn forget(&self) {
         self.calls.lock().clear();
     }
 
-    /// The largest number of `Encode` requests that were in flight at once.
+    /// The maximum number of concurrent `Encode` requests.
     pub fn most_in_flight(&self) -> usize {
         self.in_flight.lock().most
     }
 
-    /// The service, for a server.
+    /// Wraps the stub as a service for a server.
     pub fn service(&self) -> EncoderServiceServer<Self> {
         EncoderServiceServer::new(self.clone())
     }
@@ -188,7 +188,7 @@ impl StubEncoder {
     }
 }
 
-/// Counts a request as finished, also if its client disconnects.
+/// Counts a request as completed, also if its client disconnects.
 struct Counted(Arc<Mutex<InFlight>>);
 
 impl Counted {

@@ -1,4 +1,4 @@
-//! A stub server over gRPC for protocols whose messages are described by hand: it passes bytes.
+//! A gRPC stub server for protocols whose messages are described by hand: it passes bytes.
 
 use std::{
     collections::HashMap,

@@ -26,7 +26,7 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body; null if it is not JSON.
     pub body: Value,
-    /// The body as it came, e.g. lines of JSON; what is not UTF-8 is replaced.
+    /// The body as received, for example lines of JSON; invalid UTF-8 is replaced.
     pub text: String,
 }
 
@@ -35,11 +35,11 @@ pub struct Call {
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// Headers in addition to those of every answer.
+    /// Headers in addition to those of every response.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: String,
-    /// How long the stub waits before it answers.
+    /// Delay before the stub responds.
     pub after: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Reply {
         }
     }
 
-    /// No answer, however long the client waits.
+    /// No response, however long the client waits.
     pub fn never() -> Self {
         Self::text(200, "").after(Duration::MAX)
     }
@@ -87,7 +87,7 @@ impl Reply {
 /// A running stub that records its requests.
 #[derive(Debug, Clone)]
 pub struct Stub {
-    /// Its base URL, e.g. `http://127.0.0.1:1234`.
+    /// Its base URL, for example `http://127.0.0.1:1234`.
     pub address: String,
     record: Record,
 }
@@ -109,8 +109,8 @@ impl Record {
         self.0.lock().calls.clone()
     }
 
-    /// The number of requests that were received and not answered: those in flight, and those whose
-    /// client disconnected before the answer.
+    /// The number of requests that were received but not answered: those in flight, and those whose
+    /// client disconnected before the response.
     pub fn unanswered(&self) -> usize {
         let received = self.0.lock();
         received.calls.len() - received.answered
@@ -147,13 +147,13 @@ impl Stub {
         self.record.unanswered()
     }
 
-    /// The largest number of requests that were unanswered at one time.
+    /// The maximum number of unanswered requests at one time.
     pub fn most_unanswered(&self) -> usize {
         self.record.0.lock().most_in_flight
     }
 }
 
-/// The routes of a stub, for a server that the test starts itself, e.g. with TLS.
+/// The routes of a stub, for a server that the test starts itself, for example with TLS.
 pub fn router(record: Record, answer: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Router {
     let answer = Arc::new(answer);
     Router::new().fallback(move |request: Request| {

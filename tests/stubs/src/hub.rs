@@ -24,7 +24,7 @@ pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 /// The files of a repository by their paths.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// A hub's content and how it answers. Models and datasets are served alike.
+/// A hub's content and behaviour. Models and datasets are served alike.
 #[derive(Default)]
 pub struct Hub {
     /// The repositories by `org/name`. A repository that is not listed has the files of `""`, if
@@ -32,11 +32,11 @@ pub struct Hub {
     pub repositories: BTreeMap<String, Files>,
     /// Paths that are listed in addition to the files.
     pub listed_too: Vec<String>,
-    /// Returns a file's etag, in place of [`Asked::etag`].
+    /// Returns a file's etag, instead of [`Asked::etag`].
     pub etag: Option<Box<dyn Fn(&Asked<'_>) -> String + Send + Sync>>,
-    /// The status of every answer about a repository.
+    /// The status of every response about a repository.
     pub refuses: Option<u16>,
-    /// Requests about a repository are never answered.
+    /// Whether requests about a repository are never answered.
     pub hangs: bool,
     /// Base URL of the store to which requests for files are redirected, as the hub does for large
     /// ones.
@@ -52,12 +52,12 @@ pub struct Asked<'a> {
     pub path: &'a str,
     /// Its content.
     pub data: &'a [u8],
-    /// How many requests for files the hub has received, this one included.
+    /// Number of requests for files that the hub has received, including this one.
     pub number: usize,
 }
 
 impl Asked<'_> {
-    /// An etag as the hub gives to small files: forty hexadecimal digits, which are not the SHA-256
+    /// An etag like the hub's for small files: forty hexadecimal digits, which are not the SHA-256
     /// of the content.
     pub fn etag(&self) -> String {
         let place = format!("{}/{}", self.repository, self.path);
@@ -108,8 +108,8 @@ impl Hub {
 }
 
 impl Running {
-    /// How many recorded requests contain this text. A request is recorded as `info
-    /// ORG/NAME@REVISION`, or as `file PATH FROM-TO` for a file that exists.
+    /// Number of recorded requests that contain this text. A request is recorded as
+    /// `info ORG/NAME@REVISION`, or as `file PATH FROM-TO` for a file that exists.
     pub fn asked(&self, part: &str) -> usize {
         let seen = self.seen.lock();
         seen.asked.iter().filter(|question| question.contains(part)).count()

@@ -1,9 +1,9 @@
-//! Stub servers that tests put in place of real ones, one module per kind, the messages that
-//! several tests send ([`request`]), empty schemas of a real PostgreSQL ([`postgres`]), and waits
-//! for what another task does ([`wait`]).
+//! Stub servers that replace real ones in tests, one module per kind, the messages that several
+//! tests send ([`request`]), empty schemas of a real PostgreSQL ([`postgres`]), and waits for other
+//! tasks ([`wait`]).
 //!
-//! A stub records its requests. Its answers come from a closure, so that the test itself shows what
-//! is special about its stub:
+//! A stub records its requests. Its responses come from a closure, so that the test itself shows
+//! the special behaviour of its stub:
 //!
 //! ```
 //! use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
@@ -19,8 +19,8 @@
 //! assert!(encoder.calls().is_empty());
 //! ```
 //!
-//! A service that only one test needs implements the generated trait in that test: the rpcs it
-//! leaves out are unimplemented.
+//! A service that only one test needs implements the generated trait in that test: omitted rpcs are
+//! unimplemented.
 //!
 //! The crate is a dev-dependency only. Its stubs panic if a test is set up wrongly.
 #![allow(
@@ -43,7 +43,7 @@ pub mod request;
 pub mod rpc;
 pub mod wait;
 
-/// Prints that a test is skipped, and what is missing for it. In CI (`CI` is set) nothing may be
+/// Prints that a test is skipped, and the missing resource. In CI (`CI` is set) nothing may be
 /// missing, so the test fails.
 pub fn skip(missing: &str) {
     assert!(

@@ -4,10 +4,10 @@ use std::env;
 
 use sqlx::{AnyPool, AssertSqlSafe, any::install_default_drivers};
 
-/// The address of an empty schema with this name, which may have been there before.
+/// The address of an empty schema with this name, which replaces an existing one.
 ///
-/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, e.g.
-/// `postgres://isomer@127.0.0.1/test`. Without it the test says that it is skipped, and gets
+/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be created, for example
+/// `postgres://isomer@127.0.0.1/test`. Without it the test reports that it is skipped, and gets
 /// `None`.
 pub async fn empty_schema(name: &str) -> Option<String> {
     let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {

@@ -6,7 +6,7 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// A codec that leaves messages as they are on the wire.
+/// A codec that leaves messages in their wire form.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Raw;
 

@@ -72,7 +72,7 @@ pub async fn channel(services: Services) -> GrpcChannel {
     memory::channel(services, &LimitsConfig::default()).await.unwrap()
 }
 
-/// Serves services until the runtime ends, with everything that an Isomer server has. Returns the
+/// Serves services until the runtime ends, with all layers of an Isomer server. Returns the
 /// address.
 pub fn start(services: Services, config: ServerConfig) -> SocketAddr {
     let listener = server::bind(&config).unwrap();
@@ -81,8 +81,8 @@ pub fn start(services: Services, config: ServerConfig) -> SocketAddr {
     address
 }
 
-/// Serves one gRPC service and nothing else, not even health, on a free port. Returns the address
-/// as `grpc://HOST:PORT`.
+/// Serves a single gRPC service without anything else, not even health, on a free port. Returns the
+/// address as `grpc://HOST:PORT`.
 pub async fn serve<S>(service: S) -> String
 where
     S: Service<http::Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,

@@ -1,12 +1,12 @@
-//! Waits for what another task, thread or process does, in place of a sleep of a guessed length.
+//! Waits for other tasks, threads or processes, instead of sleeping for a guessed time.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Longest wait: a busy machine may take long, and a test that waits in vain fails all the same.
+/// Maximum wait: a busy machine may take long, and a test whose condition never holds still fails.
 const LONGEST: Duration = Duration::from_secs(120);
-/// Between two looks.
+/// Time between two checks.
 const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Waits until a condition holds.
@@ -17,7 +17,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     found(what, async || holds().then_some(())).await;
 }
 
-/// Waits until there is a value, and returns it.
+/// Waits for a value, and returns it.
 ///
 /// # Panics
 /// If there is none within two minutes.

@@ -1,5 +1,5 @@
-//! Bad input ends with a clear error and the right exit code: 2 usage or configuration, 3 a model,
-//! generator or file.
+//! Bad input causes a clear error and the right exit code: 2 for usage or configuration, 3 for a
+//! model, generator or file.
 
 use std::net::TcpListener;
 

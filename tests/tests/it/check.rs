@@ -126,7 +126,8 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
         Answer::Status(500, None),
         Answer::TruncatedJson,
         Answer::Text(String::new()),
-        // No reasoning tags, which would be removed: only the check can detect this answer.
+        // The text has no reasoning tags, which would be removed: only the check can detect this
+        // answer.
         Answer::Text("Let me think about how this sentence could be said in other words.".to_owned()),
     ]);
     let suite = suite(&home);
@@ -138,8 +139,8 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
         assert_eq!(fired, 1, "{check}: {rows:?}");
     }
     assert_eq!(rows.iter().map(|r| r["recovered"].as_u64().unwrap()).sum::<u64>(), 2);
-    // The transport's own retries (429, 500, broken JSON) and the two checks take one more call
-    // each.
+    // Each retry of the transport (429, 500, broken JSON) and of the two checks takes one more
+    // call.
     assert_eq!(stub.calls(), 2 * PAIRS + 5);
 }
 
@@ -225,7 +226,7 @@ async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
     assert_eq!(code, 1, "{stderr}");
     let (code, stdout, stderr) = verified(FIRST);
     assert!(code == 1 && stdout.contains("broken or invalid"), "{stdout}{stderr}");
-    // A key that cannot be used is reported before anything is done.
+    // An unusable key is reported before anything is done.
     let asked = stub.calls();
     let (code, report, stderr) = attested("max_drop=190,basis=point", "encrypted.pem").await;
     assert!(
@@ -264,7 +265,7 @@ async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
     };
     let (code, stdout, stderr) = verified();
     assert!(code == 0 && !stderr.contains("weights alone"), "{stdout}{stderr}");
-    // One byte each, with the size and time of before.
+    // One byte of each file, with unchanged size and time.
     for (file, words) in [
         ("model.safetensors", "other weights"),
         ("tokenizer.json", "tokenizer.json has other contents"),
@@ -276,7 +277,7 @@ async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
             fs::read(&path).unwrap(),
             fs::metadata(&path).unwrap().modified().unwrap(),
         );
-        // In JSON another digit, so that the file stays sound.
+        // In JSON a digit changes, so that the file stays valid.
         let mut other = bytes.clone();
         let is_changed = |byte: &u8| file.ends_with("safetensors") || (b'1'..b'9').contains(byte);
         let place = other.iter().rposition(is_changed).unwrap();
@@ -313,7 +314,7 @@ async fn a_generator_that_gives_every_text_back_lets_no_encoder_pass() {
         command.args(["--rule", "max_drop=190,basis=point", "--undecided", "warn"]);
         finished(command)
     };
-    // With the same limit and texts, the generator decides whether the texts can be judged.
+    // With the same limit and texts, the generator determines whether the texts can be judged.
     let dead = Stub::start(Answer::Echo).await;
     let (code, report, stderr) = gated(&dead).await;
     assert_eq!((code, &report["gate"]["verdict"]), (4, &"invalid".into()), "{stderr}");
@@ -373,8 +374,8 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     assert_eq!((&moved["encoder"], &moved["texts"]), (&FIRST.into(), &texts.into()));
     let [low, rho, high] = ["low", "spearman", "high"].map(|key| moved[key].as_f64().unwrap());
     assert!(low <= rho && rho <= high && high - low < 2.0, "{moved}");
-    // Two attempts for each horse, one for each of the others, the trial, and the pairs whose
-    // rating is known. This judge rates all of those 4.
+    // Two attempts for each horse, one for each of the others, the trial, and the pairs with a
+    // known rating. This judge rates all of those 4.
     let known = 48;
     assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1 + known);
     assert_eq!(judge.calls() as u64, 30 + unreadable + 1 + known);

@@ -1,4 +1,4 @@
-//! `isomer diff` with real encoders: from files, from kept runs, and refused.
+//! `isomer diff` with real encoders: from files, from stored runs, and refusals.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ fn two_versions_are_compared_from_files_and_from_kept_runs_alike() {
             .args(more);
         finish(&mut command)
     };
-    // Items beside the report, and those of the kept run.
+    // Items stored with the report, and those of the stored run.
     let (code, stdout, stderr) = compare(&text("old"), &text("new/report.json"), &[]);
     assert_eq!(code, 0, "{stderr}");
     let found: Value = serde_json::from_str(&stdout).unwrap();
@@ -100,7 +100,7 @@ fn two_versions_are_compared_from_files_and_from_kept_runs_alike() {
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(serde_json::from_str::<Value>(&by_id).unwrap(), found);
 
-    // Another transformation: refused by name, and compared where the texts are the same.
+    // Another transformation: refused by name, and compared if the texts are the same.
     let other = suite(&home, "\"stopword_removal\"");
     check(&home, &other, NEW, &place("other"), false);
     let (code, _, stderr) = compare(&text("old"), &text("other"), &[]);

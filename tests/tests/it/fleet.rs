@@ -1,7 +1,6 @@
-//! A check over several workers: its report equals that of one process, whichever part is killed
-//! meanwhile.
+//! A check over several workers: its report equals that of one process, whichever part is killed.
 //!
-//! With a real NATS server and a folder as the store; the generator is a stub that counts its
+//! It uses a real NATS server and a folder as the store; the generator is a stub that counts its
 //! requests.
 
 use std::{
@@ -35,7 +34,7 @@ const SETS: [&str; 6] = ["fence", "harbour", "garden", "bridge", "market", "stat
 /// Distinct texts and their seeds.
 const TEXTS: usize = 2 * PAIRS * 2;
 
-/// Settings that detect quickly that a worker is gone.
+/// Settings for quick detection of a lost worker.
 const SETTINGS: [(&str, &str); 3] = [
     ("ISOMER_FLEET__LEASE_SECONDS", "3"),
     ("ISOMER_FLEET__REPUBLISH_SECONDS", "1"),
@@ -147,7 +146,7 @@ impl Fleet {
     }
 }
 
-/// A check that has not begun, with the home that it needs.
+/// A check that has not started, with its home.
 struct Check {
     command: Command,
     _home: Arc<Home>,
@@ -162,7 +161,7 @@ async fn finished(check: Check) -> Value {
     report(begun(check)).await
 }
 
-/// Starts a check that runs while the test goes on.
+/// Starts a check that runs concurrently with the test.
 fn begun(check: Check) -> tokio::task::JoinHandle<(i32, String, String)> {
     tokio::task::spawn_blocking(move || {
         // Moves the whole check, so that its home is kept.
@@ -182,7 +181,7 @@ async fn calls(stub: &Stub, calls: usize) {
     wait::until("the calls have come", || stub.calls() >= calls).await;
 }
 
-/// The number of calls that a report counts.
+/// The number of calls in a report.
 fn paid(report: &Value) -> u64 {
     let counters = &report["counters"];
     let judged = counters["judge"]["calls"].as_u64().unwrap();
@@ -246,7 +245,7 @@ async fn a_second_machine_finds_everything_and_asks_for_nothing() {
     assert_eq!(scores(&first), scores(&third));
 }
 
-/// Removes everything from a store that nobody relies on, and returns how much that was.
+/// Removes unreferenced entries from a store, and returns their number.
 async fn swept(store: &Path) -> u64 {
     let config = StoreConfig {
         url: store.display().to_string(),
@@ -268,7 +267,7 @@ async fn a_sweep_takes_nothing_from_runs_by_workers_and_everything_once_they_are
     let Some(fleet) = Fleet::new(slow).await else { return };
     let _worker = fleet.worker();
     let check = begun(fleet.check_by_workers(&home().unwrap()));
-    // Sweeps go on while the run does.
+    // Sweeps continue while the run is active.
     let mut sweeps = 0;
     while !check.is_finished() {
         assert_eq!(swept(&fleet.store).await, 0);
@@ -287,8 +286,8 @@ async fn a_sweep_takes_nothing_from_runs_by_workers_and_everything_once_they_are
     };
     let blobs = BlobStore::open(&config).unwrap().unwrap();
     assert_eq!(swept(&fleet.store).await, 0);
-    // What the first run had encoded goes with it: the second found the scores. What the second
-    // relies on stays.
+    // The entries of the first run's encodings are removed with it, because the second found the
+    // scores. Entries that the second relies on are kept.
     release(&blobs, first["run"]["id"].as_str().unwrap()).await.unwrap();
     assert!(swept(&fleet.store).await > 0);
     let third = finished(fleet.check_by_workers(&home().unwrap())).await;
@@ -343,7 +342,7 @@ async fn of_a_generator_that_answers_differently_each_time_everybody_sees_one_te
     first.kill();
     let before = report(check).await;
     let calls = fleet.stub.calls();
-    // Scores from texts alone: a home without cached scores, and each encoder in a run of its own.
+    // Scores from texts alone: a home without cached scores, and a separate run for each encoder.
     for encoders in [&[FIRST, SECOND][..], &[SECOND]] {
         fs::remove_dir_all(fleet.store.join("scores")).unwrap();
         let home = home().unwrap();
@@ -392,7 +391,7 @@ async fn a_broker_that_is_wiped_costs_nothing_but_time() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     fleet.nats.start_again(true);
     assert_equal(&alone, &report(check).await, "a wiped broker", true);
-    // A second worker may begin a unit while the first worker is still working on it.
+    // A second worker may start a unit while the first worker is still working on it.
     let again = fleet.stub.calls() - least - least;
     assert!(again <= in_flight.max(64), "{again} calls were repeated");
 }
@@ -415,7 +414,7 @@ async fn the_leader_may_be_killed_and_the_same_command_goes_on() {
     calls(&fleet.stub, least + TEXTS / 8).await;
     leader.kill().unwrap();
     leader.wait().unwrap();
-    // From another machine: only the queue and the store are the same.
+    // From another machine that shares only the queue and the store.
     let report = finished(fleet.check_by_workers(&home().unwrap())).await;
     let profile = |report: &Value| report["profile"].clone();
     assert_eq!(profile(&alone), profile(&report));
@@ -450,7 +449,7 @@ async fn a_cancelled_run_stops_its_workers_within_a_second() {
     );
     assert!(calls < TEXTS, "the run had ended before it was cancelled");
     leader.wait().unwrap();
-    // The positive twin: the same run is repeated and completes.
+    // The positive control: the same run is repeated and completes.
     finished(fleet.check_by_workers(&home)).await;
 }
 
@@ -542,7 +541,7 @@ async fn a_worker_that_starts_before_its_brokers_have_a_leader_waits_for_one() {
     until("it takes work", || worker.log().contains("taking units of work"));
 }
 
-/// What a worker says of itself at its `/metrics`.
+/// The content of a worker's `/metrics`.
 fn metrics(worker: &Worker) -> String {
     let log = worker.log();
     let line = log
@@ -559,7 +558,7 @@ fn metrics(worker: &Worker) -> String {
     answer
 }
 
-/// A pause that calls wait for, and one that is longer, so that units are handed back.
+/// A pause that calls wait for, and a longer one, so that units are handed back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_and_a_pause_hold_over_workers_and_change_nothing_of_the_report() {
     let slow = Answer::Slow(Duration::from_millis(100), Box::new(Answer::Good));
@@ -584,7 +583,7 @@ async fn a_limit_and_a_pause_hold_over_workers_and_change_nothing_of_the_report(
         let report = report(check).await;
         assert_eq!(report["counters"]["texts_generated"], TEXTS);
         assert_eq!(fleet.stub.most_in_flight(), 4);
-        // One was refused. Where units are handed back, up to three others of theirs were in
+        // One call was refused. If units are handed back, up to three others of theirs were in
         // flight.
         let again = fleet.stub.calls() - before - TEXTS;
         let most = if longest == "60" { 1 } else { 4 };
@@ -594,7 +593,7 @@ async fn a_limit_and_a_pause_hold_over_workers_and_change_nothing_of_the_report(
         let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
         let gap = gaps.max().unwrap();
         assert!(gap > Duration::from_millis(2800), "{gap:?}");
-        // One worker was told to pause; what a worker did is at its address.
+        // One worker received the pause; each worker's metrics are at its address.
         let said: Vec<String> = workers.iter().map(metrics).collect();
         let paused = said.iter().filter(|said| said.contains("isomer_fleet_pauses_total{"));
         assert_eq!(paused.count(), 1);

@@ -1,8 +1,8 @@
 //! A check whose scores are computed by workers, and one over a retrieval corpus that workers
 //! encode and search in shards: their reports equal those of one process, whichever worker is
-//! killed meanwhile.
+//! killed.
 //!
-//! With a real NATS server, a folder as the store, and a transformation by rule.
+//! It uses a real NATS server, a folder as the store, and a rule-based transformation.
 
 use std::{
     collections::BTreeSet,
@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 const DOCUMENTS: usize = 60;
 const QUERIES: usize = 8;
-/// Documents of a shard, and how many shards there are.
+/// Documents per shard, and number of shards.
 const SHARD: &str = "7";
 const SHARDS: usize = 9;
 
-/// Settings that detect quickly that a worker is gone.
+/// Settings for quick detection of a lost worker.
 const SETTINGS: [(&str, &str); 4] = [
     ("ISOMER_FLEET__LEASE_SECONDS", "3"),
     ("ISOMER_FLEET__REPUBLISH_SECONDS", "1"),
@@ -33,8 +33,8 @@ const SETTINGS: [(&str, &str); 4] = [
     ("ISOMER_EVAL__SHARD_DOCUMENTS", SHARD),
 ];
 
-/// A suite of one retrieval data set, with ids in no order of their own and documents that tie
-/// within a shard.
+/// A suite of one retrieval data set, with unordered ids and with documents that tie within a
+/// shard.
 fn suite(folder: &Path) -> String {
     let data = folder.join("find");
     fs::create_dir_all(data.join("qrels")).unwrap();
@@ -174,7 +174,7 @@ impl Fleet {
         })
     }
 
-    /// With a suite of nearly every kind of task instead, and how many data sets it has.
+    /// A fleet with a suite of nearly every kind of task instead, and its number of data sets.
     fn of_tasks() -> Option<(Self, usize)> {
         let fleet = Self::new()?;
         let (suite, tasks) = suite_of_tasks(fleet.folder.path());
@@ -239,7 +239,7 @@ fn one_two_and_five_workers_write_the_report_of_one_process_over_a_corpus_in_sha
     let alone = finished(fleet.check(&home(), &SETTINGS));
     let score = alone["scores"][0]["main_score"].as_f64().unwrap();
     assert!(score > 0.0 && score < 1.0, "{score}");
-    // No text stands in two shards, so the counters are equal too.
+    // No text is in two shards, so the counters are equal too.
     let whole = finished(fleet.check(&home(), &[]));
     assert_equal(&whole, &alone, "shards in one process", false);
     for count in [1, 2, 5] {
@@ -286,7 +286,7 @@ fn a_shard_that_the_store_has_lost_is_put_there_again() {
     let home = home();
     let mut check = fleet.check_by_workers(&home, &store);
     let running = std::thread::spawn(move || finish(&mut check));
-    // The queries are encoded; the shards wait for a worker that takes them.
+    // The queries are encoded; the shards wait for a worker.
     let _encodes = Worker::start_in("encode=1", self::home(), &fleet.nats.url(), &store, &SETTINGS);
     until("shards wait", || files(&store.join("inputs")).len() == SHARDS + 1);
     for file in files(&store.join("inputs")) {
@@ -318,7 +318,8 @@ fn scores_by_workers_are_those_of_one_process() {
         // The labels of each data set; vectors are removed once they are scored.
         assert_eq!(files(&store.join("inputs")).len(), tasks, "{count} workers");
     }
-    // Scores that take less than their vectors to move stay where the run is led.
+    // Scores that take less time to compute than their vectors to transfer stay in the leading
+    // process.
     let store = fleet.store("store-default");
     let _worker = fleet.worker(&store);
     let home = home();

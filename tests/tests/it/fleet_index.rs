@@ -1,8 +1,8 @@
-//! `isomer index run` whose texts are encoded by workers: the collection is that of one process,
-//! bit for bit, whichever part is killed meanwhile.
+//! `isomer index run` with texts encoded by workers: the collection is bit for bit that of one
+//! process, whichever part is killed.
 //!
-//! With a real NATS server, a folder as the store, Parquet files as the collection, and a stub of a
-//! generator that counts its requests.
+//! It uses a real NATS server, a folder as the store, Parquet files as the collection, and a stub
+//! of a generator that counts its requests.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use isomer_tests::{
 use serde_json::{Value, json};
 
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
-/// Settings that detect quickly that a worker is gone.
+/// Settings for quick detection of a lost worker.
 const SETTINGS: [(&str, &str); 3] = [
     ("ISOMER_FLEET__LEASE_SECONDS", "3"),
     ("ISOMER_FLEET__REPUBLISH_SECONDS", "1"),
@@ -101,8 +101,8 @@ impl Fleet {
         command
     }
 
-    /// Asserts that every row is there once, with the vector that a process without workers gives
-    /// its text, bit for bit.
+    /// Asserts that every row is present once, with bit for bit the vector computed by a process
+    /// without workers.
     fn assert_whole(&self, sink: &str, more: &[&str]) {
         let all = [&["--share", "1", "--tolerance", "0"], more].concat();
         let (code, stdout, stderr) = finish(&mut self.index(&home().unwrap(), "verify", sink, &all));
@@ -115,7 +115,7 @@ impl Fleet {
         );
     }
 
-    /// What units have left in the store.
+    /// Files of units that remain in the store.
     fn left(&self) -> Vec<PathBuf> {
         let kinds = ["units", "answers", "claims", "partial"];
         kinds
@@ -140,7 +140,7 @@ fn outcome((code, stdout, stderr): (i32, String, String)) -> Value {
     serde_json::from_str(&stdout).unwrap()
 }
 
-/// Units whose answer a worker has written, by the log of its end.
+/// Number of units whose answer a worker has written, according to its log.
 fn done(worker: &mut Worker) -> u64 {
     assert_eq!(worker.end(), Some(0), "{}", worker.log());
     let log = worker.log();
@@ -165,11 +165,11 @@ fn workers_fill_a_collection_as_one_process_does_and_leave_nothing_of_the_texts(
     assert!(stderr.contains("encoded by workers: 2 workers"), "{stderr}");
     let told = outcome((code, stdout, stderr));
     assert_eq!((&told["written"], &told["unchanged"]), (&json!(200), &json!(0)));
-    // Thirteen batches of sixteen documents, and not one of them by the process that writes.
+    // Thirteen batches of sixteen documents, none of them encoded by the writing process.
     assert_eq!(done(&mut first) + done(&mut second), 13);
     assert_eq!(fleet.left(), Vec::<PathBuf>::new());
     fleet.assert_whole("sink", &[]);
-    // Nobody is needed where nothing has changed.
+    // No worker is needed if nothing has changed.
     let again = outcome(finish(&mut fleet.run(&home().unwrap(), "sink", &[])));
     assert_eq!((&again["written"], &again["unchanged"]), (&json!(0), &json!(200)));
 }
@@ -194,7 +194,7 @@ fn a_killed_worker_and_a_killed_run_lose_no_row_and_write_none_twice() {
     assert!(run.try_wait().unwrap().is_none(), "the run had ended already");
     run.kill().unwrap();
     run.wait().unwrap();
-    // The second worker is killed while the next run waits for it, and a third one comes.
+    // The second worker is killed while the next run waits for it, and a third one is started.
     let killing = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(2500));
         second.kill();
@@ -212,7 +212,7 @@ fn a_killed_worker_and_a_killed_run_lose_no_row_and_write_none_twice() {
         third.as_mut().is_some_and(|third| done(third) > 0),
         "the third worker did nothing"
     );
-    // Parquet has only whole files, so the kill took all that was written.
+    // Parquet has only complete files, so the kill lost everything written.
     assert_eq!(
         (&rest["written"], &rest["unchanged"]),
         (&json!(600), &json!(0)),
@@ -241,7 +241,7 @@ async fn variants_are_made_by_workers_once_for_each_text() {
         first.kill();
         let told = outcome(running.join().unwrap());
         assert_eq!((&told["written"], &told["partial"]), (&json!(96), &json!(0)), "{told}");
-        // One for the text that tells the space; texts that a killed worker had are in the store.
+        // One for the text that determines the space; texts of a killed worker are in the store.
         let calls = stub.calls();
         assert!(
             calls <= 97 + in_flight,
@@ -298,7 +298,7 @@ async fn a_worker_whose_vectors_are_others_is_refused_and_no_row_is_written() {
                 assert_eq!((rows.0, &found["rows"]), (1, &json!(0)), "{found}");
             }
         }
-        // The same harness with a worker of the same vectors.
+        // The same harness with a worker that gives the same vectors.
         let _same = fleet.worker(&[]);
         let told = outcome(finish(&mut fleet.run(&own, "sink", &augment)));
         assert_eq!(told["written"], json!(20));

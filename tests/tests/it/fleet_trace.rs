@@ -1,4 +1,4 @@
-//! A unit of work belongs to the trace of the run that asked for it, whichever worker executes it.
+//! A unit of work belongs to the trace of the run that requested it, whichever worker executes it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ fn trace() -> String {
     context.split('-').nth(1).unwrap().to_owned()
 }
 
-/// Answers with the trace that it works in.
+/// Responds with the trace of the current span.
 struct Traced;
 
 impl Executor for Traced {

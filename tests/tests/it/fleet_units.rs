@@ -1,5 +1,5 @@
-//! Units of work over a real NATS server, with workers in this process: each is done once, paid
-//! once, and given up with its reason.
+//! Units of work over a real NATS server, with workers in this process: each is executed once, paid
+//! for once, and abandoned with its reason.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What a test's worker makes of a request, given how often the request was made before.
+/// The action of a test's worker on a request, given the number of earlier executions.
 type Act = Box<dyn Fn(&[u8], usize) -> BoxFuture<'static, Result<Executed, Fault>> + Send + Sync>;
 
 struct Acting {
@@ -64,7 +64,7 @@ fn answer(text: impl Into<Vec<u8>>, cacheable: bool) -> Result<Executed, Fault> 
     })
 }
 
-/// The request reversed, after a pause.
+/// Returns the request reversed, after a pause.
 fn reversed(request: &[u8], _before: usize) -> BoxFuture<'static, Result<Executed, Fault>> {
     let text: Vec<u8> = request.iter().rev().copied().collect();
     async move {
@@ -140,7 +140,7 @@ impl Scene {
     }
 }
 
-/// A worker that ends abruptly when it is dropped, like a process that is killed.
+/// A worker that ends abruptly when it is dropped, like a killed process.
 struct Worker {
     runtime: Option<Runtime>,
     stop: Option<oneshot::Sender<()>>,
@@ -148,7 +148,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Asks the worker to end, and waits until it has.
+    /// Stops the worker, and waits for its end.
     async fn end(&mut self) -> Summary {
         self.stop.take().unwrap().send(()).unwrap();
         (&mut self.working).await.unwrap()
@@ -198,7 +198,7 @@ async fn a_unit_that_two_runs_want_at_once_is_done_once_and_paid_once() {
     assert_eq!(begun.load(Ordering::SeqCst), 2);
 }
 
-/// What units have left in the store.
+/// Files of units that remain in the store.
 async fn left(scene: &Scene) -> Vec<String> {
     let listed: Vec<_> = blobs(scene.store.path()).list("").try_collect().await.unwrap();
     listed.into_iter().map(|one| one.name).collect()
@@ -211,11 +211,11 @@ async fn nothing_stays_of_a_unit_that_is_asked_for_once_and_others_still_get_the
     let (one, other) = (scene.dispatcher().await, scene.dispatcher().await);
     assert_eq!(one.request_once(unit("abc", "")).await.unwrap(), &b"cba"[..]);
     assert_eq!(left(&scene).await, Vec::<String>::new());
-    // What is asked for again is done again.
+    // A repeated request is executed again.
     assert_eq!(one.request_once(unit("abc", "")).await.unwrap(), &b"cba"[..]);
     assert_eq!(begun.swap(0, Ordering::SeqCst), 2);
-    // Many that want equal units at once, some of them to be kept: whoever removes it first takes
-    // it from nobody.
+    // Many requesters want equal units at once, some of which are kept: the first removal does not
+    // affect the others.
     let once = |dispatcher: &Dispatcher| {
         let dispatcher = dispatcher.clone();
         tokio::spawn(async move { dispatcher.request_once(unit("same", "")).await })
@@ -224,7 +224,7 @@ async fn nothing_stays_of_a_unit_that_is_asked_for_once_and_others_still_get_the
     for asked in asked {
         assert_eq!(asked.await.unwrap().unwrap(), &b"emas"[..]);
     }
-    // The positive twin: an answer that is kept stays, and so does its request.
+    // The positive control: an answer that is kept is not removed, and neither is its request.
     one.request(unit("kept", "")).await.unwrap();
     let kept = left(&scene).await;
     assert!(kept.iter().any(|name| name.starts_with("units/")), "{kept:?}");
@@ -265,7 +265,7 @@ async fn a_unit_that_ends_every_worker_is_given_up_with_its_reason() {
             times.load(Ordering::SeqCst) > 0 || asked.is_finished()
         })
         .await;
-        // The unit kills its worker; the next worker still does the other units.
+        // The unit kills its worker; the next worker still executes the other units.
         drop(worker);
         begun += times.load(Ordering::SeqCst);
         assert!(begun <= 2, "it was begun more often than allowed");
@@ -316,7 +316,7 @@ async fn an_answer_with_failures_that_may_pass_is_told_and_kept_for_nobody() {
     let (begun, _worker) = scene.worker("x", Box::new(acts)).await;
     let dispatcher = scene.dispatcher().await;
     let first = dispatcher.request(unit("parts", "")).await.unwrap();
-    // It is begun twice, and then the answer is returned as it is.
+    // It is started twice, and then the answer is returned unchanged.
     assert_eq!(
         (&first.content[..], begun.load(Ordering::SeqCst)),
         (&b"answer 1"[..], 2)
@@ -337,7 +337,7 @@ async fn a_worker_of_another_class_takes_no_unit_of_this_one() {
         let dispatcher = dispatcher.clone();
         async move { dispatcher.request(unit("abc", "avx2")).await }
     });
-    // It takes units that any worker may do.
+    // The worker takes units without a class.
     assert_eq!(dispatcher.request(unit("any", "")).await.unwrap().content, &b"yna"[..]);
     assert_eq!(other.load(Ordering::SeqCst), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -364,7 +364,7 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
         let dispatcher = dispatcher.clone();
         tokio::spawn(async move { dispatcher.request(unit("abc", "")).await })
     };
-    // Two requesters want the unit and one of them leaves: it stays.
+    // Two requesters want the unit and one of them leaves: the unit is kept.
     let (leaving, staying) = (ask(&one), ask(&other));
     tokio::time::sleep(Duration::from_millis(500)).await;
     leaving.abort();
@@ -373,7 +373,7 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
     let (begun, worker) = scene.worker("x", Box::new(reversed)).await;
     assert_eq!(staying.await.unwrap().unwrap().content, &b"cba"[..]);
     drop(worker);
-    // One requester wants the unit and leaves: a worker that comes later finds nothing.
+    // One requester wants the unit and leaves: a later worker finds nothing.
     let alone = {
         let dispatcher = one.clone();
         tokio::spawn(async move { dispatcher.request(unit("xyz", "")).await })
@@ -387,12 +387,13 @@ async fn a_unit_that_nobody_wants_any_more_leaves_the_queue_unless_somebody_does
     assert_eq!((begun.load(Ordering::SeqCst), later.load(Ordering::SeqCst)), (1, 1));
 }
 
-/// Far longer than what is waited for takes on a busy machine.
+/// Far longer than any expected wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than a worker that has found nothing waits before it asks for a unit again.
+/// Longer than the pause of an idle worker before it asks for a unit again.
 const ASKS_AGAIN: Duration = Duration::from_secs(1);
 
-/// A worker that has done one unit, and has asked a broker for the next that no longer answers.
+/// A worker that has done one unit, and has requested the next from a broker that no longer
+/// responds.
 async fn waiting_for_a_silent_broker(scene: &Scene) -> Worker {
     let (_, worker) = scene.worker("x", Box::new(reversed)).await;
     scene.dispatcher().await.request(unit("abc", "")).await.unwrap();
@@ -421,7 +422,7 @@ async fn a_worker_whose_broker_ended_before_it_answered_takes_units_of_the_next(
     assert_eq!(asked.expect("a worker takes it").unwrap().content, &b"zyx"[..]);
 }
 
-/// Requests that wait, of a process that was killed.
+/// Waiting requests of a killed process.
 fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
     let (config, store) = (scene.config(), scene.store.path().to_owned());
     let killed = std::thread::spawn(move || {
@@ -441,7 +442,7 @@ fn left_by_a_killed_process(scene: &Scene, requests: [&'static str; 2]) {
             }
             found("both wait", async || (queued(&queue).await == 2).then_some(())).await;
         });
-        // Without the cancellations that the tasks would begin.
+        // Without the cancellations that the tasks would start.
         runtime.shutdown_background();
     });
     killed.join().unwrap();

@@ -1,5 +1,5 @@
-//! What a fleet tells of itself, over a real NATS server: its workers, its lanes, and what the next
-//! unit of a run waits for; to the command line and on the gateway's page.
+//! The view of a fleet over a real NATS server: its workers, its lanes, and the reason why the next
+//! unit of a run waits; on the command line and on the gateway's page.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 /// The limit of the lane that hangs.
 const KEY: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-/// Answers requests of the lane that goes on; others hang.
+/// Answers requests of the active lane; others hang.
 struct Hanging(&'static str);
 
 impl Executor for Hanging {
@@ -73,7 +73,7 @@ fn lane(of: &str, class: &str) -> Lane {
     }
 }
 
-/// Looks at the fleet until it is as it should be.
+/// Polls the fleet until it is in the expected state.
 async fn seen<T>(queue: &Queue, what: &str, find: impl Fn(&Overview) -> Option<T>) -> T {
     found(what, async || find(&queue.overview().await.unwrap())).await
 }
@@ -90,7 +90,7 @@ async fn a_run_is_told_what_its_next_unit_waits_for() {
         lease_seconds: 5,
         republish_seconds: 1,
         worker_wait_seconds: 600,
-        // A machine that stands still loses leases.
+        // A paused machine loses leases.
         attempts: 1000,
         ..FleetConfig::default()
     };
@@ -130,7 +130,7 @@ async fn a_run_is_told_what_its_next_unit_waits_for() {
     })
     .await;
 
-    // What other runs or nobody asks for is not among the waits of this run.
+    // Requests of other runs, or of no run, are not among the waits of this run.
     ask(&dispatcher, lane("goes-on", ""), "one".to_owned())
         .await
         .unwrap()
@@ -187,7 +187,7 @@ async fn a_run_is_told_what_its_next_unit_waits_for() {
         assert!(until > now + 3_000_000 && until < now + 4_000_000, "{now} {until}");
     }
 
-    // A run that asks for nothing any more waits for nothing.
+    // A run without requests waits for nothing.
     for asked in asked {
         asked.abort();
     }
@@ -240,7 +240,7 @@ fn page(address: SocketAddr) -> String {
     answer
 }
 
-/// Asks the server until the fleet is as it should be.
+/// Polls the server until the fleet is in the expected state.
 async fn told(
     client: &mut RunServiceClient<Channel>,
     what: &str,
@@ -310,7 +310,7 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
     assert_eq!((fleet.workers.len(), fleet.workers[0].max_units["encode"]), (1, 1));
     assert!(!fleet.workers[0].host.is_empty(), "without keys everybody sees all");
     assert!(page(server.address).contains(&fleet.workers[0].host));
-    // The queue itself says the same.
+    // The queue itself reports the same.
     let mut ask = isomer(&home);
     ask.args(["fleet", "--engine", &nats.url()]);
     let (code, stdout, stderr) = finish(&mut ask);
@@ -323,7 +323,7 @@ async fn a_server_its_page_and_the_command_line_show_what_a_run_waits_for_and_wh
     };
     found("the run succeeds", succeeded).await;
 
-    // The queue is gone: nothing is told, and the page says why.
+    // The queue is gone: no fleet is reported, and the page gives the reason.
     nats.kill();
     let status = client.get_fleet(GetFleetRequest {}).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");

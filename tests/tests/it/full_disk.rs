@@ -1,4 +1,4 @@
-//! Keys of a gateway whose disk is full for a moment, and that is killed afterwards.
+//! Keys of a gateway whose disk is temporarily full, and that is killed afterwards.
 
 use std::{collections::BTreeSet, fs};
 
@@ -13,7 +13,7 @@ use isomer_tests::{
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tonic::{Request, Status, transport::Channel};
 
-/// The server may write no file beyond this size, as on a full disk; `None`: no limit.
+/// Limits the size of files that the server may write, as on a full disk; `None`: no limit.
 fn limit_file_size(server: &Server, bytes: Option<u64>) {
     let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
     let limit = Rlimit {
@@ -23,7 +23,7 @@ fn limit_file_size(server: &Server, bytes: Option<u64>) {
     prlimit(Some(pid), Resource::Fsize, limit).unwrap();
 }
 
-/// A server that gets an error, not a signal, for a file that is too large.
+/// A server that gets an error instead of a signal for a file that is too large.
 fn serve(home: &Home, config: &str) -> Server {
     let mut command = isomer_in_shell(home, "trap '' XFSZ; exec \"$0\" \"$@\"");
     command.args(["serve", "--listen", "127.0.0.1:0", "--config", config]);

@@ -67,7 +67,7 @@ fn several_encoders_data_sets_and_settings_equal_single_runs_and_are_gone_on_wit
             "stopword_removal + random_keywords, queries only",
         ]
     );
-    // Pairs have no documents: four rows of each encoder; retrieval has seven.
+    // Pairs have no documents: four rows per encoder; retrieval has seven.
     assert_eq!(found["rows"].as_array().unwrap().len(), 2 * (4 + 7));
     let one = |arguments: &[&str]| json(&home, &[&["--model", SMALL, "--data"], arguments].concat());
     let single = one(&["quick/sts", "--augment", "random_keywords"]);
@@ -77,7 +77,7 @@ fn several_encoders_data_sets_and_settings_equal_single_runs_and_are_gone_on_wit
     let delta = single["delta"].as_f64().unwrap() * 100.0;
     assert!(near(&augmented["gain"]["value"], delta), "{augmented} {delta}");
     let interval = &augmented["gain"]["intervals"]["items"];
-    // The service's interval comes of the same resamples.
+    // The service's interval uses the same resamples.
     assert!(
         near(
             &interval["low"],
@@ -92,7 +92,7 @@ fn several_encoders_data_sets_and_settings_equal_single_runs_and_are_gone_on_wit
     let bare = one(&["quick/sts"]);
     let main = bare["scores"]["test"][0]["main_score"].as_f64().unwrap();
     assert!((plain["score"].as_f64().unwrap() - main * 100.0).abs() < 1e-3);
-    // Queries alone are another setting than queries and documents.
+    // Queries alone are a different setting from queries and documents.
     let whole = row(&found, LARGE, "quick/retrieval", Some("random_keywords"));
     let queries = row(&found, LARGE, "quick/retrieval", Some("random_keywords, queries only"));
     assert_eq!(whole["work"]["plain_texts"], 0);
@@ -121,7 +121,7 @@ fn several_encoders_data_sets_and_settings_equal_single_runs_and_are_gone_on_wit
             .all(|note| !note.as_str().unwrap().contains("kept"))
     );
 
-    // The same command takes what is kept, and comes to the same.
+    // The same command uses the stored scores, with the same result.
     let again = json(&home, &all);
     let kept = |gains: &Value| {
         let notes = gains["notes"].as_array().unwrap().iter();
@@ -132,7 +132,7 @@ fn several_encoders_data_sets_and_settings_equal_single_runs_and_are_gone_on_wit
     };
     assert_eq!(kept(&again).unwrap(), "18 of 22 scores were kept from an earlier run");
     assert_eq!((&again["rows"], &again["tasks"]), (&found["rows"], &found["tasks"]));
-    // Other options are other scores; --fresh computes all.
+    // Other options need other scores; --fresh computes all.
     let limited = json(&home, &[&all[..], &["--limit", "20"]].concat());
     assert_eq!(kept(&limited), None);
     assert_eq!(kept(&json(&home, &[&all[..], &["--fresh"]].concat())), None);
@@ -223,7 +223,7 @@ async fn tokens_outlive_the_cache_times_are_of_fresh_texts_and_a_barren_source_i
     assert_eq!(tokens(&again, &both), tokens(&found, &both));
     let cached = row(&again, SMALL, "quick/sts", Some(&alone));
     assert_eq!(cached["work"]["cached"], cached["work"]["variants"]);
-    // Timed runs ask the generator anew.
+    // Timed runs call the generator again.
     let timed = ["--generator", &first, "--timed-runs", "2", "--timed-rows", "8"];
     let (code, stdout, stderr) = ask(&[&base[..], &timed].concat()).await.unwrap();
     assert_eq!(code, 0, "{stderr}");
@@ -237,7 +237,8 @@ async fn tokens_outlive_the_cache_times_are_of_fresh_texts_and_a_barren_source_i
             .all(|row| row["runs"] == 2 && row["cached"] == 0 && row["sd"].is_number())
     );
     assert!(timed["tasks"][0]["rows"][0]["milliseconds_per_text"].is_number());
-    // A generator that repeats its text gives no variant: an error that says where, and no score.
+    // A generator that repeats its text gives no variant: an error that names the place, and no
+    // score.
     let (code, stdout, stderr) = ask(&[&base[..], &["--generator", &none, "--settings", "each"]].concat())
         .await
         .unwrap();

@@ -54,7 +54,7 @@ fn config(home: &Home, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// A gateway with these providers, given as (id, address, encoders).
+/// A gateway with these providers, each given as (id, address, encoders).
 fn gateway(home: &Home, providers: &[(&str, String, &str)]) -> Server {
     let tables = providers.iter().map(|(id, address, encoders)| {
         format!(
@@ -278,7 +278,7 @@ fn a_gateway_with_keys_asks_for_them_and_charges_them() {
     a_run_is_charged(&home, &file, &server, &evaluate);
 }
 
-/// A run that needs no generator: its key is charged for what its encoder read.
+/// A run that needs no generator: its key is charged for the tokens that its encoder read.
 fn a_run_is_charged(home: &Home, file: &str, server: &str, key: &str) {
     let out = home.path().join("report").display().to_string();
     let mut command = isomer(home);

@@ -1,5 +1,5 @@
-//! An encoder whose folder was changed at the same path is another encoder: no command uses what it
-//! stored of the old one.
+//! An encoder whose folder was changed at the same path is a different encoder: no command uses
+//! stored data of the old one.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 
-/// A copy of the model in the home, whose settings can be changed.
+/// A copy of the model in the home, with modifiable settings.
 fn copied(home: &Home) -> PathBuf {
     let (from, to) = (home.model(MODEL), home.path().join("encoder"));
     copy(&from, &to);
@@ -45,7 +45,7 @@ fn edit(folder: &Path, file: &str, change: impl FnOnce(&mut Value)) {
 /// A change that a user may make by mistake.
 type Change = (&'static str, fn(&Path));
 
-/// Each changes vectors, and leaves the weights as they are.
+/// Each change affects vectors but not the weights.
 const CHANGES: [Change; 5] = [
     ("letter case", |folder| {
         edit(folder, "tokenizer.json", |tokenizer| {

@@ -40,7 +40,7 @@ fn data(home: &Home) -> Data {
         let row = |line: &str| {
             let row: Value = serde_json::from_str(line).unwrap();
             let (title, text) = (row["title"].as_str().unwrap(), row["text"].as_str().unwrap());
-            // As the data set has it: the title, then the text.
+            // As in the data set: the title, then the text.
             let text = format!("{title} {text}");
             let text: Vec<&str> = text.trim().split(' ').take(words).collect();
             format!("{}\n", serde_json::json!({ "id": row["_id"], "text": text.join(" ") }))
@@ -90,7 +90,8 @@ fn a_comparison_passes_fails_and_stays_undecided_with_a_checks_exit_codes() {
         ];
         json(&home, code, &[&base[..], more].concat())
     };
-    // A collection is not worse than itself, by any margin that so many queries can show.
+    // A collection is not worse than itself, by any margin that can be proven with this number of
+    // queries.
     let same = compare(
         0,
         &data.whole,
@@ -129,7 +130,7 @@ fn a_comparison_passes_fails_and_stays_undecided_with_a_checks_exit_codes() {
     let worse = compare(1, &data.whole, &data.short, &["--rule", "margin=1"]);
     assert_eq!(worse["gate"]["verdict"], "failed");
     assert!(worse["measures"][0]["difference"]["high"].as_f64().unwrap() < 0.0);
-    // No number of queries shows a drop of exactly nothing to be kept.
+    // No number of queries proves a drop of exactly zero.
     for (code, undecided) in [(4, "block"), (0, "warn"), (1, "fail")] {
         let found = compare(
             code,
@@ -184,7 +185,7 @@ fn queries_in_other_words_are_searched_for_in_the_index() {
     let all = found["transformations"].as_array().unwrap();
     assert_eq!(all.len(), 2);
     let drop = |of: &Value| of["measures"][0]["difference"]["mean"].as_f64().unwrap();
-    // Few random words lose more than stop words do.
+    // A few random words lose more than removing stop words does.
     assert!(drop(&all[1]) < -0.2 && drop(&all[1]) < drop(&all[0]), "{all:?}");
     assert_eq!(all[1]["gate"]["verdict"], "failed");
     assert!(all[1]["overlap"]["mean"].as_f64().unwrap() < 0.9);
@@ -192,7 +193,7 @@ fn queries_in_other_words_are_searched_for_in_the_index() {
         all[0]["measures"][0]["a"], all[1]["measures"][0]["a"],
         "the original is the same"
     );
-    // Queries that no transformation changes are no measurement.
+    // Queries that no transformation changes give no measurement.
     let one = home.path().join("one.jsonl");
     std::fs::write(&one, "{\"id\": \"q\", \"text\": \"volcano\"}\n").unwrap();
     let one = one.display().to_string();
@@ -209,7 +210,7 @@ fn queries_in_other_words_are_searched_for_in_the_index() {
     );
     assert_eq!(code, 3, "{stderr}");
     assert!(stderr.contains("left every query as it was"), "{stderr}");
-    // Some that stay as they were make the gate say nothing.
+    // If some queries stay unchanged, the gate is invalid.
     let some = home.path().join("some.jsonl");
     std::fs::write(
         &some,
@@ -267,7 +268,7 @@ fn interleaved_lists_are_read_back_with_the_clicks_on_them() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(lines[0]["schema"], "isomer.interleaved/1");
-    // People click on what is relevant.
+    // Simulated users click on relevant documents.
     let qrels = std::fs::read_to_string(&data.qrels).unwrap();
     let relevant: std::collections::HashSet<(String, String)> = qrels
         .lines()
@@ -321,7 +322,7 @@ async fn a_judges_ratings_are_told_as_such_with_its_error() {
     };
     let data = data(&home);
     let home = std::sync::Arc::new(home);
-    // Everything is rated 2, so that the judge knows nothing.
+    // Everything is rated 2, so the judge does not discriminate.
     let stub = Stub::start(Answer::Text("2".into())).await;
     let judge = format!("openai:judge@{}", stub.url());
     let ask = |qrels: bool| {

@@ -1,4 +1,4 @@
-//! The promises of the README, through the command and its servers as users start them.
+//! The promises of the README, tested with the command and its servers as started by users.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod arrows;

@@ -8,7 +8,7 @@ use std::{
 
 use isomer_tests::workspace;
 
-/// Rust files below a folder, without those of tests and builds.
+/// Rust files below a folder, excluding those of tests and builds.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

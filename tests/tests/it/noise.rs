@@ -1,4 +1,4 @@
-//! `isomer check` on texts with noise: no generator is asked, and the doses are read from scores.
+//! `isomer check` on texts with noise: no generator is called, and the doses are read from scores.
 
 use std::fs;
 
@@ -140,7 +140,7 @@ fn the_last_line_names_the_report_whatever_the_verdict() {
     };
     let gate = "[[gate.rule]]\nmax_drop = 5\nof = \"noise\"\nbasis = \"point\"";
     let suite = suite(&home, "{ name = \"noise\", channel = \"diacritics\" }", gate);
-    // Both streams in one, as in a terminal.
+    // Both streams are combined, as in a terminal.
     let mut command = isomer_in_shell(&home, "exec 2>&1; exec \"$0\" \"$@\"");
     command.args(["check", "--model", MODEL, "--suite", &suite, "--out"]);
     command.arg(home.path().join("report"));

@@ -1,6 +1,6 @@
 //! Levels of optimisation. A user may choose any profile, or set the level of a whole profile
-//! (`CARGO_PROFILE_RELEASE_OPT_LEVEL=2`); crates with inner loops keep level 3, for at level 2 the
-//! encoder is 2.7 times slower.
+//! (`CARGO_PROFILE_RELEASE_OPT_LEVEL=2`); crates with inner loops keep level 3, because at level 2
+//! the encoder is 2.7 times slower.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,7 +50,7 @@ fn profiles() -> Table {
     manifest(&root())["profile"].as_table().unwrap().clone()
 }
 
-/// The profile whose settings apply where `name` has none.
+/// The profile whose settings apply if `name` has none.
 fn parent(profiles: &Table, name: &str) -> Option<String> {
     let inherits = profiles.get(name).and_then(|profile| profile.get("inherits"));
     match (inherits, name) {

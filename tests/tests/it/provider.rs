@@ -1,4 +1,4 @@
-//! A provider in another language, written against our protos alone.
+//! A provider in another language, written using only our protos.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -26,7 +26,7 @@ struct Python {
 }
 
 impl Python {
-    /// `None` if there is no Python with the client libraries.
+    /// `None` without a Python that has the client libraries.
     fn start(arguments: &[&str]) -> Option<Self> {
         let Some(python) = std::env::var_os("ISOMER_TEST_PYTHON").map(PathBuf::from) else {
             isomer_stubs::skip("no Python client libraries; tests/run installs them and sets ISOMER_TEST_PYTHON");

@@ -88,7 +88,7 @@ fn a_check_is_repeated_from_the_caches() {
         assert_eq!(counters["texts_cached"], before["counters"]["texts_generated"]);
         assert_eq!(counters["texts_generated"], 0);
         // The vector space of the released check lacks the settings of the encoder, so its scores
-        // are computed again, and stay the same.
+        // are computed again, with the same results.
         assert_eq!(counters["scores_computed"], before["counters"]["scores_computed"]);
         assert_eq!(scores(&again), scores(&before));
     }

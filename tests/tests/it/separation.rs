@@ -63,7 +63,7 @@ async fn generator(pairs: &[(String, String)]) -> Stub {
     stub
 }
 
-/// A suite of the pairs: each pair once as it is, and once with the second side of the next pair.
+/// A suite of the pairs: each pair once unchanged, and once with the second side of the next pair.
 fn suite(home: &Home, pairs: &[(String, String)]) -> String {
     let next = |i: usize| &pairs[(i + 1) % pairs.len()].1;
     let mut rows = String::new();
@@ -196,7 +196,7 @@ async fn word_vectors_that_are_almost_one_point_fail_the_rule_and_spread_out_the
     let (stub, suite) = (generator(&pairs).await, suite(&home, &pairs));
     for (scale, code) in [(4.0, 0), (1e-4, 1)] {
         let model = word_vectors(&home, &pairs, scale);
-        // Scores hold: only the rule on separation tells the two apart.
+        // Scores hardly change: only the rule on separation distinguishes the two.
         let rules = ["--rule", "max_drop=60,basis=point", "--rule", "min_separation=0.5"];
         let (ended, report, stderr) = check(&home, &suite, &stub, &model, &rules).await;
         assert_eq!(ended, code, "{scale}: {stderr}");
@@ -226,7 +226,7 @@ async fn the_generator_writes_look_alikes_and_words_are_swapped_where_they_are_a
     let coverage = report["separation"]["coverage"].as_array().unwrap();
     let of = |kind: &str| coverage.iter().find(|row| row["kind"] == kind).unwrap();
     let (swapped, written) = (of("multi_swap"), of("distractors"));
-    // Few short sentences contain two words of three kinds; that is counted, not hidden.
+    // Few short sentences contain two words of three kinds; this is counted, not hidden.
     assert_eq!(swapped["asked"]["asked"], 24);
     assert_eq!(swapped["asked"]["failed_checks"]["too_few"], swapped["asked"]["failed"]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `isomer serve` as used by clients in other languages, and how it stops.
+//! `isomer serve` as used by clients in other languages, and its shutdown.
 
 use std::{
     fmt::Write as _,
@@ -167,7 +167,7 @@ fn a_client_outlives_a_server_that_is_killed_and_started_again() {
         .args(["--batch", "4"])
         .spawn()
         .unwrap();
-    // The file exists as soon as the first batch was answered.
+    // The file exists as soon as the first batch is complete.
     let folder = home.path().to_owned();
     let started = || {
         let names = std::fs::read_dir(&folder).unwrap().flatten();
@@ -281,7 +281,7 @@ fn metrics_keep_the_rules_of_prometheus() {
 fn a_server_whose_output_is_on_a_full_disk_serves() {
     let home = Home::empty();
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    // Nobody can read the address, so it is chosen here.
+    // The address cannot be read from the output, so it is chosen here.
     let address = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

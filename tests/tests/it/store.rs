@@ -1,4 +1,4 @@
-//! `isomer store`: what runs rely on stays, what nobody relies on goes.
+//! `isomer store`: entries that runs rely on are kept, and all others are removed.
 
 use std::{
     path::{Path, PathBuf},
@@ -65,7 +65,7 @@ impl Scene {
         BlobStore::open(&config).unwrap().unwrap()
     }
 
-    /// A check on a machine with nothing of its own.
+    /// A check on a machine without cached data.
     async fn check(&self) -> Option<Value> {
         let home = Home::with_models(&[MODEL])?;
         let mut command = check_into_report(&home, &self.suite, &format!("openai:stub@{}", self.stub.url()));
@@ -127,7 +127,7 @@ async fn what_runs_rely_on_stays_until_they_are_deleted() {
         let id = report["run"]["id"].as_str().unwrap();
         isomer_retention::release(&scene.blobs(), id).await.unwrap();
     }
-    // What is younger than a day stays by default.
+    // By default, entries younger than a day are kept.
     let young = scene.gc(&["--delete"]).await;
     assert_eq!(removed(&young), 0);
     assert!(young["young"]["objects"].as_u64().unwrap() >= 2 * PAIRS as u64);
@@ -141,7 +141,7 @@ async fn what_runs_rely_on_stays_until_they_are_deleted() {
         removed(&dry)
     );
     assert_eq!(removed(&scene.gc(&["--older-than", "0s", "--delete"]).await), 0);
-    // Nothing is left but what has to be made again.
+    // The store is empty, so everything must be generated again.
     scene.check().await.unwrap();
     assert_eq!(scene.stub.calls(), 2 * calls);
 }

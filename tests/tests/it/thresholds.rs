@@ -1,5 +1,5 @@
-//! `isomer thresholds` and `isomer history` with real encoders: from files, from kept runs, and
-//! refused.
+//! `isomer thresholds` and `isomer history` with real encoders: from files, from stored runs, and
+//! refusals.
 
 use std::path::Path;
 
@@ -79,12 +79,12 @@ fn thresholds_and_history_come_from_files_and_from_kept_runs_alike() {
     assert_eq!(found["encoder"]["vector_space"], encoder["vector_space"]);
     assert_eq!(found["encoder"]["weights_digest"], encoder["weights_digest"]);
     let set = &found["sets"][0];
-    // The two kinds of pairs are told apart.
+    // The two kinds of pairs are distinguished.
     assert_eq!(set["rows"][0]["counts"]["true_positives"], PAIRS / 2);
     assert_eq!(set["rows"][0]["counts"]["false_positives"], 0);
     assert_eq!(set["rows"].as_array().unwrap().len(), 2);
     assert!(place("out/thresholds.json").metadata().unwrap().len() > 500 && place("out/thresholds.md").is_file());
-    // By the run's id, with the items that are kept there.
+    // By the run's id, with the items stored there.
     let (code, by_id, stderr) = run("thresholds", &[&id(&old), "--target", "f1"]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(serde_json::from_str::<Value>(&by_id).unwrap(), found);
@@ -118,7 +118,7 @@ fn thresholds_and_history_come_from_files_and_from_kept_runs_alike() {
         );
     }
 
-    // History: the kept runs, and the same from files. Another suite is left out.
+    // History: the stored runs, and the same from files. Another suite is excluded.
     let again = check(&home, &rules, NEW, &place("again"), false);
     let other = check(&home, &suite(&home, "other"), NEW, &place("other"), false);
     let pick = ["--suite-digest", new["suite"]["digest"].as_str().unwrap()];

@@ -1,5 +1,5 @@
-//! Sends texts to an encoder service as they come: the originals at once, each variant when it has
-//! been generated.
+//! Sends texts to an encoder service as they arrive: the originals immediately, each variant as
+//! soon as it is generated.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -23,29 +23,29 @@ use tonic::Status;
 
 use super::kept::Memory;
 
-/// Requests to the encoder in flight at once. Variants that come meanwhile wait and are sent
-/// together.
+/// Maximum number of concurrent requests to the encoder. Variants that arrive in the meantime wait
+/// and are sent together.
 const IN_FLIGHT: usize = 2;
-/// Most texts in one request; the encoder may permit fewer.
+/// Maximum number of texts in one request; the encoder may allow fewer.
 const BATCH_TEXTS: usize = 256;
 
-/// What is asked of the encoder for each text.
+/// Parameters of the encoder requests.
 #[derive(Debug, Clone)]
 pub(super) struct Asking {
     pub(super) channel: GrpcChannel,
     pub(super) encoder_id: String,
     pub(super) prompt: Option<Prompt>,
     pub(super) dimensions: Option<u32>,
-    /// Which queue they go to.
+    /// Priority of the requests in the encoder's queue.
     pub(super) priority: Priority,
 }
 
 /// Vectors by text.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
-    /// Each text's vector, or why there is none.
+    /// Each text's vector, or the reason why it has none.
     rows: HashMap<Arc<str>, Result<Vec<f32>, String>>,
-    /// Whether the encoder cut a text; absent where it does not say.
+    /// Whether the encoder truncated a text; absent if the encoder does not report it.
     cut: HashMap<Arc<str>, bool>,
     cols: usize,
     pub(super) space: Option<VectorSpace>,
@@ -61,19 +61,19 @@ impl Vectors {
         }
     }
 
-    /// Whether each text was cut; empty if the encoder did not report it for all of them.
+    /// Whether each text was truncated; empty if the encoder did not report it for all texts.
     pub(super) fn truncated(&self, texts: &[Arc<str>]) -> Vec<bool> {
         let told: Option<Vec<bool>> = texts.iter().map(|text| self.cut.get(text).copied()).collect();
         told.unwrap_or_default()
     }
 
-    /// Columns; 0 where nothing was encoded.
+    /// Number of columns; 0 if nothing was encoded.
     pub(super) fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Takes the vectors of texts that are kept in the space of the answers so far, and gives back
-    /// the other texts.
+    /// Takes cached vectors of texts in the vector space of the responses so far, and returns the
+    /// texts without one.
     fn recall(&mut self, texts: Vec<Arc<str>>, memory: &Memory<'_>) -> Vec<Arc<str>> {
         let digest = self.digest();
         let mut others = texts;
@@ -87,7 +87,7 @@ impl Vectors {
         others
     }
 
-    /// Keeps the vectors of these texts for later requests.
+    /// Stores the vectors of these texts for later requests.
     fn remember(&self, texts: &[Arc<str>], memory: &Memory<'_>) {
         let digest = self.digest();
         for text in texts {
@@ -97,12 +97,12 @@ impl Vectors {
         }
     }
 
-    /// The digest of the space of the answers so far; empty if they name none.
+    /// The digest of the vector space of the responses so far; empty if they name none.
     fn digest(&self) -> Arc<str> {
         self.space.as_ref().map_or("", |space| &space.digest).into()
     }
 
-    /// Validates an answer of the encoder and keeps its vectors.
+    /// Validates a response of the encoder and stores its vectors.
     fn take(&mut self, batch: &[Arc<str>], dimensions: Option<u32>, answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
             let message = format!("the encoder's answer cannot be used: {problem}");
@@ -147,9 +147,9 @@ pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
     encoder.ok_or_else(|| Fault::precondition("BAD_ENCODER", "the encoder service described no encoder"))
 }
 
-/// Encodes the originals and every variant that comes, until nothing more comes. Each distinct text
-/// is encoded once; a variant whose vector is kept in the space that the originals turn out to be
-/// in, not at all.
+/// Encodes the originals and every variant until the channel is closed. Each distinct text is
+/// encoded once. A variant is not encoded if its vector is cached in the space that the originals'
+/// response names.
 pub(super) async fn encode(
     asking: &Asking,
     encoder: &Encoder,
@@ -165,7 +165,8 @@ pub(super) async fn encode(
         .filter(|text| known.insert(Arc::clone(text)))
         .collect();
     let (mut open, mut arrived) = (true, Vec::new());
-    // Variants that may be kept, until the first answer names the space; and those that were sent.
+    // Variants that may be cached, until the first response names the space; and those that were
+    // sent.
     let (mut perhaps, mut sent) = (Vec::new(), Vec::new());
     let mut answered = waiting.is_empty();
     let mut under_way = FuturesUnordered::new();
@@ -210,7 +211,7 @@ pub(super) async fn encode(
     }
 }
 
-/// The next texts to send together; `None` if none wait.
+/// The next texts to send together; `None` if no text is waiting.
 fn batch(waiting: &mut VecDeque<Arc<str>>, most: usize) -> Option<Vec<Arc<str>>> {
     let count = batches::next(waiting.iter().map(|text| &**text), most);
     (count > 0).then(|| waiting.drain(..count).collect())
@@ -231,8 +232,8 @@ fn request(asking: &Asking, batch: &[Arc<str>]) -> EncodeRequest {
     }
 }
 
-/// An error of the encoder, marked as such. Its fields belong to the encoder's request, which may
-/// differ from ours.
+/// Marks an error as the encoder's. Its fields belong to the encoder's request, which may differ
+/// from ours.
 fn of_encoder(status: &Status) -> Fault {
     let fault = Fault::from_status(status);
     let field = match fault.field.as_deref() {

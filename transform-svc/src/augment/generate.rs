@@ -1,4 +1,4 @@
-//! Runs every source at once and hands each variant on as it comes, until all are there or the
+//! Runs all sources at once and passes each variant on as it arrives, until all are complete or the
 //! budget is spent.
 
 use std::{
@@ -16,8 +16,8 @@ use crate::{
     service::{Totals, convert},
 };
 
-/// Variants of the items; `arrived` is called with each one as it comes. Generations that the
-/// budget cuts off are cancelled at the generator too.
+/// Variants of the items; `arrived` is called with each one as it arrives. Generations that the
+/// budget cuts off are also cancelled at the generator.
 pub(super) async fn run(
     engine: &Arc<Engine>,
     augmentation: Augmentation,
@@ -39,7 +39,7 @@ pub(super) async fn run(
             .map_ok(move |(job, finished)| {
                 let results = convert::results(&plan, &job, &finished);
                 let mut totals = Totals::default();
-                // What was only looked for is no text that failed.
+                // A text that was only looked up in the cache does not count as failed.
                 if !finished.missing {
                     totals.add(&plan, &finished, &results);
                 }
@@ -57,7 +57,7 @@ pub(super) async fn run(
             .boxed()
     });
     let mut streams = stream::select_all(streams);
-    // By item, then by source.
+    // Indexed by item, then by source.
     let mut slots: Vec<Vec<Option<Slot>>> = items.iter().map(|_| vec![None; count]).collect();
     let mut totals = Totals::default();
     let mut failures: Vec<Option<String>> = vec![None; count];
@@ -78,8 +78,8 @@ pub(super) async fn run(
         };
         let (results, counted, missing) = match next {
             Ok(next) => next,
-            // A generator that cannot be reached costs its variants, not the request. A cache that
-            // cannot be used is an error of this service.
+            // If a generator cannot be reached, its variants are missing but the request succeeds.
+            // If a cache cannot be used, that is an error of this service.
             Err(error) if fail || !error.is_of_generator() => return Err(error.into()),
             Err(error) => {
                 tracing::warn!(source = number, %error, "a source of variants failed");
@@ -133,7 +133,7 @@ pub(super) async fn run(
     })
 }
 
-/// What one source gave for one text.
+/// The result of one source for one text.
 #[derive(Debug, Clone)]
 enum Slot {
     There(Box<TransformResult>),
@@ -169,7 +169,7 @@ fn not_cached(source: usize) -> MissingVariant {
     }
 }
 
-/// An item that stays plain.
+/// An item that is not augmented.
 fn not_needed(index: usize, items: &[TextItem], sources: usize, why: &str) -> Variants {
     let missing = (0..sources as u32).map(|source| MissingVariant {
         source,

@@ -1,23 +1,23 @@
-//! Vectors of variants kept in memory, so that a query whose variants are cached costs one text at
-//! the encoder and not one for each variant.
+//! Vectors of variants, cached in memory, so that a query with cached variants sends one text to
+//! the encoder instead of one per variant.
 //!
-//! The original is always encoded, and its answer names the vector space of the moment. A kept
-//! vector counts only in that space: after a change of weights, precision or pooling the digest is
-//! another, and the variant is encoded again. An encoder that names no digest keeps nothing here.
+//! The original is always encoded, and its response names the current vector space. A cached vector
+//! is valid only in that space: after a change of weights, precision or pooling the digest differs,
+//! and the variant is encoded again. Vectors of an encoder that names no digest are not cached.
 
 use std::sync::Arc;
 
 use isomer_proto::encoder::v1::encode_request::Prompt;
 use quick_cache::{Weighter, sync::Cache};
 
-/// Bytes that an entry takes beside its row.
+/// Bytes of an entry in addition to its row.
 const OVERHEAD: u64 = 160;
-/// Bytes of a vector that the number of entries is guessed from.
+/// Assumed bytes of a vector, for estimating the number of entries.
 const TYPICAL_ROW: u64 = 2048;
 
 type Key = [u8; 32];
 
-/// A vector, and the digest of its space.
+/// A vector and the digest of its space.
 #[derive(Debug, Clone)]
 struct Kept {
     digest: Arc<str>,
@@ -33,18 +33,18 @@ impl Weighter<Key, Kept> for ByBytes {
     }
 }
 
-/// Vectors of variants, up to so many bytes; the least useful leave first.
+/// A cache of variants' vectors, bounded in bytes; the least useful entries are evicted first.
 #[derive(Debug)]
 pub(crate) struct VariantVectors(Cache<Key, Kept, ByBytes>);
 
 impl VariantVectors {
-    /// `None` where no bytes are allowed.
+    /// `None` if the bound is 0 bytes.
     pub(crate) fn up_to(bytes: u64) -> Option<Self> {
         let entries = usize::try_from(bytes / TYPICAL_ROW).unwrap_or(usize::MAX).max(16);
         (bytes > 0).then(|| Self(Cache::with_weighter(entries, bytes, ByBytes)))
     }
 
-    /// Those of one request.
+    /// The vectors of one request.
     pub(super) fn of(&self, what: &Whose<'_>) -> Memory<'_> {
         let mut common = blake3::Hasher::new();
         let mut field = |tag: u8, bytes: &[u8]| {
@@ -59,7 +59,7 @@ impl VariantVectors {
             Some(Prompt::PromptName(name)) => field(3, name.as_bytes()),
             Some(Prompt::LiteralPrompt(text)) => field(4, text.as_bytes()),
         }
-        // 0 is not a number of columns.
+        // 0 is not a valid number of columns.
         field(5, &what.dimensions.unwrap_or(0).to_le_bytes());
         if let Some(scope) = what.scope {
             field(6, scope.as_bytes());
@@ -71,19 +71,19 @@ impl VariantVectors {
     }
 }
 
-/// What a vector depends on besides its text and the encoder's space, and whose it is.
+/// The parts of a vector's key besides its text and the encoder's space, including its owner.
 #[derive(Debug)]
 pub(super) struct Whose<'a> {
-    /// The encoder service that the request names; empty for the server's own.
+    /// The address of the encoder service that the request names; empty for the server's default.
     pub(super) address: &'a str,
     pub(super) encoder: &'a str,
     pub(super) prompt: Option<&'a Prompt>,
     pub(super) dimensions: Option<u32>,
-    /// The tenant's part in keys.
+    /// The tenant's part of the keys.
     pub(super) scope: Option<&'a str>,
 }
 
-/// What is kept for one request.
+/// The cached vectors of one request.
 #[derive(Debug)]
 pub(super) struct Memory<'a> {
     vectors: &'a Cache<Key, Kept, ByBytes>,
@@ -95,7 +95,7 @@ impl Memory<'_> {
         *self.common.clone().update(text.as_bytes()).finalize().as_bytes()
     }
 
-    /// Whether there is a vector of this text, of whatever space.
+    /// Whether a vector of this text is cached, in any space.
     pub(super) fn has(&self, text: &str) -> bool {
         self.vectors.get(&self.key(text)).is_some()
     }
@@ -106,7 +106,8 @@ impl Memory<'_> {
         (!digest.is_empty() && *kept.digest == *digest).then_some(kept.row)
     }
 
-    /// Keeps the vector of a text in the space of this digest, in place of one in another.
+    /// Stores the vector of a text in the space of this digest; it replaces a vector of another
+    /// space.
     pub(super) fn keep(&self, text: &str, digest: &Arc<str>, row: &[f32]) {
         if !digest.is_empty() {
             let kept = Kept {

@@ -1,12 +1,13 @@
-//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with
-//! it and pooled.
+//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded
+//! together with the text and pooled.
 //!
-//! * `spec`: the request, checked and made ready; `mode`: which of its texts get variants, and
-//!   whether a generator may be asked.
-//! * `generate`: every source at once; each variant is handed on as it comes, until the budget is
-//!   spent.
-//! * `encode`: the originals at once, variants as they come, through any encoder service.
-//! * `kept`: vectors of variants in memory, for queries.
+//! * `spec`: the validated request; `mode`: which texts get variants, and whether a generator may
+//!   be called.
+//! * `generate`: runs all sources at once; each variant is passed on as it arrives, until the
+//!   budget is spent.
+//! * `encode`: encodes the originals immediately and variants as they arrive, with any encoder
+//!   service.
+//! * `kept`: vectors of variants, cached in memory for queries.
 //! * [`pool`]: the maths. `space`: the identity of the result's vector space.
 //!
 //! Generation and encoding overlap, so a call takes about as long as the longer of the two.
@@ -46,17 +47,17 @@ pub use pool::{Pooling, Recipe};
 use spec::Augmentation;
 pub use spec::MAX_SOURCES;
 
-/// Weight of the original if a request gives none: the best share in the paper.
+/// Default weight of the original: the best share in the paper.
 const ORIGINAL_WEIGHT: f64 = 0.75;
 
-/// Variants of a request, and what generating them took.
+/// Variants of a request, and the cost of generating them.
 #[derive(Debug, Default)]
 pub(crate) struct Generated {
     /// One entry per item, in the order of the request.
     pub(crate) items: Vec<Variants>,
-    /// Counts of the generation.
+    /// Totals of the generation.
     pub(crate) totals: Totals,
-    /// How long it took.
+    /// Duration of the generation.
     pub(crate) took: Duration,
 }
 
@@ -142,7 +143,7 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
     })
 }
 
-/// Variants, vectors, pooling.
+/// Generates variants, encodes them and pools the vectors.
 pub(crate) async fn encode_augmented(
     engine: &Arc<Engine>,
     (channel, kept): (GrpcChannel, Option<&VariantVectors>),
@@ -160,7 +161,7 @@ pub(crate) async fn encode_augmented(
         dimensions: request.dimensions,
         priority: wanted.priority(),
     };
-    // What bulk work leaves is of no use to queries.
+    // Vectors of bulk requests are not useful to queries.
     let memory = kept.filter(|_| wanted.uses_caches() && wanted.priority() == Priority::Interactive);
     let memory = memory.map(|kept| {
         kept.of(&Whose {
@@ -197,7 +198,8 @@ pub(crate) async fn encode_augmented(
     };
     let plain = identity.is_empty() && !recipe.normalise_before && vectorial.normalise_after.is_none();
     let recipe = if plain {
-        // Without rounding a second time, so that the result equals what Encode answers.
+        // The vectors are not rounded a second time, so that the result equals the response of
+        // Encode.
         Recipe {
             normalise_after: false,
             ..recipe
@@ -218,7 +220,8 @@ pub(crate) async fn encode_augmented(
         used: std::mem::take(&mut generated.items),
         vector_space: Some(vector_space),
         usage: Some(Usage {
-            // Only originals are counted, not texts that were generated or encoded on the way.
+            // Only the originals are counted, not the texts that were generated or encoded for
+            // them.
             texts: originals.len() as u64,
             ..sum::total([&spent, &vectors.usage])
         }),
@@ -230,7 +233,7 @@ pub(crate) async fn encode_augmented(
     Ok((response, generated))
 }
 
-/// The space of the vectors that were pooled.
+/// The vector space of the vectors that were pooled.
 fn space_of(encoder: &Encoder, vectors: &Vectors) -> VectorSpace {
     vectors
         .space
@@ -306,14 +309,14 @@ fn refuse_unencoded(item: &mut Variants, vectors: &Vectors) {
     item.missing.sort_unstable_by_key(|missing| missing.source);
 }
 
-/// The first variant of an item that is missing although it was to be there.
+/// The first missing variant of an item that should have all of them.
 fn needed(item: &Variants) -> Option<&MissingVariant> {
     item.missing
         .iter()
         .find(|missing| missing.reason() != MissingReason::NotNeeded)
 }
 
-/// The error for a missing variant when the request requires all of them.
+/// The error for a missing variant if the request requires all variants.
 fn incomplete(index: usize, id: &str, missing: &MissingVariant) -> Fault {
     let message = format!(
         "text {index} (id `{id}`) has no variant of source {}: {}",

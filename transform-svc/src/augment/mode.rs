@@ -1,35 +1,35 @@
-//! When variants are used: whenever they can be made, where the caches hold them, or where a plain
-//! search was not good enough.
+//! When variants are used: always, only if they are cached, or only if a plain search was not good
+//! enough.
 
 use isomer_proto::transform::v1::{AugmentationMode, AugmentationSpec, CascadeRule, SearchEvidence};
 use isomer_service_kit::{Fault, choice};
 
 use super::invalid;
 
-/// Rank that `min_gap` compares the best score with, where a rule names none.
+/// Default rank whose score `min_gap` compares with the best score.
 const GAP_RANK: u32 = 2;
 
 /// When variants are used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Mode {
-    /// Wherever they can be made.
+    /// Whenever they can be generated.
     Generate,
-    /// Where the caches hold them.
+    /// Only if they are cached.
     Cached,
-    /// Where the plain search was not good enough.
+    /// Only if the plain search was not good enough.
     Cascade(Rule),
 }
 
-/// When a plain search is not good enough: if one of the conditions holds.
+/// The conditions of a cascade. A plain search is not good enough if one of them holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rule {
     results: Option<usize>,
     score: Option<f64>,
-    /// The least gap, and the rank that it reaches to.
+    /// The minimum gap, and the rank down to which it is measured.
     gap: Option<(f64, usize)>,
 }
 
-/// Reads the mode of a spec, and holds its other fields against it.
+/// Reads the mode of a spec and checks the spec's other fields against it.
 pub(super) fn read(spec: &AugmentationSpec) -> Result<Mode, Fault> {
     let mode: AugmentationMode = choice("spec.mode", spec.mode)?.unwrap_or_default();
     let budget = spec.generation_budget.is_some();
@@ -124,8 +124,8 @@ fn rule(rule: &CascadeRule) -> Result<Rule, Fault> {
 }
 
 impl Mode {
-    /// For each item why it stays plain; `None` for one that is augmented. Empty where the mode
-    /// leaves no item plain.
+    /// For each item, the reason why it is not augmented; `None` if it is augmented. Empty if the
+    /// mode augments all items.
     pub(super) fn plain(self, evidence: &[SearchEvidence], items: usize) -> Result<Vec<Option<String>>, Fault> {
         let Self::Cascade(rule) = self else {
             return match evidence.is_empty() {
@@ -165,7 +165,7 @@ fn wrong_scores(index: usize, why: &str) -> Fault {
 }
 
 impl Rule {
-    /// Why a query stays plain; `None` if it is augmented.
+    /// The reason why a query is not augmented; `None` if it is augmented.
     fn plain(self, scores: &[f64]) -> Result<Option<String>, String> {
         if let Some(wrong) = scores.iter().find(|score| !score.is_finite()) {
             return Err(format!("{wrong} is not a score"));
@@ -174,7 +174,7 @@ impl Rule {
             return Err(format!("{a} comes before the higher {b}"));
         }
         let Some(best) = scores.first() else {
-            // Whatever the rule asks for, nothing was found.
+            // Nothing was found, so the query is augmented under any rule.
             return Ok(None);
         };
         if self.results.is_some_and(|least| scores.len() < least) || self.score.is_some_and(|least| *best < least) {

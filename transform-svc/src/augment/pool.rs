@@ -1,15 +1,15 @@
-//! Pools the vectors of a text and of its variants into one (GASE). The functions are pure. Sums
-//! run in the order given, in 64 bits, and are rounded to 32 bits once, so that the result does not
+//! Pools the vectors of a text and its variants into one (GASE). The functions are pure. Sums are
+//! computed in the given order in 64 bits and rounded to 32 bits once, so that the result does not
 //! depend on the order of arrival.
 
 /// How vectors are combined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pooling {
-    /// Arithmetic mean over the original and the variants (what the paper recommends).
+    /// Arithmetic mean over the original and the variants (recommended by the paper).
     Mean,
-    /// Largest value of each dimension.
+    /// Maximum of each dimension.
     Max,
-    /// This weight for the original; the variants that are there share the rest equally.
+    /// This weight for the original; the available variants share the rest equally.
     Weighted(f64),
 }
 
@@ -26,7 +26,7 @@ pub struct Recipe {
 
 impl Recipe {
     /// Pools the original with its variants, all of the same length. Without variants the result is
-    /// the original, scaled as the recipe says. A vector of length zero has no direction, so
+    /// the original, scaled according to the recipe. A vector of length zero has no direction, so
     /// scaling leaves it unchanged.
     pub fn pool(&self, original: &[f32], variants: &[&[f32]]) -> Vec<f32> {
         let count = variants.len() as f64;
@@ -123,8 +123,8 @@ mod tests {
                     normalise_before: case.normalise_before,
                     normalise_after: case.normalise_after,
                 };
-                // Sums may differ in the last bit of 64; rounded to 32 bits that is one unit at
-                // most.
+                // Sums may differ in the last bit of 64; after rounding to 32 bits that is at most
+                // one unit.
                 for (ours, numpys) in recipe.pool(rows[0], &rows[1..]).iter().zip(&case.pooled) {
                     assert!(
                         (ours - numpys).abs() <= f32::EPSILON * numpys.abs(),

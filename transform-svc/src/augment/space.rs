@@ -1,4 +1,4 @@
-//! The vector space of pooled vectors: the encoder's own, marked as augmented.
+//! The vector space of pooled vectors: the encoder's space, marked as augmented.
 
 use isomer_proto::common::v1::VectorSpace;
 use sha2::{Digest, Sha256};
@@ -8,12 +8,12 @@ use super::{
     spec::Sources,
 };
 
-/// Changes when equal requests start to give other vectors.
+/// Changes when equal requests begin to give different vectors.
 const SCHEME: &str = "gase/1";
 
-/// The vector space of augmented vectors, derived from the encoder's. Everything that a fully
-/// augmented vector depends on goes into the digest. The variants that were present for one text do
-/// not: a client that pools what arrives in time wants to compare the results.
+/// The vector space of augmented vectors, derived from the encoder's. The digest covers everything
+/// that a fully augmented vector depends on. It does not cover which variants were present for one
+/// text: a client that pools the variants that arrive in time wants to compare the results.
 pub(super) fn augmented(own: &VectorSpace, sources: &Sources, recipe: &Recipe) -> VectorSpace {
     let mut hasher = Sha256::new();
     let mut put = |part: &str| {

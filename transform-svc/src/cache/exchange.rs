@@ -1,10 +1,10 @@
-//! Entries as a file for other caches: exported from one cache, imported into another.
+//! Export of entries to a file and import into another cache.
 //!
-//! A record holds everything that its key is made of, so that an import can compute the key again
-//! and compare. It also carries a digest of key and output, which reveals an output that was
-//! changed on the way. A file is verified as a whole before any record is kept: one invalid record
-//! refuses the file, and the error names its line. No record holds an API key, because no cache
-//! entry does.
+//! A record contains everything that its key is computed from, so that an import can compute the
+//! key again and compare. It also carries a digest of key and output, which reveals an output that
+//! was changed in transit. A file is verified as a whole before any record is stored: one invalid
+//! record rejects the file, and the error names its line. No record contains an API key, because no
+//! cache entry does.
 
 use std::{
     fs::File,
@@ -14,24 +14,24 @@ use std::{
 
 use super::{Cache, CacheError, Entry, Key, record::Record};
 
-/// Largest line that is read, in bytes.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 64 << 20;
 
-/// Why entries cannot be written or read.
+/// The reason why entries cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The cache.
+    /// The cache failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The file.
+    /// The file cannot be used.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file name whose extension names no known form.
+    /// A file name whose extension names no known format.
     #[error("{}: name the file .jsonl or .parquet", path.display())]
     Form {
         /// The file.
@@ -42,33 +42,33 @@ pub enum ExchangeError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The line or row, e.g. `line 3`.
+        /// The line or row, for example `line 3`.
         place: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }
 
-/// What was written.
+/// Counts of an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Records.
+    /// Records written.
     pub records: usize,
-    /// Entries left out: they lack what their key is made of, since an older version wrote them, or
-    /// they are those of a tenant.
+    /// Entries that were skipped, because they lack parts of their key (an older version wrote
+    /// them) or belong to a tenant.
     pub left_out: usize,
 }
 
-/// What was imported.
+/// Counts of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Entries that are new.
+    /// New entries.
     pub added: usize,
-    /// Entries that were there already.
+    /// Entries that the cache already had.
     pub known: usize,
 }
 
-/// The form of a file, by its name.
+/// The format of a file, determined by its name.
 enum Form {
     Jsonl,
     Parquet,
@@ -85,20 +85,20 @@ impl Form {
 }
 
 impl Cache {
-    /// All entries as records, in order of their keys, so that equal caches make equal files;
-    /// `None` for an entry that is of no use elsewhere: it lacks what its key is made of, or it is
-    /// that of a tenant.
+    /// All entries as records in order of their keys, so that equal caches give equal files. `None`
+    /// for an entry that is not useful elsewhere: it lacks parts of its key, or it belongs to a
+    /// tenant.
     pub fn records(&self) -> impl Iterator<Item = Result<Option<Record>, CacheError>> + '_ {
         let mut keys = self.keys();
         keys.sort_unstable();
         keys.into_iter().filter_map(|key| {
-            // Another process removed the entry meanwhile.
+            // Another process has removed the entry in the meantime.
             let entry = self.get(&key).transpose()?;
             Some(entry.map(|entry| Record::of(&key, entry).filter(|record| record.tenant.is_none())))
         })
     }
 
-    /// Writes all entries to a file, in the form that its name gives: `.jsonl` or `.parquet`.
+    /// Writes all entries to a file in the format given by its name: `.jsonl` or `.parquet`.
     ///
     /// # Errors
     /// If the name has another extension, or the cache or the file cannot be used.
@@ -109,11 +109,11 @@ impl Cache {
         }
     }
 
-    /// Reads entries from a file in the form that its name gives: `.jsonl` or `.parquet`.
+    /// Reads entries from a file in the format given by its name: `.jsonl` or `.parquet`.
     ///
     /// # Errors
     /// If the name has another extension, the cache or the file cannot be used, or a record is
-    /// invalid; the error names its place. Nothing is kept then.
+    /// invalid; the error names its place. No record is stored then.
     pub fn import(&self, path: &Path) -> Result<Imported, ExchangeError> {
         match Form::of(path)? {
             Form::Jsonl => self.import_jsonl(path),
@@ -121,7 +121,7 @@ impl Cache {
         }
     }
 
-    /// Writes all entries as JSON lines. The file appears whole or not at all.
+    /// Writes all entries as JSON lines. The file is written completely or not at all.
     ///
     /// # Errors
     /// If the cache or the file cannot be used.
@@ -149,7 +149,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the cache or the file cannot be used, or a line is not a cache record; the error names
-    /// its number. Nothing is kept then.
+    /// its number. No record is stored then.
     pub fn import_jsonl(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_line(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -157,7 +157,7 @@ impl Cache {
         Ok(imported)
     }
 
-    /// Keeps an entry that is not there yet.
+    /// Stores an entry if the cache does not have it yet.
     pub(super) fn keep(&self, imported: &mut Imported, key: Key, entry: &Entry) -> Result<(), ExchangeError> {
         if self.get(&key)?.is_some() {
             imported.known += 1;
@@ -188,13 +188,13 @@ pub(super) fn whole_file(
         .and_then(|()| file.sync_all().map_err(|error| of_file(path, error)))
         .and_then(|()| std::fs::rename(&beside, path).map_err(|error| of_file(path, error)));
     if done.is_err() {
-        // A leftover temporary file does no harm.
+        // A leftover temporary file is harmless.
         let _ = std::fs::remove_file(&beside);
     }
     done
 }
 
-/// Calls `call` with each record of a file, in order, once the record is verified.
+/// Calls `call` with each record of a file, in order, after verifying the record.
 fn each_line(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
     let file = File::open(path).map_err(|error| of_file(path, error))?;
     let mut reader = BufReader::new(file);
@@ -246,8 +246,8 @@ pub(super) mod tests {
     use super::*;
     use crate::cache::KeyParts;
 
-    /// A cache with entries of every kind: greedy and sampled, with odd characters, one of an older
-    /// version.
+    /// A cache with entries of every kind: greedy and sampled, with unusual characters, one from an
+    /// older version.
     pub(in crate::cache) fn filled(directory: &Path) -> Cache {
         let cache = Cache::open(directory).unwrap();
         for n in 0..20u64 {
@@ -308,7 +308,7 @@ pub(super) mod tests {
             assert_eq!(other.get(&key).unwrap(), cache.get(&key).unwrap());
         }
         assert_eq!(other.import_jsonl(&file).unwrap(), Imported { added: 0, known: 20 });
-        // The same entries make the same file, whatever the order they came in.
+        // The same entries give the same file, in whatever order they were added.
         let again = folder.path().join("again.jsonl");
         other.export_jsonl(&again).unwrap();
         assert_eq!(fs::read(&file).unwrap(), fs::read(&again).unwrap());

@@ -2,20 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// BLAKE3 over everything that a generated text depends on.
+/// BLAKE3 digest of everything that a generated text depends on.
 pub type Key = [u8; 32];
 
-/// Change this when what is hashed, or how, changes: old entries are then no longer found.
+/// Change this value when the hashed parts or the method change: old entries are then no longer
+/// found.
 const SCHEME: &str = "isomer-transform/1";
 
-/// Everything one attempt's text depends on.
+/// Everything that the text of one attempt depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyParts<'a> {
     /// The text to transform.
     pub text: &'a str,
     /// Name of the transformation.
     pub transformation: &'a str,
-    /// Code of the language the prompt asks for; empty when unknown.
+    /// Code of the language requested by the prompt; empty if unknown.
     pub language: &'a str,
     /// Digest of the prompt.
     pub prompt: &'a str,
@@ -25,16 +26,16 @@ pub struct KeyParts<'a> {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
-    /// Most tokens.
+    /// Maximum number of tokens.
     pub max_tokens: u32,
-    /// The seed; `None` where the generator is deterministic without one (greedy and local).
+    /// The seed; `None` if the generator is deterministic without one (greedy and local).
     pub seed: Option<u64>,
-    /// Scope of the tenant that alone finds it ([`isomer_service_kit::Tenant::scope`]).
+    /// Scope of the tenant to which the entry is visible ([`isomer_service_kit::Tenant::scope`]).
     pub tenant: Option<&'a str>,
 }
 
-/// What a key is made of beyond the other fields of an entry: enough to compute the key again and
-/// so to check it.
+/// The parts of a key that the other fields of an entry lack, so that the key can be computed again
+/// and verified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// Digest of the prompt.
@@ -45,17 +46,17 @@ pub struct Made {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
-    /// Most tokens.
+    /// Maximum number of tokens.
     pub max_tokens: u32,
     /// Whether the seed is part of the key.
     pub seeded: bool,
-    /// Scope of the tenant that alone finds it; absent: everybody does.
+    /// Scope of the tenant to which the entry is visible; if absent, the entry is visible to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
 impl KeyParts<'_> {
-    /// What an entry keeps of them.
+    /// The parts that an entry stores.
     pub fn made(&self) -> Made {
         Made {
             prompt_digest: self.prompt.to_owned(),

@@ -1,24 +1,24 @@
 //! The content-addressed cache of generations, on disk.
 //!
-//! Each attempt for which a generator returned a text is an entry, good or bad. Verdicts are pure
-//! functions of the texts and are computed again, so a text whose attempts all failed their checks
-//! is not paid for again either. Errors of a generator (unreachable, overloaded, malformed answers)
-//! are not entries: they may be gone next time.
+//! Each attempt for which a generator returned a text is an entry, whether it passed its checks or
+//! not. Verdicts are pure functions of the texts and are computed again, so a text whose attempts
+//! all failed their checks is not paid for again either. Errors of a generator (unreachable,
+//! overloaded, malformed responses) are not entries, because they may be transient.
 //!
 //! **Layout.** Append-only segment files, `segment-<uuid>.jsonl`, one checksummed JSON line per
 //! entry. A process writes to one segment and holds its lock. The lock ends with the process, and
-//! the next process appends to the same segment. **Reading.** All segments are indexed at open. On
-//! a miss, lines appended since are indexed too, so that entries of other processes are found. A
-//! last line without its end is not read yet; a line that does not match its checksum is counted
-//! and skipped. **Durability.** An entry is written (`write(2)`) before its text is answered: a
-//! process killed at any point loses nothing it answered. Entries are synced to disk (`fsync`) when
-//! a segment is full and when the cache is closed, not one by one: a power cut may lose the entries
-//! of the last seconds, never earlier ones. **Size and age.** A cache over its bound removes whole
-//! segments, least recently used first (see [`prune`]), never one that a process writes to; what is
-//! older than its age is not found any more, and is removed within the hour. **Sharing.**
-//! [`exchange`] writes entries to a file and reads them back, each checked against its key.
-//! [`shared`] is a second level that machines have in common. **Forgetting.** `forget` erases
-//! single entries.
+//! the next process appends to the same segment. **Reading.** All segments are indexed when the
+//! cache is opened. After a miss, new lines are indexed too, so that entries of other processes are
+//! found. An incomplete last line is not read yet; a line that does not match its checksum is
+//! counted and skipped. **Durability.** An entry is written (`write(2)`) before its text is
+//! returned: a process killed at any point loses no entry that it returned. Entries are synced to
+//! disk (`fsync`) when a segment is full and when the cache is closed, not individually: a power
+//! failure may lose the entries of the last seconds, never earlier ones. **Size and age.** A cache
+//! over its size limit removes whole segments, least recently used first (see [`prune`]), but never
+//! a segment that a process is writing to. An expired entry is no longer found and is removed
+//! within the hour. **Sharing.** [`exchange`] writes entries to a file and reads them back, each
+//! verified against its key. [`shared`] is a second cache level, shared by several machines.
+//! **Forgetting.** `forget` erases single entries.
 
 pub mod exchange;
 pub mod key;
@@ -43,10 +43,10 @@ pub use prune::Bounds;
 use segment::FORMAT;
 pub use shared::{GeneratorLocation, SharedCache};
 
-/// What the cache keeps of an attempt.
+/// The cached data of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The text as the generator gave it.
+    /// The text as the generator returned it.
     pub output: String,
     /// Seed of the attempt.
     pub seed: u64,
@@ -54,18 +54,18 @@ pub struct Entry {
     pub prompt_tokens: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
-    /// Whether the tokens are estimated, since the generator did not count them.
+    /// Whether the token counts are estimated because the generator did not report them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tokens_estimated: bool,
-    /// Whether the generator stopped at the limit on tokens, so that the text is not whole. Entries
-    /// of older versions do not say so.
+    /// Whether the generator stopped at the token limit, so that the text is incomplete. Entries of
+    /// older versions lack this field.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cut: bool,
-    /// The version of the model, as the server named it with the answer; empty if it names none.
-    /// Entries of older versions do not say so.
+    /// The version of the model that the server named in its response; empty if it named none.
+    /// Entries of older versions lack this field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
-    /// The text it was made from.
+    /// The source text.
     pub source: String,
     /// Name of the transformation.
     pub transformation: String,
@@ -73,12 +73,12 @@ pub struct Entry {
     pub generator: String,
     /// Id and version of the prompt.
     pub prompt: String,
-    /// Code of the language the prompt asked for; empty when unknown.
+    /// Code of the language requested by the prompt; empty if unknown.
     pub language: String,
-    /// The rest of what its key is made of; entries of older versions lack it.
+    /// The other parts of the entry's key; entries of older versions lack them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<Made>,
-    /// The dispatch that it was generated for, where a worker did so.
+    /// The dispatch for which a worker generated the entry, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<String>,
 }
@@ -89,7 +89,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Entry {
-    /// The key computed from the entry's parts; `None` if the entry lacks some of them.
+    /// The key computed from the entry's parts; `None` if some parts are missing.
     pub fn key(&self) -> Option<Key> {
         let made = self.made.as_ref()?;
         let parts = KeyParts {
@@ -108,11 +108,11 @@ impl Entry {
     }
 }
 
-/// The cache failed, with the file to look at.
+/// A failure of the cache, with the file concerned.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {}: {source}", path.display())]
 pub struct CacheError {
-    /// Whether it is the cache that machines share.
+    /// Whether the failed cache is the one shared by several machines.
     pub(crate) shared: bool,
     what: &'static str,
     path: PathBuf,
@@ -135,14 +135,14 @@ impl CacheError {
     }
 }
 
-/// What a cache holds.
+/// Counts of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheStats {
     /// Entries that can be found.
     pub entries: usize,
     /// Segment files read.
     pub segments: usize,
-    /// What they take on disk.
+    /// Size of the segments on disk.
     pub bytes: u64,
     /// Lines skipped because they did not match their checksum.
     pub corrupt_lines: u64,
@@ -158,7 +158,7 @@ pub struct Cache {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By number; `None` where a segment has been removed.
+    /// Segments by number; `None` if a segment has been removed.
     segments: Vec<Option<Segment>>,
     numbers: HashMap<PathBuf, usize>,
     index: HashMap<Key, Place>,
@@ -166,7 +166,7 @@ struct Inner {
     corrupt_lines: u64,
 }
 
-/// Where an entry is.
+/// The location of an entry.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     segment: usize,
@@ -176,13 +176,13 @@ struct Place {
 
 impl Cache {
     /// Opens the cache in a directory and indexes all entries. The directory is created if it does
-    /// not exist. The cache may grow to any size.
+    /// not exist. The cache may grow without limit.
     pub fn open(directory: &Path) -> Result<Self, CacheError> {
         Self::open_bounded(directory, Bounds::default())
     }
 
     /// Like [`Cache::open`], but bounded in size and age. With several writers, each may exceed the
-    /// bound of the size by one segment, which is an eighth of the bound and at most 64 MiB.
+    /// size limit by one segment, which is an eighth of the limit and at most 64 MiB.
     pub fn open_bounded(directory: &Path, bounds: Bounds) -> Result<Self, CacheError> {
         fs::create_dir_all(directory)
             .map_err(|error| CacheError::new("cannot make the cache directory", directory, error))?;
@@ -197,12 +197,12 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Where it is.
+    /// The directory of the cache.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Finds an entry. On a miss, indexes what other processes have written since and looks again.
+    /// Finds an entry. After a miss, it indexes new lines of other processes and looks again.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, CacheError> {
         let mut inner = self.inner.lock();
         if !inner.index.contains_key(key) {
@@ -218,7 +218,7 @@ impl Cache {
     }
 
     /// Finds an entry that this process has indexed. The lock is not held while its line is read
-    /// and checked.
+    /// and verified.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
         let mut inner = self.inner.lock();
         let place = inner.index.get(key).copied()?;
@@ -253,7 +253,7 @@ impl Cache {
         let mut inner = self.inner.lock();
         let json = segment::encode(&key, entry)
             .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
-        // The size at which adding this line fills a segment.
+        // The size at which this line would fill a segment.
         let room = self
             .bounds
             .segment_size()
@@ -273,8 +273,8 @@ impl Cache {
             return Ok(());
         };
         let path = writer.path().to_owned();
-        // The entry is handed to the system before its text is answered: a process killed after
-        // this loses nothing.
+        // The entry is written to the file before its text is returned, so that a process killed
+        // afterwards loses nothing.
         let (offset, length) = writer
             .append(&json)
             .and_then(|place| writer.flush().map(|()| place))
@@ -291,17 +291,17 @@ impl Cache {
             inner.index.insert(key, place);
             return Ok(());
         }
-        // The first line of a segment, or a line after those of another process, is indexed like
-        // any other.
+        // The first line of a segment, or a line that follows those of another process, is indexed
+        // like any other.
         Self::read_on(&mut inner, &path)
     }
 
-    /// Keys of all entries, in no order.
+    /// Keys of all entries, in no particular order.
     pub fn keys(&self) -> Vec<Key> {
         self.inner.lock().index.keys().copied().collect()
     }
 
-    /// What the cache holds.
+    /// Counts of the cache.
     pub fn stats(&self) -> CacheStats {
         let inner = self.inner.lock();
         let segments = || inner.segments.iter().flatten();
@@ -313,7 +313,7 @@ impl Cache {
         }
     }
 
-    /// Indexes the lines that have been added to any segment, and forgets segments that are gone.
+    /// Indexes lines that were added to any segment, and drops removed segments from the index.
     fn refresh(&self, inner: &mut Inner) -> Result<(), CacheError> {
         let paths = isomer_segment_log::paths(&self.directory, &FORMAT)
             .map_err(|error| CacheError::new("cannot list the cache directory", &self.directory, error))?;

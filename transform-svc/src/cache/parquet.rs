@@ -1,5 +1,5 @@
 //! The records of [`super::record`] as a Parquet table: one row per entry, one column per field,
-//! whole numbers as unsigned 64-bit, compressed with Snappy. Columns are found by name, so a table
+//! integers as unsigned 64-bit, compressed with Snappy. Columns are found by name, so a table
 //! rewritten by another program is accepted.
 
 use std::{
@@ -50,11 +50,11 @@ const SCHEMA: &str = "message isomer_transform_cache {
     required boolean tokens_estimated;
     required binary digest (STRING);
 }";
-/// Rows that are held in memory at once.
+/// Maximum number of rows held in memory.
 const GROUP: usize = 8192;
 
 impl Cache {
-    /// Writes all entries as a Parquet table. The file appears whole or not at all.
+    /// Writes all entries as a Parquet table. The file is written completely or not at all.
     ///
     /// # Errors
     /// If the cache or the file cannot be used.
@@ -91,7 +91,7 @@ impl Cache {
     ///
     /// # Errors
     /// If the cache or the file cannot be used, or a row is not a cache record; the error names its
-    /// number. Nothing is kept then.
+    /// number. No record is stored then.
     pub fn import_parquet(&self, path: &Path) -> Result<Imported, ExchangeError> {
         each_row(path, |_, _| Ok(()))?;
         let mut imported = Imported::default();
@@ -145,7 +145,7 @@ fn write_group(writer: &mut SerializedFileWriter<&File>, records: &[Record]) -> 
                 column.typed::<DoubleType>().write_batch(&numbers, None, None)?;
             }
             _ => {
-                // Parquet stores unsigned numbers by their bits.
+                // Parquet stores the bits of unsigned integers as signed ones.
                 let numbers: Vec<i64> = cells
                     .iter()
                     .filter_map(|cell| cell.as_u64())
@@ -160,7 +160,7 @@ fn write_group(writer: &mut SerializedFileWriter<&File>, records: &[Record]) -> 
     Ok(())
 }
 
-/// Calls `call` with each record of a table, in order, once the record is verified.
+/// Calls `call` with each record of a table, in order, after verifying the record.
 fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
     let foreign = |place: &str, message: String| ExchangeError::Foreign {
         path: path.to_owned(),
@@ -170,7 +170,7 @@ fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchange
     let file = File::open(path).map_err(|error| of_file(path, error))?;
     let no_table = |error: ParquetError| foreign("(the file)", format!("it is not a Parquet table: {error}"));
     let reader = SerializedFileReader::new(file).map_err(no_table)?;
-    // The library panics at schemas and pages that do not make sense.
+    // The library panics on invalid schemas and pages.
     let senseless = || foreign("(the file)", "its schema or its pages do not make sense".to_owned());
     let rows = catch_unwind(AssertUnwindSafe(|| reader.get_row_iter(None)));
     let mut rows = rows.map_err(|_| senseless())?.map_err(no_table)?;
@@ -187,8 +187,8 @@ fn each_row(path: &Path, mut call: impl FnMut(Key, Entry) -> Result<(), Exchange
     Ok(())
 }
 
-/// A row as JSON, for serde. A type that none of our columns has becomes null, which no field
-/// accepts.
+/// A row as JSON, for serde. A value of a type that our columns do not use becomes null, which no
+/// field accepts.
 fn of_row(row: Row) -> Value {
     let cells = row.into_columns().into_iter().map(|(name, field)| {
         let value = match field {
@@ -224,7 +224,7 @@ mod tests {
         };
         let alone = Cache::open(&folder.path().join("b")).unwrap();
         alone.put(key, &cut).unwrap();
-        // A table has no column for it.
+        // A table has no column for this field.
         let table = folder.path().join("out.parquet");
         let exported = alone.export_parquet(&table).unwrap();
         assert_eq!((exported.records, exported.left_out), (0, 1));
@@ -245,7 +245,7 @@ mod tests {
         let other = Cache::open(&folder.path().join("b")).unwrap();
         assert_eq!(other.import_parquet(&file).unwrap(), Imported { added: 20, known: 0 });
         assert_eq!(other.import_parquet(&file).unwrap(), Imported { added: 0, known: 20 });
-        // Exported as JSON lines, both caches are equal.
+        // Both caches export to equal JSON lines.
         let lines = |cache: &Cache, name: &str| {
             let path = folder.path().join(name);
             cache.export_jsonl(&path).unwrap();
@@ -274,7 +274,7 @@ mod tests {
         refused("not a Parquet table");
         fs::write(&path, "{}\n").unwrap();
         refused("not a Parquet table");
-        // A table of the same form whose second row says something else.
+        // A table of the same format with a modified second row.
         let mut records: Vec<Record> = cache.records().filter_map(|record| record.unwrap()).take(3).collect();
         records[1].output.push('!');
         let file = File::create(&path).unwrap();

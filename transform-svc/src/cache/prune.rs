@@ -1,11 +1,11 @@
-//! Bounds the size of the cache and the age of its entries: removes whole segments.
+//! Bounds the size of the cache and the age of its entries by removing whole segments.
 //!
-//! **Size.** The segment that was used longest ago goes first. A use is a write or a read. A read
+//! **Size.** The least recently used segment is removed first. A use is a write or a read. A read
 //! updates the file's modification time at most once a minute, so that processes that share the
-//! cache see each other's reads. A segment that a process writes to is locked and stays, so no
-//! entry is removed while it is being made. Processes that read a removed segment can still read it
-//! until they notice. **Age.** It counts from when an entry came into this cache, however often it
-//! is read.
+//! cache see each other's reads. A segment that a process writes to is locked and is not removed,
+//! so no entry disappears while it is being written. Processes that read a removed segment can
+//! still read it until they notice the removal. **Age.** The age of an entry counts from its
+//! arrival in this cache, however often it is read.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,17 +13,17 @@ use isomer_segment_log::{Hourly, MaxAge, Removed, Writer};
 
 use super::{Cache, CacheError, Inner, segment::FORMAT};
 
-/// Largest segment, in bytes.
+/// Maximum size of a segment, in bytes.
 const SEGMENT: u64 = 64 << 20;
-/// A bounded cache has at least this many segments.
+/// Minimum number of segments of a bounded cache.
 const PARTS: u64 = 8;
 
-/// How large a cache may become, and how old its entries.
+/// Limits on the size of a cache and on the age of its entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most bytes on disk; 0: any.
+    /// Maximum bytes on disk; 0: unlimited.
     pub bytes: u64,
-    /// The longest time that an entry is kept.
+    /// Maximum age of an entry.
     pub age: MaxAge,
 }
 
@@ -38,8 +38,8 @@ impl Bounds {
 }
 
 impl Cache {
-    /// Removes segments until the cache takes at most so many bytes. Segments that are being
-    /// written to stay.
+    /// Removes segments until the cache takes at most `bytes` bytes. Segments that are being
+    /// written to are not removed.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -50,7 +50,7 @@ impl Cache {
         Ok(pruned)
     }
 
-    /// Removes what is older than the age of its [`Bounds`].
+    /// Removes entries that are older than the maximum age of the cache's [`Bounds`].
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -74,16 +74,16 @@ impl Cache {
         Ok(removed)
     }
 
-    /// Calls [`Cache::expire`] every hour, if its entries have an age.
+    /// Calls [`Cache::expire`] every hour, if the cache has a maximum age.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// If no thread can be started.
     pub fn expire_hourly(cache: &Arc<Self>) -> Result<Option<Hourly>, CacheError> {
         Hourly::start(cache, cache.bounds.age, Self::expire)
             .map_err(|error| CacheError::new("cannot watch the age of the cache", &cache.directory, error))
     }
 
-    /// Enforces the bound of the size, leaving room for one more segment.
+    /// Enforces the size limit and leaves space for one more segment.
     pub(super) fn make_room(&self, inner: &mut Inner) -> Result<(), CacheError> {
         if self.bounds.bytes == 0 {
             return Ok(());
@@ -106,7 +106,7 @@ impl Cache {
 fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Removed, CacheError> {
     let mut candidates = isomer_segment_log::list(directory, &FORMAT)
         .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
-    // Names are in order of creation, which breaks ties of the clock.
+    // Names are in order of creation, which breaks ties between modification times.
     candidates.sort_by(|a, b| (a.changed, &a.path).cmp(&(b.changed, &b.path)));
     let mut total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
     let mut pruned = Removed::default();
@@ -151,7 +151,7 @@ mod tests {
         *blake3::hash(&n.to_le_bytes()).as_bytes()
     }
 
-    /// Entries of about a kilobyte.
+    /// Entries of about one kilobyte.
     fn entry(n: u32) -> Entry {
         Entry {
             output: format!("{n} {}", "x".repeat(1000)),
@@ -188,7 +188,7 @@ mod tests {
         Cache::open_bounded(directory, Bounds { bytes: 0, age }).unwrap()
     }
 
-    /// As if the only segment had been begun so many hours ago.
+    /// Makes the only segment look as if it had been started this many hours ago.
     fn make_older(directory: &Path, hours: u64) {
         let paths = isomer_segment_log::paths(directory, &FORMAT).unwrap();
         let [path] = &paths[..] else { panic!("{paths:?}") };
@@ -206,13 +206,14 @@ mod tests {
         first.put(key(1), &entry(1)).unwrap();
         drop(first);
         make_older(directory.path(), 30 * 24 - 1);
-        // It is in its last hour, and read.
+        // The segment is in its last hour and is read.
         let cache = for_days(directory.path(), 30);
         assert_eq!(cache.get(&key(1)).unwrap(), Some(entry(1)));
         assert_eq!(cache.expire().unwrap(), Removed::default());
         drop(cache);
         make_older(directory.path(), 30 * 24);
-        // A cache without an age finds it, and so would one that was opened before.
+        // A cache without a maximum age still finds the entry, as does a cache that was opened
+        // earlier.
         let without = Cache::open(directory.path()).unwrap();
         assert_eq!(without.get(&key(1)).unwrap(), Some(entry(1)));
         let cache = for_days(directory.path(), 30);
@@ -231,7 +232,7 @@ mod tests {
         make_older(directory.path(), 49);
         let mut cache = for_days(directory.path(), 0);
         assert_eq!(cache.get(&key(1)).unwrap(), Some(entry(1)), "without an age it stays");
-        // As a process that has indexed it in time.
+        // Acts as a process that indexed the entry before it expired.
         cache.bounds.age = MaxAge::days(2);
         assert!(cache.contains(&key(1)));
         assert_eq!(cache.peek(&key(1)), None);
@@ -267,7 +268,7 @@ mod tests {
         assert!(cache.stats().bytes > BOUND / 2, "it is filled: {:?}", cache.stats());
         assert!((270..300).all(|n| cache.get(&key(n)).unwrap().is_some()));
         assert!((0..200).all(|n| cache.get(&key(n)).unwrap().is_none()));
-        // Another process, and the next one, find the same.
+        // Another process finds the same entries, and so does the next one.
         let other = Cache::open(directory.path()).unwrap();
         assert_eq!(other.stats(), cache.stats());
     }
@@ -277,7 +278,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cache = bounded(directory.path(), BOUND);
         (0..30).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
-        // As if it had all been written an hour ago.
+        // Makes all segments look as if they had been written an hour ago.
         let hour_ago = SystemTime::now() - Duration::from_secs(3600);
         for file in fs::read_dir(directory.path()).unwrap() {
             File::open(file.unwrap().path())
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(writer.get(&key(19)).unwrap(), Some(entry(19)));
         writer.put(key(20), &entry(20)).unwrap();
         assert_eq!(reader.get(&key(20)).unwrap(), Some(entry(20)));
-        // A miss makes the writer look again and forget removed segments.
+        // A miss makes the writer look again and drop removed segments from its index.
         assert_eq!(writer.get(&key(99)).unwrap(), None);
         assert_eq!(writer.stats(), reader.stats());
     }

@@ -1,4 +1,4 @@
-//! An entry with everything that its key is made of, flat, as export files hold it.
+//! An entry together with all parts of its key, as a flat record of an export file.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,17 @@ use super::{Entry, Key, Made, is_false};
 pub struct Record {
     /// The content address, hex.
     pub key: String,
-    /// The text it was made from.
+    /// The source text.
     pub source: String,
-    /// The text as the generator gave it.
+    /// The text as the generator returned it.
     pub output: String,
     /// Name of the transformation.
     pub transformation: String,
-    /// Code of the language the prompt asked for; empty when unknown.
+    /// Code of the language requested by the prompt; empty if unknown.
     pub language: String,
     /// Id of the generator.
     pub generator: String,
-    /// What stands for the generator and its weights in the key.
+    /// The part of the key that identifies the generator and its weights.
     pub generator_key: String,
     /// Id and version of the prompt.
     pub prompt: String,
@@ -30,11 +30,11 @@ pub struct Record {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
-    /// Most tokens.
+    /// Maximum number of tokens.
     pub max_tokens: u32,
     /// Seed of the attempt.
     pub seed: u64,
-    /// Whether the seed counts in the key.
+    /// Whether the seed is part of the key.
     pub seeded: bool,
     /// Tokens of the prompt.
     pub prompt_tokens: u64,
@@ -42,24 +42,24 @@ pub struct Record {
     pub generated_tokens: u64,
     /// Whether the tokens are estimated.
     pub tokens_estimated: bool,
-    /// Whether the text is not whole ([`Entry::cut`]). Parquet tables leave such entries out.
+    /// Whether the text is incomplete ([`Entry::cut`]). Parquet tables omit such entries.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cut: bool,
-    /// The version of the model ([`Entry::fingerprint`]). Parquet tables leave it out.
+    /// The version of the model ([`Entry::fingerprint`]). Parquet tables omit it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
     /// BLAKE3 (hex) of key and output.
     pub digest: String,
-    /// The dispatch that it was generated for, where a worker did so; absent in exports.
+    /// The dispatch for which a worker generated the entry, if any; absent in exports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<String>,
-    /// Scope of the tenant that alone finds it; absent in exports.
+    /// Scope of the tenant to which the entry is visible; absent in exports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
 impl Record {
-    /// The record of an entry; `None` if the entry's parts do not give this key.
+    /// The record of an entry; `None` if the entry's parts do not hash to this key.
     pub fn of(key: &Key, entry: Entry) -> Option<Self> {
         if entry.key().as_ref() != Some(key) {
             return None;
@@ -94,7 +94,7 @@ impl Record {
     /// The entry, if key and digest match the record.
     ///
     /// # Errors
-    /// Says which of them does not match.
+    /// The name of the part that does not match.
     pub fn verified(self) -> Result<(Key, Entry), String> {
         let entry = Entry {
             output: self.output,

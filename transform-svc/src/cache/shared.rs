@@ -1,10 +1,9 @@
-//! The second level: entries in a store that machines share.
+//! The second cache level: entries in a store that several machines share.
 //!
-//! An entry is written create-only, before its text is used. If two machines generate the same
-//! text, the first write wins and both use its text. So every caller gets one text, even from a
-//! generator whose answers differ each time. Entries of a model in this process are separated by
-//! class of arithmetic, because results of two classes may differ in the last bit, and then in a
-//! word.
+//! An entry is created before its text is used, and never overwritten. If two machines generate the
+//! same text, the first write wins and both use its text. So every caller gets the same text, even
+//! from a generator whose responses vary. Entries of an in-process model are separated by class of
+//! arithmetic: results of two classes may differ in the last bit, and consequently in a word.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -16,10 +15,10 @@ use super::{CacheError, Entry, Key, record::Record};
 /// Folder of entries that do not depend on the machine.
 const ANYWHERE: &str = "any";
 
-/// Where a generator runs.
+/// The place where a generator runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeneratorLocation {
-    /// On a server of its own.
+    /// On a separate server.
     Remote,
     /// In this process.
     InProcess,
@@ -34,7 +33,7 @@ pub struct SharedCache {
 }
 
 impl SharedCache {
-    /// Entries in the store of `holds`; `class` names the arithmetic of this process.
+    /// Uses the entries in the store of `holds`; `class` names the arithmetic of this process.
     pub fn new(holds: Holds, class: &str) -> Self {
         Self {
             blobs: holds.blobs().clone(),
@@ -48,10 +47,10 @@ impl SharedCache {
         self.holds.of(holder)
     }
 
-    /// Notes that a holder relies on the entry of a key, before it is read or written.
+    /// Records that a holder relies on the entry of a key, before the entry is read or written.
     ///
     /// # Errors
-    /// When the store fails for longer than requests are repeated.
+    /// If the store still fails after all retries.
     pub(crate) async fn rely(&self, hold: &Hold, key: &Key) -> Result<(), CacheError> {
         let held = hold.hold(vec![Digest::from(*key)]).await;
         held.map_err(|error| self.failed("cannot use the shared cache at", error))
@@ -76,7 +75,7 @@ impl SharedCache {
     /// The entry of a key.
     ///
     /// # Errors
-    /// When the store fails for longer than requests are repeated.
+    /// If the store still fails after all retries.
     pub async fn get(&self, location: GeneratorLocation, key: &Key) -> Result<Option<Entry>, CacheError> {
         let name = self.name(location, key);
         let failed = |error| self.failed("cannot read the shared cache at", error);
@@ -99,10 +98,10 @@ impl SharedCache {
         }
     }
 
-    /// Writes an entry. If the key has an entry already, returns that.
+    /// Writes an entry. If the key already has an entry, returns that one.
     ///
     /// # Errors
-    /// When the store fails for longer than requests are repeated.
+    /// If the store still fails after all retries.
     pub async fn put_new(
         &self,
         location: GeneratorLocation,
@@ -126,7 +125,7 @@ impl SharedCache {
                 .map_err(failed)?
             {
                 Put::Created => return Ok(None),
-                // One that turns out to be damaged is removed by reading it.
+                // A damaged entry is removed when it is read.
                 Put::Exists => match self.get(location, key).await? {
                     Some(theirs) => return Ok(Some(theirs)),
                     None => continue,
@@ -210,7 +209,7 @@ mod tests {
         let store = folder.path().join("s");
         let shared = shared(&store, "avx2");
         let all = entries(&filled(&folder.path().join("c")));
-        // The entry of one key under the name of another, and no entry at all.
+        // The entry of one key stored under another key's name, and bytes that are not an entry.
         let foreign = serde_json::to_vec(&Record::of(&all[1].0, all[1].1.clone()).unwrap()).unwrap();
         for wrong in [foreign.as_slice(), b"{}", b"\xff"] {
             let name = shared.name(GeneratorLocation::Remote, &all[0].0);

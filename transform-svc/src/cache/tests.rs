@@ -163,7 +163,7 @@ fn an_unwritable_place_is_an_error_that_names_it() {
     assert!(error.contains("file/cache") || error.contains("file\\cache"), "{error}");
 }
 
-/// Entries of the fixture `cache`, written before segments had their own crate.
+/// Entries of the fixture `cache`, which was written before segments had their own crate.
 fn written_before(n: u32) -> Entry {
     Entry {
         dispatch: None,

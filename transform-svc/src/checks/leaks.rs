@@ -1,11 +1,11 @@
-//! What a model says about its task instead of doing it.
+//! Statements of a model about its task, in place of the result.
 //!
 //! HTEB names markers ("Here are my reasoning", "Let me think", "I'll", "Step N:") and prefixes
-//! ("Translated text:", "Summary:", …). We take them with one reading of our own: a marker that the
-//! original carries too is not a leak, and "I'll" is one only before a word about the task, since
+//! ("Translated text:", "Summary:", …). We adopt them with two restrictions. A marker that the
+//! original also has is not a leak. "I'll" is a leak only before a word about the task, because
 //! "I'll go" is a good paraphrase of "I will go".
 
-/// Anywhere in the text.
+/// Markers at any position in the text.
 const REASONING: &[&str] = &[
     "<think>",
     "</think>",
@@ -34,7 +34,7 @@ const REASONING: &[&str] = &[
     "i need to expand",
 ];
 
-/// Before a word about the task, at the start of the text.
+/// Markers at the start of the text, before a word about the task.
 const PROMISES: &[&str] = &["i'll", "i will", "i am going to", "i'm going to", "let me"];
 const TASK_WORDS: &[&str] = &[
     "rephrase",
@@ -53,7 +53,7 @@ const TASK_WORDS: &[&str] = &[
     "try to",
 ];
 
-/// Opening words of a lead-in that need no more than a colon after what they announce.
+/// Opening words of a lead-in that require only a colon after the announced result.
 const OPENINGS: &[&str] = &[
     "here is",
     "here's",
@@ -66,7 +66,7 @@ const OPENINGS: &[&str] = &[
     "below is",
 ];
 
-/// What a lead-in announces, in the languages that translations are made in too.
+/// Results that a lead-in announces, also in the target languages of translations.
 const LABELS: &[&str] = &[
     "paraphrase",
     "paraphrased text",
@@ -141,10 +141,10 @@ const LABELS: &[&str] = &[
     "ملخص",
 ];
 
-/// Longest lead-in looked at, in characters: beyond it a colon belongs to the text.
+/// Maximum number of characters of a lead-in: a later colon belongs to the text.
 const LEAD_IN_CHARS: usize = 100;
 
-/// Whether a text shows reasoning that its original does not.
+/// Whether a text contains reasoning that its original lacks.
 pub(super) fn shows_reasoning(original: &str, text: &str) -> bool {
     let (original, text) = (plain(original), plain(text));
     REASONING
@@ -175,7 +175,7 @@ fn promises(text: &str) -> bool {
         })
 }
 
-/// Whether a text begins with a lead-in that its original does not begin with.
+/// Whether a text begins with a lead-in but its original does not.
 pub(super) fn has_lead_in(original: &str, text: &str) -> bool {
     match lead_in(&plain(text)) {
         None => false,
@@ -183,7 +183,7 @@ pub(super) fn has_lead_in(original: &str, text: &str) -> bool {
     }
 }
 
-/// The words before the first colon (or line break after an opening), when they announce a result.
+/// The words before the first colon (or line break after an opening), if they announce a result.
 fn lead_in(text: &str) -> Option<String> {
     let text = text.trim_start_matches(['*', '#', '_', '"', '`', ' ', '\n']);
     let end = text

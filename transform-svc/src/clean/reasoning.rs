@@ -1,17 +1,17 @@
-//! Removes the reasoning that models put around their answer, with one rule per model family.
+//! Removes the reasoning that models write around their answer, with one rule per model family.
 //!
-//! A rule acts where its marks are in the answer and not in the original: a text about `<think>`
-//! keeps it. Marks that no rule knows stay for the leak check.
+//! A rule applies if its marks are in the answer but not in the original: a text about `<think>`
+//! keeps it. Marks without a rule are left to the leak check.
 
-/// A block that is not part of the answer, or one that is the answer.
+/// A block that is not part of the answer, or a block that is the answer.
 #[derive(Debug)]
 struct Rule {
-    /// The model family that writes it; for readers and tests.
+    /// The model family that writes the block; for readers and tests.
     family: &'static str,
     open: &'static str,
     close: &'static str,
-    /// Whether the closing mark alone ends a block that began before the answer: some templates
-    /// open it in the prompt.
+    /// Whether the closing mark alone ends a block that started before the answer, because some
+    /// templates open the block in the prompt.
     opened_by_template: bool,
 }
 
@@ -33,7 +33,7 @@ const fn templated(family: &'static str, open: &'static str, close: &'static str
     }
 }
 
-/// Blocks of reasoning: removed with their contents.
+/// Blocks of reasoning, which are removed with their contents.
 const REASONING: &[Rule] = &[
     templated(
         "DeepSeek-R1, Qwen3, QwQ, Olmo-3-Think, Phi-4-reasoning, SmolLM3, GLM, Nemotron",
@@ -47,11 +47,11 @@ const REASONING: &[Rule] = &[
     templated("Kimi", "◁think▷", "◁/think▷"),
     templated("Command A Reasoning", "<|START_THINKING|>", "<|END_THINKING|>"),
     templated("various", "<reasoning>", "</reasoning>"),
-    // gpt-oss (harmony): analysis and commentary end where the next message starts.
+    // gpt-oss (harmony): analysis and commentary end at the start of the next message.
     block("gpt-oss", "<|channel|>analysis<|message|>", "<|end|>"),
     block("gpt-oss", "<|channel|>commentary<|message|>", "<|end|>"),
     block("Gemma 4", "<|channel>thought", "<channel|>"),
-    // Named by its beginning, ended by the beginning of the answer.
+    // The block is recognised by its beginning and ends at the beginning of the answer.
     block(
         "Apriel-1.5, -1.6",
         "Here are my reasoning steps:",
@@ -61,7 +61,7 @@ const REASONING: &[Rule] = &[
 ];
 
 /// Marks around an answer. The marks and everything outside them are removed; the text between them
-/// stays. If the closing mark is missing, the text ends with the answer.
+/// is kept. If the closing mark is missing, the answer extends to the end of the text.
 const ENVELOPES: &[Rule] = &[
     block("gpt-oss", "<|channel|>final<|message|>", "<|return|>"),
     block("Apriel-1.5, -1.6", "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
@@ -86,11 +86,11 @@ const ENDS: &[&str] = &[
     "[/INST]",
 ];
 
-/// The answer without its reasoning, and whether the reasoning never ended. In that case there is
-/// no answer.
+/// The answer without its reasoning, and whether the reasoning is unterminated. An unterminated one
+/// leaves no answer.
 pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
     let mut text = answer.trim().to_owned();
-    // Check first: hardly any answer has a mark.
+    // A quick test first: few answers have a mark.
     let applies =
         |rule: &Rule, text: &str| (has(text, rule.open) || has(text, rule.close)) && !has(original, rule.open);
     for rule in REASONING {
@@ -106,7 +106,7 @@ pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
             None => {}
         }
     }
-    // A server that drops special tokens leaves harmony's words: "analysis… assistantfinal…".
+    // A server that drops special tokens leaves the words of harmony: "analysis… assistantfinal…".
     if let Some(rest) = text
         .strip_prefix("analysis")
         .filter(|_| !original.starts_with("analysis"))
@@ -136,7 +136,7 @@ enum Stripped {
     Unended,
 }
 
-/// The text without every block of a rule; `None` where there is none.
+/// The text without any block of a rule; `None` if the text has no block.
 fn without(rule: &Rule, text: &str) -> Option<Stripped> {
     let mut text = text.to_owned();
     let mut found = false;
@@ -146,8 +146,8 @@ fn without(rule: &Rule, text: &str) -> Option<Stripped> {
             (Some((open, opening)), _) => {
                 let after = open + opening;
                 let Some((close, closing)) = find(&text[after..], rule.close) else {
-                    // The mark that ends the reasoning may also begin the answer. If it is missing
-                    // there is no answer.
+                    // The mark that ends the reasoning may also begin the answer. Without the mark
+                    // the answer is missing.
                     return Some(Stripped::Unended);
                 };
                 // A closing mark that also opens an envelope is kept for that envelope.
@@ -169,7 +169,7 @@ fn has(text: &str, mark: &str) -> bool {
     find(text, mark).is_some()
 }
 
-/// Where a mark is, ignoring ASCII case, and its length.
+/// The position of a mark, ignoring ASCII case, and its length.
 fn find(text: &str, mark: &str) -> Option<(usize, usize)> {
     // UTF-8 guarantees that a whole mark is found only at a character boundary.
     let (text, mark) = (text.as_bytes(), mark.as_bytes());

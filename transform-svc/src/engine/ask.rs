@@ -1,5 +1,5 @@
-//! Questions to a generator other than transforming a text. They use the same cache and the same
-//! single-flight table.
+//! Questions to a generator other than transformations of a text. They use the same cache and the
+//! same single-flight table.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,15 +19,15 @@ use crate::{
     prompt::Message,
 };
 
-/// One question. Its cache key covers every field but the messages, which follow from the prompt's
-/// digest and the content.
+/// One question. Its cache key covers every field except the messages, which follow from the
+/// prompt's digest and the content.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
     /// The generator to ask.
     pub(crate) generator: &'a Arc<Bounded>,
-    /// Kind of the question, e.g. `judge/similarity`: never the name of a transformation.
+    /// Kind of the question, for example `judge/similarity`: never the name of a transformation.
     pub(crate) kind: &'a str,
-    /// What the question is about, unambiguously.
+    /// An unambiguous representation of the question's content.
     pub(crate) content: String,
     /// Id and version of the prompt.
     pub(crate) prompt: String,
@@ -37,42 +37,42 @@ pub(crate) struct Ask<'a> {
     pub(crate) messages: Vec<Message>,
     /// 0 is greedy.
     pub(crate) temperature: f64,
-    /// Most tokens of the answer.
+    /// Maximum number of tokens of the answer.
     pub(crate) max_tokens: u32,
     /// Seed of the sampling.
     pub(crate) seed: u64,
     /// How the caches are used.
     pub(crate) access: CacheAccess,
-    /// For whom it is.
+    /// The caller that the question belongs to.
     pub(crate) caller: &'a Caller,
-    /// Whether it goes before others that wait.
+    /// The priority of the question among waiting calls.
     pub(crate) priority: Priority,
 }
 
-/// What came back.
+/// The answer to a question, with its usage.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Its content address.
+    /// Content address of the answer.
     pub(crate) key: Key,
-    /// The text as the generator gave it, or how it failed.
+    /// The text as the generator returned it, or the error.
     pub(crate) text: Result<String, GeneratorError>,
-    /// Whether it was made now and is counted for this request.
+    /// Whether the answer was generated now and is counted for this request.
     pub(crate) fresh: bool,
-    /// Calls to the generator now.
+    /// Calls made to the generator now.
     pub(crate) calls: u64,
     /// Prompt tokens processed now.
     pub(crate) prompt_tokens: u64,
     /// Tokens generated now.
     pub(crate) generated_tokens: u64,
-    /// Whether these are estimated, since the generator does not count them.
+    /// Whether the token counts are estimated because the generator does not report them.
     pub(crate) tokens_estimated: bool,
-    /// Time waited for a permit of the generator.
+    /// Time spent waiting for a permit of the generator.
     pub(crate) waited: Duration,
 }
 
 impl Engine {
-    /// Asks, or finds the answer in the cache or in flight. Only a failure of the cache is an error
-    /// here.
+    /// Calls the generator, unless the answer is in the cache or in flight. Only a failure of the
+    /// cache is an error here.
     pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Answer, TransformError> {
         let top_p = 1.0;
         let seedless = ask.temperature == 0.0 && ask.generator.greedy_ignores_seed();
@@ -147,8 +147,8 @@ impl Engine {
         }
     }
 
-    /// The generator with this id; empty: the default one. For `none`, the error says that `what`
-    /// needs a generator.
+    /// The generator with this id; an empty id selects the default. For `none`, the error says that
+    /// `what` needs a generator.
     pub(crate) async fn generator(&self, id: &str, field: &str, what: &str) -> Result<Arc<Bounded>, TransformError> {
         self.registry.get(id).await?.ok_or_else(|| {
             TransformError::invalid(
@@ -159,12 +159,12 @@ impl Engine {
         })
     }
 
-    /// Longest text of a request, in characters.
+    /// Maximum length of a text of a request, in characters.
     pub(crate) fn max_text_chars(&self) -> usize {
         self.config.max_text_chars
     }
 
-    /// The guard that checks addresses named by a request; `None` for the owner of this process.
+    /// The guard that checks addresses named by a request; `None` if the caller owns this process.
     pub(crate) fn guard(&self) -> Result<Option<AddressGuard>, Fault> {
         if self.config.by_owner {
             return Ok(None);

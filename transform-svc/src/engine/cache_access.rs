@@ -1,4 +1,4 @@
-//! How a request uses the caches, and for whom.
+//! Cache access of a request, and its caller.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -12,33 +12,32 @@ use crate::cache::{Entry, Key};
 /// How a request uses the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheAccess {
-    /// What they hold is taken; what is missing is generated and kept.
+    /// Cached entries are used; missing ones are generated and stored.
     ReadWrite,
-    /// Neither read nor written.
+    /// The caches are neither read nor written.
     Bypass,
-    /// What they hold is taken; what is missing ends the text with [`GeneratorError::NotCached`].
+    /// Cached entries are used; a missing one ends the text with [`GeneratorError::NotCached`].
     ///
     /// [`GeneratorError::NotCached`]: crate::generator::GeneratorError::NotCached
     ReadOnly,
 }
 
 impl CacheAccess {
-    /// The access of a request, which may bypass the caches.
+    /// The access mode of a request, which may bypass the caches.
     pub(crate) fn bypassing(bypass: bool) -> Self {
         if bypass { Self::Bypass } else { Self::ReadWrite }
     }
 }
 
-/// For whom a request is, as its metadata say.
+/// The caller of a request, taken from its metadata.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// The dispatch that it belongs to.
+    /// The dispatch that the request belongs to.
     pub(crate) dispatch: Option<Dispatch>,
-    /// What relies on the entries that the request finds or makes, in the cache that machines
-    /// share.
+    /// The holder that relies on the entries which the request finds or creates in the shared
+    /// cache.
     pub(crate) hold: Option<Hold>,
-    /// Whose texts they are: its part in the keys of the caches, which hold them for this tenant
-    /// alone.
+    /// The tenant's part of the cache keys. Entries with it are visible to this tenant only.
     scope: Option<Arc<str>>,
 }
 
@@ -51,22 +50,22 @@ impl Caller {
         }
     }
 
-    /// The part of the tenant in the keys of the caches.
+    /// The tenant's part of the cache keys.
     pub(crate) fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
 }
 
-/// A dispatch whose worker may be another one than the worker that began it.
+/// A dispatch that may have been started by another worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
     id: Uuid,
-    /// What the request in hand has counted.
+    /// Keys that the current request has counted.
     counted: Arc<Mutex<HashSet<Key>>>,
 }
 
 impl Dispatch {
-    /// For one request.
+    /// Creates the dispatch of one request.
     pub(crate) fn new(id: Uuid) -> Self {
         Self {
             id,
@@ -74,7 +73,6 @@ impl Dispatch {
         }
     }
 
-    /// Its id.
     pub(crate) fn id(&self) -> Uuid {
         self.id
     }
@@ -85,13 +83,13 @@ impl Dispatch {
         parsed == Some(Ok(self.id))
     }
 
-    /// Whether an entry was generated for this dispatch and not yet counted for it. Then a worker
-    /// generated it that did not come to answer.
+    /// Whether an entry was generated for this dispatch and not yet counted for it. Then the worker
+    /// that generated it stopped before it responded.
     pub(super) fn owes(&self, key: Key, entry: &Entry) -> bool {
         self.generated(entry) && self.count(key)
     }
 
-    /// Notes a key as counted by the request in hand; false if it was.
+    /// Records a key as counted by the current request; false if it was counted already.
     pub(super) fn count(&self, key: Key) -> bool {
         self.counted.lock().insert(key)
     }

@@ -1,4 +1,5 @@
-//! One call to a generator as work for the single-flight table. Its answer becomes a cache entry.
+//! One call to a generator as a task of the single-flight table. Its response becomes a cache
+//! entry.
 
 use std::sync::Arc;
 
@@ -14,31 +15,32 @@ use crate::{
     prompt::Message,
 };
 
-/// Bytes of text assumed per token if the generator counted nothing.
+/// Assumed bytes of text per token if the generator reported no counts.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What the entry holds besides the answer.
+/// The fields of an entry other than the answer.
 pub(super) struct About {
-    /// What was asked about: a text, or the content of a question.
+    /// The source: a text, or the content of a question.
     pub(super) source: String,
     /// The transformation, or the kind of question.
     pub(super) kind: String,
     /// Id and version of the prompt.
     pub(super) prompt: String,
-    /// Code of the language asked for; empty: none.
+    /// Code of the requested language; empty if none.
     pub(super) language: String,
     pub(super) made: Made,
-    /// The dispatch that it belongs to.
+    /// The dispatch that the call belongs to.
     pub(super) dispatch: Option<Uuid>,
 }
 
-/// Tokens of a prompt, estimated from its bytes.
+/// Estimates the tokens of a prompt from its bytes.
 pub(super) fn prompt_tokens(messages: &[Message]) -> u64 {
     let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
     (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
-/// An upper bound on what a call uses. Its prompt is estimated: only the generator can count it.
+/// An upper bound on the usage of a call. Its prompt is estimated, because only the generator can
+/// count it.
 fn bound(request: &Request) -> Usage {
     Usage {
         tokens: prompt_tokens(&request.messages),
@@ -49,7 +51,8 @@ fn bound(request: &Request) -> Usage {
     }
 }
 
-/// The call. The request is built from the source when the work begins, not earlier.
+/// The future of the call. The request is built from the source when the future is first polled,
+/// not earlier.
 pub(super) fn generation(
     generator: Arc<Bounded>,
     about: About,
@@ -59,8 +62,8 @@ pub(super) fn generation(
     Box::pin(async move {
         let request = request(&about.source);
         let seed = request.seed;
-        // Counted here, where the call is made, so that the call counts even if nobody waits for
-        // its answer any more.
+        // The call is counted here, where it is made, so that it counts even if no caller waits for
+        // its response any more.
         let open = isomer_usage::begin(bound(&request));
         let (completion, waited) = generator.generate(request, &urgency).await;
         let completion = match completion {

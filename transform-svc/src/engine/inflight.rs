@@ -1,4 +1,4 @@
-//! Single-flight: equal generations in flight, of one request or of several, run once.
+//! Single-flight: equal generations in flight, from one request or several, run once.
 
 use std::{
     collections::HashMap,
@@ -33,12 +33,12 @@ pub(super) struct Produced {
     /// Calls to the generator; 0 if the text came from the cache or if another request has counted
     /// them.
     pub(super) calls: u32,
-    /// Whether it was made now and is counted for this request.
+    /// Whether the text was generated now and is counted for this request.
     pub(super) fresh: bool,
     pub(super) waited: Duration,
 }
 
-/// Why a generation gave no text.
+/// The reason why a generation returned no text.
 #[derive(Debug, Clone)]
 pub(super) enum ProduceError {
     Generator {
@@ -58,13 +58,13 @@ type Map = HashMap<Key, Underway>;
 struct Underway {
     number: u64,
     work: WeakShared<Work>,
-    /// Set by the first waiter that gets the result.
+    /// Set by the first waiter that receives the result.
     counted: Arc<AtomicBool>,
-    /// Rises when a caller of a higher priority joins.
+    /// Rises when a caller with a higher priority joins.
     urgency: Urgency,
 }
 
-/// How a caller uses the caches, and for whom.
+/// A caller with its cache access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How<'a> {
     pub(super) location: GeneratorLocation,
@@ -73,12 +73,11 @@ pub(super) struct How<'a> {
     pub(super) priority: Priority,
 }
 
-/// The single-flight table. It holds only weak references: when nobody waits any more, the work is
-/// dropped.
+/// The single-flight table. It holds only weak references: a task without waiters is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Inflight {
     inner: Arc<Mutex<Table>>,
-    /// The cache that machines share, if any.
+    /// The cache shared by several machines, if any.
     shared: Option<SharedCache>,
 }
 
@@ -94,7 +93,7 @@ impl std::fmt::Debug for Table {
     }
 }
 
-/// Removes a work from the table when the work ends or is dropped.
+/// Removes a task from the table when the task ends or is dropped.
 struct Leave {
     table: Arc<Mutex<Table>>,
     key: Key,
@@ -115,7 +114,7 @@ impl Drop for Leave {
 }
 
 impl Inflight {
-    /// The same with a shared cache.
+    /// Adds a shared cache.
     pub(super) fn with_shared(self, shared: SharedCache) -> Self {
         Self {
             shared: Some(shared),
@@ -128,9 +127,9 @@ impl Inflight {
         self.shared.as_ref().map(|shared| shared.hold(holder))
     }
 
-    /// Notes that the caller relies on an entry of the shared cache, before it is looked for. An
-    /// entry that the cache of this machine holds is not read from the shared one, so nobody waits
-    /// for the note.
+    /// Records that the caller relies on an entry of the shared cache, before the entry is looked
+    /// up. An entry in this machine's own cache is not read from the shared one, so in that case no
+    /// caller waits for the record.
     async fn rely(&self, key: &Key, cache: &Cache, caller: &Caller) -> Result<(), ProduceError> {
         match (&self.shared, &caller.hold) {
             (Some(_), Some(hold)) if cache.contains(key) => hold.hold_soon(vec![Digest::from(*key)]),
@@ -141,7 +140,7 @@ impl Inflight {
     }
 
     /// Finds a generation in the cache or in flight, or generates it and writes it to the cache. A
-    /// caller that bypasses the cache shares with nobody.
+    /// caller that bypasses the cache shares no generation with others.
     pub(super) async fn produce(
         &self,
         key: Key,
@@ -168,11 +167,11 @@ impl Inflight {
         if let (Ok(found), Some(dispatch)) = (&mut produced, dispatch)
             && (first && !found.fresh && dispatch.generated(&found.entry))
         {
-            // The shared cache had it.
+            // The entry was in the shared cache.
             *found = owed_by(found.entry.clone());
         }
-        // The first waiter to get the result counts it. The caller that began the work may be gone
-        // by now.
+        // The first waiter that receives the result counts it. The caller that started the task may
+        // have left by now.
         if counted.swap(true, Ordering::Relaxed) {
             counted_elsewhere(produced)
         } else {
@@ -180,7 +179,7 @@ impl Inflight {
         }
     }
 
-    /// What the caches hold. It is not copied from the shared cache into the one of this machine.
+    /// The cached entry, if any. It is not copied from the shared cache into this machine's cache.
     async fn cached(
         &self,
         key: Key,
@@ -221,8 +220,8 @@ impl Inflight {
             urgency.join(priority);
             return Ok(Found::Work { work, counted });
         }
-        // Checked under the lock. A work leaves the table only after its entry is written, so the
-        // entry is found either there or here.
+        // This is checked under the lock. A task leaves the table only after its entry is written,
+        // so the text is found either in the cache or in the table.
         if let Some(entry) = cache.get(&key).map_err(|error| ProduceError::Cache(Arc::new(error)))? {
             return Ok(Found::Cached(Box::new(entry)));
         }
@@ -267,8 +266,8 @@ impl Inflight {
     }
 }
 
-/// A text that another worker generated for the dispatch in hand. How often it had to call is not
-/// known: at least once.
+/// A text that another worker generated for the current dispatch. The number of its calls is
+/// unknown: at least one.
 fn owed_by(entry: Entry) -> Produced {
     Produced {
         calls: 1,
@@ -277,7 +276,7 @@ fn owed_by(entry: Entry) -> Produced {
     }
 }
 
-/// A text that took no call now.
+/// A text that required no call now.
 fn from_cache(entry: Entry) -> Produced {
     Produced {
         entry,
@@ -312,7 +311,7 @@ fn shared_or_generated(shared: SharedCache, location: GeneratorLocation, key: Ke
     })
 }
 
-/// The entry of another process with the usage of this one, which paid for a text too.
+/// The entry of another process with the usage of this one, which also paid for a text.
 fn with_usage_of(theirs: Entry, own: Entry) -> Entry {
     Entry {
         dispatch: own.dispatch,
@@ -323,8 +322,8 @@ fn with_usage_of(theirs: Entry, own: Entry) -> Entry {
     }
 }
 
-/// Runs the work as a task of its own, so that it continues, and releases its permit, even while
-/// none of its waiters is polled.
+/// Runs the work as a separate task, so that it continues and releases its permit even while none
+/// of its waiters is polled.
 fn alone(work: Work) -> Work {
     Box::pin(async move {
         in_own_task(work).await.unwrap_or_else(|| {
@@ -340,7 +339,7 @@ fn alone(work: Work) -> Work {
     })
 }
 
-/// The same result with nothing left to count.
+/// The same result without usage to count.
 fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produced, ProduceError> {
     let waited = Duration::ZERO;
     match produced {
@@ -358,7 +357,7 @@ enum Found {
     Cached(Box<Entry>),
     Work {
         work: Shared<Work>,
-        /// Set by the first waiter that gets the result.
+        /// Set by the first waiter that receives the result.
         counted: Arc<AtomicBool>,
     },
 }

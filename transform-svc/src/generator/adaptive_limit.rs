@@ -1,9 +1,9 @@
 //! An adaptive limit on the concurrent calls of a generator.
 //!
-//! Additive increase, multiplicative decrease (Chiu & Jain 1989). Each call that ends well raises
-//! the bound by one over the bound, so by one for each round of calls. A sign of overload halves
-//! it. Calls that were in flight when the bound was cut say nothing about the new bound: of a burst
-//! of refusals only the first cuts. It is written here because no well-maintained crate limits
+//! Additive increase, multiplicative decrease (Chiu & Jain 1989). Each successful call raises the
+//! bound by one over the bound, so by one for each round of calls. A sign of overload halves it.
+//! Calls that were in flight when the bound was cut say nothing about the new bound: of a burst of
+//! refusals, only the first cuts it. This is our own code because no well-maintained crate limits
 //! calls this way.
 
 use std::{
@@ -16,7 +16,7 @@ use isomer_service_kit::priority::{Line, Urgency};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-/// Permits for concurrent calls, given in order of priority and then of arrival.
+/// Permits for concurrent calls, granted in order of priority and then of arrival.
 #[derive(Debug)]
 pub struct AdaptiveLimit {
     state: Mutex<State>,
@@ -32,28 +32,28 @@ pub struct AdaptiveLimit {
 struct State {
     /// The bound; its whole part is the number of permits.
     bound: f64,
-    /// Permits in use; more than the bound for a while after it was cut.
+    /// Permits in use; temporarily more than the bound after a cut.
     in_use: usize,
     cut: Option<Instant>,
     waiting: Line<oneshot::Sender<Permit>>,
 }
 
-/// A permit; dropping it gives it back.
+/// A permit; dropping it returns it.
 #[derive(Debug)]
 pub struct Permit {
-    /// `None` once it is given back.
+    /// `None` once the permit is returned.
     places: Option<Arc<AdaptiveLimit>>,
     lost: Option<watch::Receiver<u64>>,
 }
 
 impl Permit {
-    /// Changes when the permit is lost: other processes may be granted its place, and the call must
+    /// Changes when the permit is lost: other processes may then be granted it, and the call must
     /// end. `None` if the calls of other processes do not count.
     pub(super) fn lost(&self) -> Option<watch::Receiver<u64>> {
         self.lost.clone()
     }
 
-    /// Whether it is lost.
+    /// Whether the permit is lost.
     pub(super) fn is_lost(&self) -> bool {
         // The sender lives as long as the limit.
         self.lost
@@ -71,7 +71,7 @@ impl Drop for Permit {
     }
 }
 
-/// A caller that waits. When it leaves, the fleet is told that fewer calls wait.
+/// A waiting caller. When it leaves, the number of waiting calls reported to the fleet falls.
 struct Waiting<'a> {
     places: &'a Arc<AdaptiveLimit>,
     receiver: Option<oneshot::Receiver<Permit>>,
@@ -79,7 +79,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // A permit that was sent in this moment is given back here.
+        // A permit that was sent at this moment is returned here.
         drop(self.receiver.take());
         if self.places.fleet.is_some() {
             self.places.admit(&mut self.places.state.lock());
@@ -88,13 +88,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl AdaptiveLimit {
-    /// Begins at `most` and stays between `least` and `most`, both at least 1. If they are equal
+    /// Starts at `most` and stays between `least` and `most`, both at least 1. If they are equal,
     /// the bound is fixed.
     pub fn new(name: &str, least: usize, most: usize) -> Arc<Self> {
         Self::within(name, least, most, None)
     }
 
-    /// The same within a limit on the calls of all processes of a fleet.
+    /// Like `new`, within a limit on the calls of all processes of a fleet.
     pub(super) fn within(name: &str, least: usize, most: usize, fleet: Option<Arc<dyn SharedLimit>>) -> Arc<Self> {
         let most = most.max(1);
         let more = fleet.as_ref().map(|fleet| fleet.more());
@@ -117,12 +117,12 @@ impl AdaptiveLimit {
         places
     }
 
-    /// Most permits there can be.
+    /// Maximum number of permits.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Permits there are now.
+    /// Current number of permits.
     pub fn bound(&self) -> usize {
         self.state.lock().bound as usize
     }
@@ -140,7 +140,7 @@ impl AdaptiveLimit {
                 state.waiting.push(urgency.clone(), sender);
                 self.admit(&mut state);
             }
-            // Senders of callers that wait are not dropped, so this is a permit.
+            // Senders of waiting callers are not dropped, so this is a permit.
             if let Some(receiver) = &mut waiting.receiver
                 && let Ok(permit) = receiver.await
             {
@@ -149,7 +149,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// A permit, if one is free and no caller waits.
+    /// A permit, if one is free and no caller is waiting.
     pub fn try_take(self: &Arc<Self>) -> Option<Permit> {
         let mut state = self.state.lock();
         state.waiting.retain(|waiting| !waiting.is_closed());
@@ -184,14 +184,15 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Gives the permits that are free to those that wait.
+    /// Grants the free permits to waiting callers.
     fn admit(self: &Arc<Self>, state: &mut State) {
         state.waiting.retain(|waiting| !waiting.is_closed());
         while !state.waiting.is_empty() {
             let Some(permit) = self.free(state) else { break };
             let Some(next) = state.waiting.pop() else { break };
             if let Err(mut permit) = next.send(permit) {
-                // The caller left in this moment. Not dropped as it is: that takes the lock.
+                // The caller left at this moment. The permit is not simply dropped, because that
+                // takes the lock.
                 permit.places = None;
                 self.give_back(state);
             }
@@ -202,7 +203,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Reports a call that ended well.
+    /// Reports a successful call.
     pub fn went_well(self: &Arc<Self>) {
         let mut state = self.state.lock();
         let before = state.bound as usize;
@@ -216,7 +217,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Reports a call, begun at `began`, that was refused for overload or not answered in time.
+    /// Reports a call, started at `began`, that was refused for overload or timed out.
     pub fn was_overloaded(&self, began: Instant) {
         let mut state = self.state.lock();
         if state.cut.is_some_and(|cut| began < cut) {
@@ -237,7 +238,7 @@ impl AdaptiveLimit {
     }
 }
 
-/// Gives permits to those that wait whenever the fleet grants more calls.
+/// Grants permits to waiting callers whenever the fleet allows more calls.
 async fn admit_when_more(places: Weak<AdaptiveLimit>, mut more: watch::Receiver<()>) {
     while more.changed().await.is_ok() {
         let Some(places) = places.upgrade() else { return };
@@ -261,7 +262,7 @@ mod tests {
         places.was_overloaded(Instant::now());
         assert_eq!((places.bound(), free(&places).len()), (8, 8));
         (0..8).for_each(|_| places.went_well());
-        // 8 + 1/8 + 1/8.1 + … is just under 9; the next call makes it.
+        // 8 + 1/8 + 1/8.1 + … is just under 9; the next call reaches it.
         places.went_well();
         assert_eq!((places.bound(), free(&places).len()), (9, 9));
         (0..1000).for_each(|_| places.went_well());

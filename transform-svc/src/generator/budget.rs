@@ -1,8 +1,8 @@
-//! The budget of a generator: requests, tokens, money. It is counted from the start of this
+//! The budget of a generator: requests, tokens, money. Spending is counted from the start of this
 //! process.
 //!
 //! A spent budget stops calls, not runs. Finished texts are kept, and the others end with an error
-//! that names the budget. When the run is repeated with a larger budget, texts in the cache are not
+//! that names the budget. If the run is repeated with a larger budget, texts in the cache are not
 //! generated again.
 
 use isomer_outbound::shared_limits::Reached;
@@ -20,10 +20,10 @@ pub struct Budget {
     spent: Mutex<Spent>,
 }
 
-/// What has been spent.
+/// Amounts spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
-    /// Calls, those that failed included.
+    /// Calls, including failed ones.
     pub requests: u64,
     /// Tokens of prompts.
     pub prompt_tokens: u64,
@@ -41,7 +41,7 @@ pub struct BudgetSpent {
 }
 
 impl BudgetSpent {
-    /// The budget of all processes of a fleet.
+    /// The error for a spent budget of all processes of a fleet.
     pub(super) fn of_fleet(name: &str, reached: Reached) -> Self {
         Self {
             name: name.to_owned(),
@@ -52,7 +52,7 @@ impl BudgetSpent {
 }
 
 impl Budget {
-    /// A budget of which nothing is spent yet.
+    /// A budget without any spending.
     pub fn new(name: &str, limits: BudgetConfig) -> Self {
         Self {
             limits,
@@ -61,12 +61,12 @@ impl Budget {
         }
     }
 
-    /// What has been spent.
+    /// The amounts spent so far.
     pub fn spent(&self) -> Spent {
         *self.spent.lock()
     }
 
-    /// The prices of its tokens; `None` where none are configured.
+    /// The prices of the generator's tokens; `None` if none are configured.
     pub fn prices(&self) -> Option<Prices> {
         let prices = Prices {
             prompt: self.limits.prompt_price,
@@ -87,7 +87,7 @@ impl Budget {
     /// when the last token is spent are still paid for.
     ///
     /// # Errors
-    /// If nothing is left.
+    /// If the budget is spent.
     pub fn take(&self) -> Result<(), BudgetSpent> {
         let mut spent = self.spent.lock();
         let over = |what: String, field: &str| {

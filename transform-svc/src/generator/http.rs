@@ -1,5 +1,5 @@
-//! Calls of an OpenAI-compatible server by async-openai's client: sent once, read under a limit,
-//! errors sorted into retryable and not.
+//! Calls to an OpenAI-compatible server with async-openai's client: each request is sent once, its
+//! response is read up to a size limit, and errors are classified as retryable or not.
 
 use std::{
     borrow::Cow,
@@ -29,13 +29,13 @@ use super::{
 };
 use crate::checks::Check;
 
-/// Largest answer that is read, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// Why one exchange gave no answer.
+/// The reason why one exchange returned no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
-    /// The key that requests must carry cannot be read.
+    /// The API key of requests cannot be read.
     #[error(transparent)]
     NoKey(#[from] Missing),
     /// No connection.
@@ -44,7 +44,7 @@ pub(super) enum CallError {
     /// A connection that broke.
     #[error("{0}")]
     Broken(String),
-    /// No answer in time.
+    /// No response in time.
     #[error("the server did not answer in time")]
     Late,
     /// 429, 5xx and similar statuses.
@@ -54,10 +54,10 @@ pub(super) enum CallError {
         message: String,
         retry_after: Option<Duration>,
     },
-    /// An answer that is not a completion.
+    /// A response that is not a completion.
     #[error("the server's answer is not a completion: {0}")]
     Malformed(String),
-    /// A status that will be the same for every request, until a quota is renewed.
+    /// A status that applies to every request until a quota is renewed.
     #[error("the server answered {status}{}", told(.message))]
     Refused {
         status: u16,
@@ -70,21 +70,21 @@ pub(super) enum CallError {
     /// The server's filter or the model withholds the text.
     #[error("{reason}")]
     Withheld { check: Check, reason: String },
-    /// A parameter that the server refuses, and that later calls leave out.
+    /// A parameter that the server refuses, and that later calls omit.
     #[error("the server refuses the parameter {}", .0.name())]
     Unsupported(Parameter),
-    /// A status that is about this request alone.
+    /// A status that concerns this request only.
     #[error("the server answered {status}{}", told(.message))]
     Rejected {
         status: u16,
         message: String,
-        /// The parameter that it names.
+        /// The parameter named in the response.
         parameter: Option<Parameter>,
     },
 }
 
 impl CallError {
-    /// How long the server asks not to be called.
+    /// The time during which the server asks not to be called.
     pub(super) fn pause(&self) -> Option<Duration> {
         match self {
             Self::Busy { retry_after, .. } => *retry_after,
@@ -93,7 +93,7 @@ impl CallError {
         }
     }
 
-    /// Its name in traces: one of a bounded set.
+    /// The error's name in traces: one of a bounded set.
     pub(super) fn kind(&self) -> Cow<'static, str> {
         match self {
             Self::NoKey(_) => "key_missing".into(),
@@ -148,7 +148,8 @@ impl Config for Endpoint {
     }
 }
 
-/// Sends a request once and reads the answer under a limit. It replaces async-openai's transport.
+/// Sends a request once and reads the response up to a size limit. It replaces async-openai's
+/// transport.
 #[derive(Clone)]
 struct Transport {
     client: reqwest::Client,
@@ -176,7 +177,7 @@ impl tower::Service<HttpRequestFactory> for Transport {
     }
 }
 
-/// A server, which is asked with a key that is read anew for each call.
+/// A server. Its API key is read again for each call.
 pub(super) struct Server {
     client: reqwest::Client,
     base: String,
@@ -195,8 +196,9 @@ impl Server {
         }
     }
 
-    /// Leaves a parameter that the server refused out of later calls. `sent` is what the refused
-    /// request left out: if the parameter was not in it, leaving it out does not help.
+    /// Omits a parameter that the server refused from later calls. `sent` is the set of parameters
+    /// that the refused request already omitted: if the parameter is among them, omitting it does
+    /// not help.
     fn without(&self, error: CallError, sent: Omitted) -> CallError {
         let CallError::Rejected {
             status: 400 | 422,
@@ -227,7 +229,7 @@ impl Server {
         &self.base
     }
 
-    /// Asks for a completion of a conversation or of a text.
+    /// Requests a completion of a conversation or of a text.
     pub(super) async fn complete(&self, model: &str, request: &Request) -> Result<Reply, CallError> {
         let omitted = *self.omitted.lock();
         let key = Arc::new(self.key.read()?);
@@ -262,7 +264,7 @@ impl Server {
                 }
             }
         };
-        // async-openai logs answers that it cannot read. They may hold the key, and texts.
+        // async-openai logs responses that it cannot read. They may contain the key and texts.
         let reply: Reply = reply
             .with_subscriber(Dispatch::none())
             .await
@@ -279,15 +281,15 @@ impl Server {
             return Err(CallError::Malformed(problem.into()));
         }
         if reply.texts().any(|text| shows(text, &key)) {
-            // If kept, the key would be in the cache.
+            // Otherwise the key would be stored in the cache.
             return Err(CallError::Malformed("its text repeats the key".into()));
         }
         Ok(reply)
     }
 }
 
-/// The error that an answer with status 200 holds: sorted by its code, or as one of the server
-/// where it has none.
+/// The error in a response with status 200: classified by its code, or treated as a server error if
+/// it has none.
 fn of_body(error: &Value, key: &Secret) -> CallError {
     let code = error.get("code").and_then(|code| match code {
         Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),

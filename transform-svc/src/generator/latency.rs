@@ -1,5 +1,5 @@
-//! Latencies of answers, and when a slow call is worth hedging with a second one (Dean & Barroso
-//! 2013).
+//! Response latencies, and the time after which a slow call is hedged with a second one (Dean &
+//! Barroso 2013).
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 
 use crate::config::Hedge;
 
-/// Answers that are remembered.
+/// Number of responses that are remembered.
 const WINDOW: usize = 200;
-/// Answers needed before their 95th percentile is used.
+/// Number of responses needed before their 95th percentile is used.
 const ENOUGH: usize = 20;
 
-/// Latencies of the last answers.
+/// Latencies of the last responses.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     last: Mutex<VecDeque<Duration>>,
@@ -28,7 +28,7 @@ impl Latency {
         last.push_back(took);
     }
 
-    /// How long to wait for an answer before a second call; `None`: no second call.
+    /// The time to wait for a response before a second call; `None`: no second call.
     pub(super) fn hedge_after(&self, hedge: Hedge) -> Option<Duration> {
         match hedge {
             Hedge::Off => None,
@@ -61,7 +61,7 @@ mod tests {
         (1..ENOUGH as u64).for_each(|n| latency.add(Duration::from_millis(n)));
         assert_eq!(latency.hedge_after(Hedge::P95), None, "too few to tell");
         (0..1000).for_each(|n| latency.add(Duration::from_millis(n)));
-        // The last 200: 800 to 999.
+        // The last 200 latencies: 800 to 999.
         assert_eq!(latency.hedge_after(Hedge::P95), Some(Duration::from_millis(990)));
     }
 }

@@ -11,8 +11,8 @@ use tracing::Instrument;
 use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Prices, Request, Turn, operation};
 use crate::error::TransformError;
 
-/// Change this when equal requests start to give other texts: old cache entries are then no longer
-/// found.
+/// Change this value when equal requests begin to give different texts: old cache entries are then
+/// no longer found.
 const ENGINE: u32 = 1;
 
 /// A local generator.
@@ -46,8 +46,9 @@ impl Local {
         let digest = resolved.weights_digest;
         let cache_key = format!("local-{ENGINE}:{digest}:{:?}", options.arithmetic);
         Ok(Self {
-            // As many as are decoded together: none waits in the model's own queue, which knows no
-            // priorities. Nothing it does counts as overload.
+            // The number of permits is the number of texts decoded together, so that no call waits
+            // in the model's own queue, which has no priorities. No error of a local model counts
+            // as overload.
             places: AdaptiveLimit::new(&id, options.max_batch, options.max_batch),
             identity: Identity { id, digest, cache_key },
             model: loaded,
@@ -61,7 +62,7 @@ impl Generator for Local {
     }
 
     fn prices(&self) -> Option<Prices> {
-        // It runs in this process: its tokens cost no money.
+        // The model runs in this process, so its tokens cost no money.
         Some(Prices {
             prompt: 0.0,
             generated: 0.0,
@@ -112,7 +113,7 @@ impl Generator for Local {
                     })
                 }
                 Err(error) => {
-                    // A local model reports its failure in words only, without an error type.
+                    // A local model reports a failure as a message, without an error type.
                     call.failed("_OTHER");
                     Err(GeneratorError::Failed {
                         message: error.to_string(),

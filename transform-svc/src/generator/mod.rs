@@ -1,4 +1,4 @@
-//! Generators: what turns a prompt into a text.
+//! Generators, which turn a prompt into a text.
 
 mod adaptive_limit;
 mod budget;
@@ -30,18 +30,18 @@ pub use budget::{Budget, BudgetSpent, Spent};
 /// The identity of a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its id as results name it, e.g. `local:qwen2.5-coder-0.5b-instruct` or
+    /// The generator's id in results, for example `local:qwen2.5-coder-0.5b-instruct` or
     /// `openai:gemma@http://host/v1`.
     pub id: String,
-    /// Digest of its weights; empty where unknown.
+    /// Digest of the weights; empty if unknown.
     pub digest: String,
-    /// Its part of a cache key. Two generators share it exactly if equal requests give equal
-    /// (distributions of) texts.
+    /// The generator's part of a cache key. Two generators share it if and only if equal requests
+    /// give equal (distributions of) texts.
     pub cache_key: String,
 }
 
 impl Identity {
-    /// BLAKE3 (hex) of the cache key, which may hold an address that is not to be shown.
+    /// BLAKE3 (hex) of the cache key, which may contain an address that must not be shown.
     pub fn fingerprint(&self) -> String {
         blake3::hash(self.cache_key.as_bytes()).to_hex().to_string()
     }
@@ -51,7 +51,7 @@ impl Identity {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The conversation; the last message is the user's. A single message of [`Role::Text`] is a
-    /// text to continue as it stands.
+    /// text to be continued without a template.
     pub messages: Vec<Message>,
     /// 0 is greedy.
     pub temperature: f64,
@@ -59,14 +59,14 @@ pub struct Request {
     pub top_p: f64,
     /// Sample among the k likeliest tokens; `None`: the generator's default.
     pub top_k: Option<u32>,
-    /// Most tokens to generate.
+    /// Maximum number of tokens to generate.
     pub max_tokens: u32,
     /// Seed of the sampling.
     pub seed: u64,
 }
 
 impl Request {
-    /// The text to continue, if the request is one and not a conversation.
+    /// The text to continue, if the request is a continuation and not a conversation.
     pub fn text_to_continue(&self) -> Option<&str> {
         match self.messages.as_slice() {
             [
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-/// The operation that a request asks of a model, as spans name it.
+/// The operation of a request, as named in spans.
 fn operation(request: &Request) -> Operation {
     match request.text_to_continue() {
         Some(_) => Operation::TextCompletion,
@@ -88,52 +88,54 @@ fn operation(request: &Request) -> Operation {
     }
 }
 
-/// What came back.
+/// A generated text with its usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The text, as the model gave it.
+    /// The text as the model returned it.
     pub text: String,
     /// Tokens of the prompt.
     pub prompt_tokens: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
-    /// Whether the tokens are estimated from the texts, since the generator does not count them.
+    /// Whether the token counts are estimated from the texts because the generator does not report
+    /// them.
     pub tokens_estimated: bool,
-    /// Whether the generator stopped at the limit on tokens: the text is not whole.
+    /// Whether the generator stopped at the token limit: the text is incomplete.
     pub cut: bool,
-    /// Calls it took, retries after overload and errors included.
+    /// Number of calls, including retries after overload and errors.
     pub calls: u32,
-    /// The version of the model, as the server names it with each answer; empty if it names none.
+    /// The version of the model that the server names in each response; empty if it names none.
     pub fingerprint: String,
 }
 
-/// Why a call gave no usable text. The first two kinds end the request, the others one text.
+/// The reason why a call returned no usable text. The first two kinds end the request, the others
+/// one text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeneratorError {
-    /// No server answers at all.
+    /// No server responds at all.
     #[error("{message}")]
     Unreachable {
-        /// What happened.
+        /// Description of the error.
         message: String,
-        /// Calls that were tried.
+        /// Calls that were attempted.
         calls: u32,
     },
-    /// The server answers but will refuse every request: wrong key, unknown model, no quota.
+    /// The server responds but will refuse every request: wrong key, unknown model, no quota.
     #[error("{message}")]
     Refused {
-        /// What it said.
+        /// The server's message.
         message: String,
         /// How to fix it.
         hint: String,
-        /// Calls that were tried.
+        /// Calls that were attempted.
         calls: u32,
     },
-    /// This call failed: an error that outlasted the retries, a deadline, a malformed answer.
+    /// This call failed: an error that outlasted the retries, a deadline, a malformed response.
     #[error("{message}")]
     Failed {
-        /// What happened.
+        /// Description of the error.
         message: String,
-        /// Calls that were tried.
+        /// Calls that were attempted.
         calls: u32,
     },
     /// A filter or the model withholds the text.
@@ -141,35 +143,35 @@ pub enum GeneratorError {
     Withheld {
         /// The check that fails.
         check: Check,
-        /// The reason that was given.
+        /// The reason given.
         message: String,
-        /// Calls that were tried.
+        /// Calls that were attempted.
         calls: u32,
     },
-    /// The caches do not hold the text, and no generator may be asked for it.
+    /// The caches do not hold the text, and no generator may be called.
     #[error("no cache holds it")]
     NotCached,
     /// The server asked all processes of the fleet not to call it for longer than a call waits.
     /// This ends the request, too.
     #[error("the server asked for a pause of another {} s", .wait.as_secs_f64().ceil())]
     Paused {
-        /// What is left of the pause.
+        /// The remaining pause.
         wait: Duration,
-        /// Calls that were tried.
+        /// Calls that were attempted.
         calls: u32,
     },
-    /// Its budget is spent.
+    /// The budget is spent.
     #[error("{spent}")]
     Budget {
-        /// Which limit was spent, and how to go on.
+        /// The limit that was spent, and how to continue.
         spent: BudgetSpent,
-        /// Calls that were tried.
+        /// Calls that were attempted.
         calls: u32,
     },
 }
 
 impl GeneratorError {
-    /// Calls that were tried.
+    /// Number of calls that were attempted.
     pub fn calls(&self) -> u32 {
         match self {
             Self::Unreachable { calls, .. }
@@ -182,7 +184,7 @@ impl GeneratorError {
         }
     }
 
-    /// The same after calls that were made before.
+    /// The same error with earlier calls added.
     fn after(mut self, before: u32) -> Self {
         match &mut self {
             Self::Unreachable { calls, .. }
@@ -200,14 +202,14 @@ impl GeneratorError {
 /// Prices of a million tokens, in the unit of the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
-    /// Of prompts.
+    /// Price of prompt tokens.
     pub prompt: f64,
-    /// Of answers.
+    /// Price of generated tokens.
     pub generated: f64,
 }
 
 impl Prices {
-    /// What so many tokens cost.
+    /// The cost of these token counts.
     pub fn cost(&self, prompt_tokens: u64, generated_tokens: u64) -> f64 {
         (prompt_tokens as f64 * self.prompt + generated_tokens as f64 * self.generated) / 1e6
     }
@@ -219,30 +221,30 @@ pub trait Generator: Send + Sync {
     /// Its identity.
     fn identity(&self) -> &Identity;
 
-    /// The adaptive limit on its concurrent calls. The generator reports there how calls went,
-    /// where that matters.
+    /// The adaptive limit on its concurrent calls. A generator that can be overloaded reports the
+    /// results of its calls to it.
     fn places(&self) -> &Arc<AdaptiveLimit>;
 
-    /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
+    /// Whether a greedy call (temperature 0) gives the same text for every seed.
     fn greedy_ignores_seed(&self) -> bool;
 
-    /// What its tokens cost; `None` where that is not known.
+    /// The prices of its tokens; `None` if unknown.
     fn prices(&self) -> Option<Prices>;
 
     /// Generates a text. Dropping the future cancels the work.
     fn generate(&self, request: Request, turn: Turn) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
 }
 
-/// How a call stands among others.
+/// A call's place in the queue.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// Whether it goes before others that wait.
+    /// The priority of the call among waiting calls.
     pub urgency: Urgency,
-    /// Changes when the call's permit is lost, and the call must end.
+    /// Changes when the call's permit is lost, so that the call must end.
     pub(crate) lost: Option<watch::Receiver<u64>>,
 }
 
-/// A generator whose calls in flight are bounded, over all requests of this process.
+/// A generator with a limit on calls in flight, over all requests of this process.
 pub struct Bounded {
     generator: Box<dyn Generator>,
 }
@@ -256,7 +258,7 @@ impl std::fmt::Debug for Bounded {
 }
 
 impl Bounded {
-    /// Bounds a generator by its own adaptive limit.
+    /// Limits a generator by its own adaptive limit.
     pub fn new(generator: Box<dyn Generator>) -> Self {
         Self { generator }
     }
@@ -266,7 +268,7 @@ impl Bounded {
         self.generator.identity()
     }
 
-    /// Where it computes: a model with weights of its own is in this process.
+    /// The place where it computes: a model with weights of its own is in this process.
     pub fn location(&self) -> GeneratorLocation {
         if self.identity().digest.is_empty() {
             GeneratorLocation::Remote
@@ -275,12 +277,12 @@ impl Bounded {
         }
     }
 
-    /// Most calls in flight.
+    /// Maximum number of calls in flight.
     pub fn concurrency(&self) -> usize {
         self.generator.places().most()
     }
 
-    /// Calls that may be in flight now.
+    /// Number of calls that may be in flight now.
     pub fn places(&self) -> usize {
         self.generator.places().bound()
     }
@@ -295,8 +297,8 @@ impl Bounded {
         self.generator.greedy_ignores_seed()
     }
 
-    /// Generates a text when there is a permit; also returns how long the wait for one was. Permits
-    /// are given in order of priority and then of arrival.
+    /// Generates a text when a permit is available; also returns the time spent waiting for the
+    /// permit. Permits are granted in order of priority and then of arrival.
     pub async fn generate(
         &self,
         request: Request,

@@ -1,19 +1,20 @@
-//! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go
-//! to `/chat/completions`, a text to continue ([`crate::prompt::Role::Text`]) to `/completions`,
-//! where no chat template comes between it and the model.
+//! Any server with OpenAI's completions API: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations
+//! are sent to `/chat/completions`. A text to continue ([`crate::prompt::Role::Text`]) is sent to
+//! `/completions`, which applies no chat template.
 //!
-//! async-openai speaks the protocol ([`super::wire`]). The only retry policy is the one here:
-//! [`super::http`] replaces async-openai's transport, which retries too. Retried, after growing
-//! pauses or as long as `Retry-After` says: no connection, a broken one, no answer in time, 408,
-//! 409, 425, 429, 5xx, an answer that is not a completion. A parameter that the server refuses by
-//! name is left out at once and from then on. Not retried: 401, 402, 403, 404 and a spent quota
-//! (they end the request), a text that a filter or the model withholds, and any other status (they
-//! end the text). An error with status 200 counts as one with its code.
+//! async-openai implements the protocol ([`super::wire`]). The only retry policy is the one here:
+//! [`super::http`] replaces async-openai's transport, which also retries. These errors are retried,
+//! with exponential backoff or after the time in `Retry-After`: no connection, a broken one, a
+//! timeout, 408, 409, 425, 429, 5xx, a response that is not a completion. A parameter that the
+//! server refuses by name is omitted from the retry and from all later calls. These errors are not
+//! retried: 401, 402, 403, 404 and a spent quota (they end the request), a text that a filter or
+//! the model withholds, and any other status (they end the text). An error with status 200 is
+//! treated according to its code.
 //!
-//! 429, 503 and answers that do not come in time halve the calls in flight (see
-//! [`super::adaptive_limit`]). A slow call may be hedged with a second one (`hedge`). Each call is
-//! counted against the budget before it is made. In a fleet the same holds for all processes
-//! together ([`shared_limits`]), and a `Retry-After` pauses all of them.
+//! 429, 503 and timeouts halve the number of calls in flight (see [`super::adaptive_limit`]). A
+//! slow call may be hedged with a second one (`hedge`). Each call is counted against the budget
+//! before it is made. In a fleet, limits and budget hold for all processes together
+//! ([`shared_limits`]), and a `Retry-After` pauses all of them.
 
 use std::{
     sync::{
@@ -47,9 +48,9 @@ use super::{
 };
 use crate::{config::GeneratorConfig, error::TransformError, words};
 
-/// Longest pause of the backoff.
+/// Maximum pause of the backoff.
 const MAX_DELAY: Duration = Duration::from_secs(20);
-/// Longest wait for the rate limiter of `requests_per_second` and `tokens_per_second`.
+/// Maximum wait for the rate limiter of `requests_per_second` and `tokens_per_second`.
 const LONGEST_TURN: Duration = Duration::from_secs(3600);
 /// A remote generator.
 pub(super) struct OpenAi {
@@ -67,13 +68,13 @@ pub(super) struct OpenAi {
     provider: Provider,
 }
 
-/// Why a try gave no answer.
+/// The reason why a try returned no response.
 #[derive(Debug)]
 enum TryError {
     Call(CallError),
     Budget(BudgetSpent),
     Turn(NoTurn),
-    /// The pause of the fleet is longer than a call waits.
+    /// The pause of the fleet is longer than the maximum wait of a call.
     Paused(Duration),
 }
 
@@ -89,8 +90,8 @@ impl std::fmt::Display for TryError {
 }
 
 impl OpenAi {
-    /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard
-    /// lets through. With `limits` it keeps to those of all processes of a fleet.
+    /// Creates a client; nothing is called yet. With a guard, the client calls only addresses that
+    /// the guard allows. With `limits`, it obeys the limits of all processes of a fleet.
     pub(super) fn new(
         id: String,
         (model, url): (&str, &str),
@@ -110,7 +111,7 @@ impl OpenAi {
         };
         let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
         let key = config.key();
-        // Checked now rather than at the first text; each request reads it again.
+        // The key is checked now rather than at the first text; each request reads it again.
         key.read().map_err(|missing| refused(missing.message, missing.hint))?;
         let mut builder = client::builder();
         if let Some(guard) = guard {
@@ -178,7 +179,7 @@ impl OpenAi {
         let span = ModelCall::start(operation(request), &self.provider, &self.model);
         let permit_lost = async {
             match &mut lost {
-                // Closed with the limit, which this call keeps open.
+                // The channel closes with the limit, which this call keeps alive.
                 Some(lost) => drop(lost.changed().await),
                 None => std::future::pending().await,
             }
@@ -204,7 +205,8 @@ impl OpenAi {
                 self.budget.pay(prompt, generated);
             }
             Err(CallError::Busy { status: 429 | 503, .. } | CallError::Late) => self.places.was_overloaded(began),
-            // A server that refuses, fails or answers nonsense says nothing about its capacity.
+            // An error response or a malformed response gives no information about the server's
+            // capacity.
             Err(_) => {}
         }
         if let Err(error) = &reply {
@@ -213,7 +215,7 @@ impl OpenAi {
         reply.map_err(TryError::Call)
     }
 
-    /// Tells all processes of the fleet what a call used, and a pause that the server asks for.
+    /// Reports a call's usage, and a pause that the server requests, to all processes of the fleet.
     fn tell_fleet(&self, request: &Request, reply: &Result<Reply, CallError>) {
         let Some(fleet) = &self.fleet else { return };
         let mut spent = Spent {
@@ -231,12 +233,12 @@ impl OpenAi {
         fleet.pay(&spent);
     }
 
-    /// Longest pause that a call waits for.
+    /// Maximum pause that a call waits for.
     fn patience(&self) -> Duration {
         Duration::from_secs_f64(self.limits.max_retry_after_seconds)
     }
 
-    /// Waits until the rates and the budget permit a call of so many tokens.
+    /// Waits until the rates and the budget permit a call of `most` tokens.
     async fn permitted(&self, most: u64, turn: &Turn) -> Result<(), TryError> {
         let own = match turn.urgency.priority() {
             Priority::Interactive => self.pace.turn(most, None).await.map(drop),
@@ -253,8 +255,8 @@ impl OpenAi {
         })
     }
 
-    /// Makes a call when the rate limiter permits, and hedges it with a second one if it is slow:
-    /// the first answer counts.
+    /// Makes a call when the rate limiter permits it, and hedges it with a second one if it is
+    /// slow: the first response is used.
     async fn hedged(&self, request: &Request, turn: &Turn, calls: &AtomicU32) -> Result<Reply, TryError> {
         let most = estimated_prompt(request) + u64::from(request.max_tokens);
         self.permitted(most, turn).await?;
@@ -266,14 +268,15 @@ impl OpenAi {
             Either::Left((reply, _)) => return reply,
             Either::Right(((), first)) => first,
         };
-        // Only a free permit is taken, never one that another call waits for.
+        // Only a free permit is taken, never one that another call is waiting for.
         let Some(_place) = self.places.try_take() else {
             return first.await;
         };
         if self.fleet.as_ref().is_some_and(|fleet| !fleet.try_turn()) {
             return first.await;
         }
-        // A hedge does not wait for the rate limiter: the first call would be answered meanwhile.
+        // A hedge does not wait for the rate limiter, because the first call would be answered in
+        // the meantime.
         if self.pace.turn(most, Some(tokio::time::Instant::now())).await.is_err() {
             return first.await;
         }
@@ -318,8 +321,8 @@ impl OpenAi {
             })
             .adjust(|error, delay| match error {
                 TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
-                // The pause that the server asks for counts, unless it is longer than our limit:
-                // then the text fails.
+                // The pause requested by the server is used, unless it exceeds our limit: then the
+                // text fails.
                 TryError::Call(error) => match error.pause() {
                     Some(asked) => delay.and((asked <= longest_wait).then_some(asked)),
                     None => delay,
@@ -346,12 +349,12 @@ impl OpenAi {
 
     fn may_retry(&self, error: &CallError, elapsed: Duration) -> bool {
         match error {
-            // A server that cannot be reached is reported soon, not after every pause.
+            // An unreachable server is reported after the connect timeout, not after all retries.
             CallError::Connect(_) => elapsed < self.limits.connect_timeout(),
-            // A server that hangs gets one more full wait at most.
+            // After a hang, at most one more full timeout is spent on the server.
             CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
             CallError::Busy { .. } | CallError::Malformed(_) | CallError::Unsupported(_) => true,
-            // A quota that comes back is waited for where the whole fleet waits.
+            // If the whole fleet pauses, the call waits until the quota is renewed.
             CallError::Refused { .. } => self.fleet.is_some() && error.pause().is_some(),
             CallError::NoKey(_) | CallError::PermitLost | CallError::Withheld { .. } | CallError::Rejected { .. } => {
                 false
@@ -366,7 +369,7 @@ impl OpenAi {
             return GeneratorError::Paused { wait, calls };
         }
         match error {
-            // The address holds no password: such URLs are refused.
+            // The address contains no password: such URLs are refused.
             CallError::Connect(_) => GeneratorError::Unreachable {
                 message: format!("{message} (at {})", self.server.base()),
                 calls,
@@ -427,8 +430,8 @@ impl Generator for OpenAi {
         &self.places
     }
 
-    /// Batching on a server changes rounding, so a greedy answer may still vary: each seed has its
-    /// own answer.
+    /// Batching on a server changes rounding, so a greedy response may still vary: each seed has a
+    /// separate entry.
     fn greedy_ignores_seed(&self) -> bool {
         false
     }
@@ -438,13 +441,13 @@ impl Generator for OpenAi {
     }
 }
 
-/// Maximum number of tokens of a prompt or an answer that a server is believed: no model has a
-/// larger context.
+/// Maximum plausible number of tokens that a server reports for a prompt or an answer: no model has
+/// a larger context.
 const MOST_TOKENS: u64 = 1 << 22;
 
 /// Tokens of the prompt and of the answer, and whether they are estimated.
 fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
-    // A server that reports a prompt of zero tokens does not count them.
+    // A prompt count of zero means that the server does not count prompt tokens.
     let usage = reply.usage.as_ref();
     let prompt = usage.and_then(|usage| usage.prompt_tokens).filter(|tokens| *tokens > 0);
     let generated = usage
@@ -469,7 +472,7 @@ fn estimated_prompt(request: &Request) -> u64 {
 
 fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
     let (prompt_tokens, generated_tokens, tokens_estimated) = tokens(request, reply);
-    // A server that does not say why a text ends may still count its tokens.
+    // A server that does not report why a text ends may still count its tokens.
     let is_full = !tokens_estimated && generated_tokens >= u64::from(request.max_tokens);
     Completion {
         cut: reply.is_cut().unwrap_or(is_full),

@@ -1,6 +1,6 @@
 //! Parameters of a request that some servers refuse.
 
-/// A parameter that a request can do without.
+/// An optional parameter of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Parameter {
@@ -25,7 +25,7 @@ impl Parameter {
         }
     }
 
-    /// How later requests do without it.
+    /// A description of the change to later requests.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Self::MaxTokens => "max_completion_tokens is sent in its place",
@@ -33,7 +33,7 @@ impl Parameter {
         }
     }
 
-    /// The parameter that an error names: in its field for that, or else in quotes in its message.
+    /// The parameter that an error names, in its field for that or in quotes in its message.
     pub(super) fn named_by(field: &str, message: &str) -> Option<Self> {
         let quoted = |name: &str| {
             ["'", "`", "\""]
@@ -81,7 +81,7 @@ mod tests {
             Some("max_tokens")
         );
         assert_eq!(named("", "`top_k` is unknown"), Some("top_k"));
-        // Another parameter is to blame.
+        // Another parameter is the cause.
         assert_eq!(named("messages", "'temperature' stands in a message"), None);
         assert_eq!(named("", "the temperature of the room"), None);
     }

@@ -1,4 +1,4 @@
-//! From a generator's id to the generator, which is made on first use and kept.
+//! Maps a generator's id to the generator, which is created on first use and kept.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,8 +14,8 @@ use crate::{
     error::{GENERATOR_FORMS, TransformError},
 };
 
-/// Most remote generators, named by spec, that are kept. Beyond that all of them are dropped and
-/// made anew when asked for.
+/// Maximum number of cached remote generators that requests named by spec. Beyond that, all of them
+/// are dropped and created again on demand.
 const MAX_SPECS: usize = 256;
 
 const FIELD: &str = "spec.generator_id";
@@ -46,7 +46,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry; no generator is made yet.
+    /// Creates a registry; no generator is created yet.
     pub fn new(config: TransformConfig, resolver: Resolver) -> Self {
         Self {
             config,
@@ -56,7 +56,7 @@ impl Registry {
         }
     }
 
-    /// The same with limits that hold over all processes of a fleet.
+    /// Adds limits that hold over all processes of a fleet.
     pub fn with_limits(self, limits: Arc<dyn SharedLimits>) -> Self {
         Self {
             limits: Some(limits),
@@ -64,7 +64,7 @@ impl Registry {
         }
     }
 
-    /// The generator with this id; empty: the default one. `None` for `none`.
+    /// The generator with this id; an empty id selects the default. `None` for `none`.
     ///
     /// # Errors
     /// If the id matches nothing or is not permitted, or a local model cannot be fetched or loaded.
@@ -83,7 +83,7 @@ impl Registry {
             Spec::None => return Ok(None),
             _ => self.cell(asked),
         };
-        // A failure is not kept: the next request tries again.
+        // A failure is not cached: the next request tries again.
         cell.get_or_try_init(|| self.make(asked, spec))
             .await
             .map(|generator| Some(Arc::clone(generator)))
@@ -115,7 +115,8 @@ impl Registry {
                 let guard = AddressGuard::new(&self.config.addresses).map_err(|error| {
                     TransformError::invalid("addresses", error.to_string(), "correct transform.addresses")
                 })?;
-                // A server whose address the request chooses must not receive a key of this server.
+                // A server whose address comes from the request must not receive an API key of this
+                // server.
                 let keyless = GeneratorConfig {
                     api_key: Secret::default(),
                     api_key_env: Some(String::new()),
@@ -184,7 +185,8 @@ impl Registry {
     }
 
     fn unknown(&self, id: &str) -> TransformError {
-        // The spec may hold a password in its URL, so an unreadable one is not repeated whole.
+        // The spec may contain a password in its URL, so an unreadable spec is not repeated in
+        // full.
         let shown = id.split('@').next().unwrap_or_default().chars().take(100).collect();
         TransformError::UnknownGenerator {
             id: shown,
@@ -193,8 +195,8 @@ impl Registry {
     }
 }
 
-/// Splits `MODEL@URL`. The URL follows the last `@` before a scheme, since a model name may hold an
-/// `@`.
+/// Splits `MODEL@URL`. The URL follows the last `@` before a scheme, since a model name may contain
+/// an `@`.
 fn split_remote(spec: &str) -> Option<(&str, &str)> {
     let at = ["@http://", "@https://"]
         .iter()
@@ -218,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// A registry of the owner, who may name anything, or of other callers.
+    /// A registry of the owner, which may name anything, or of other callers.
     fn registry(by_owner: bool) -> (tempfile::TempDir, Registry) {
         registry_with(by_owner, by_owner, &[])
     }
@@ -331,9 +333,10 @@ mod tests {
             let fault = Fault::from(guarded.get(id).await.unwrap_err());
             assert!(fault.to_string().contains("may not be"), "{id}: {fault}");
         }
-        // A path is for the owner alone.
+        // Only the owner may name a path.
         assert!(guarded.get("local:/etc/passwd").await.is_err());
-        // Public addresses, what the configuration allows, and what it names itself are served.
+        // Public addresses, addresses that the configuration allows and ids that it names are
+        // accepted.
         assert!(guarded.get("openai:m@https://203.0.114.7/v1").await.unwrap().is_some());
         assert!(guarded.get("big").await.unwrap().is_some());
         let (_home, allowing) = registry_with(false, true, &["127.0.0.1"]);

@@ -1,5 +1,5 @@
-//! Messages of OpenAI's protocol. Requests are async-openai's types with the fields that they lack.
-//! Answers have types of their own: async-openai's refuse what many servers send.
+//! Messages of OpenAI's protocol. Requests are async-openai's types plus missing fields. Responses
+//! have our own types, because async-openai's reject messages that many servers send.
 
 use async_openai::types::{
     chat::{
@@ -23,7 +23,7 @@ use crate::{
 /// OpenAI's seeds are signed.
 const SEED_MASK: u64 = i64::MAX as u64;
 
-/// A request with the fields that async-openai's type lacks, or has with fewer digits.
+/// A request with the fields that async-openai's type lacks or stores with less precision.
 #[derive(Debug, Serialize)]
 pub(super) struct Extended<R> {
     #[serde(flatten)]
@@ -32,7 +32,7 @@ pub(super) struct Extended<R> {
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<f64>,
-    /// vLLM, Ollama and llama.cpp have it, OpenAI itself does not.
+    /// Supported by vLLM, Ollama and llama.cpp, but not by OpenAI itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u32>,
 }
@@ -98,15 +98,15 @@ pub(super) fn continuation(
     Extended::new(completion, request, omitted)
 }
 
-/// The fields that are read of an answer, to a conversation or to a text. Servers differ in the
-/// rest.
+/// The fields that are read from a response, to a conversation or to a text. Servers differ in the
+/// other fields.
 #[derive(Debug, Deserialize)]
 pub(super) struct Reply {
     #[serde(default)]
     choices: Vec<Choice>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
-    /// The model that answered, which may be a dated version of the one asked for.
+    /// The model that responded, which may be a dated version of the requested one.
     #[serde(default)]
     model: Option<String>,
     /// Changes with the server's configuration of the model.
@@ -117,7 +117,7 @@ pub(super) struct Reply {
     error: Option<Value>,
 }
 
-/// One choice; which field is set depends on the request.
+/// One choice. The request determines which field is set.
 #[derive(Debug, Deserialize)]
 struct Choice {
     /// The next message of a conversation.
@@ -126,7 +126,7 @@ struct Choice {
     /// The continuation of a text.
     #[serde(default)]
     text: Option<String>,
-    /// Why the text ends; servers have words of their own beside OpenAI's.
+    /// The reason why the text ends; servers use values beyond OpenAI's.
     #[serde(default)]
     finish_reason: Option<Value>,
     #[serde(default)]
@@ -137,7 +137,7 @@ struct Choice {
 struct ReplyMessage {
     #[serde(default, deserialize_with = "joined")]
     content: Option<String>,
-    /// Why the model declines, in place of the content.
+    /// The model's reason for a refusal, in place of the content.
     #[serde(default)]
     refusal: Option<String>,
 }
@@ -161,7 +161,7 @@ fn joined<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     }))
 }
 
-/// A text that is not given.
+/// A withheld text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Withheld {
     /// The check that fails.
@@ -201,19 +201,19 @@ impl Reply {
         self.choices.iter().filter_map(Choice::content)
     }
 
-    /// The error that the server sent in place of a completion.
+    /// The error that the server sent instead of a completion.
     pub(super) fn error(&self) -> Option<&Value> {
         let of_choice = self.choices.first().and_then(|choice| choice.error.as_ref());
         self.error.as_ref().filter(|_| self.choices.is_empty()).or(of_choice)
     }
 
-    /// The version of the model, as far as the server names it.
+    /// The version of the model, to the extent that the server names it.
     pub(super) fn fingerprint(&self) -> String {
         let parts = [&self.model, &self.system_fingerprint].into_iter().flatten();
         parts.map(String::as_str).collect::<Vec<_>>().join("#")
     }
 
-    /// Why the server or the model withholds the text.
+    /// The reason why the server or the model withholds the text.
     pub(super) fn withheld(&self) -> Option<Withheld> {
         let choice = self.choices.first()?;
         if choice.ended_by("content_filter") {
@@ -230,7 +230,7 @@ impl Reply {
         })
     }
 
-    /// Whether the text ends at the limit on tokens; `None` if the server does not say why it ends.
+    /// Whether the text ends at the token limit; `None` if the server does not report why it ends.
     pub(super) fn is_cut(&self) -> Option<bool> {
         let choice = self.choices.first()?;
         choice.finish_reason.as_ref()?.as_str()?;
@@ -241,7 +241,7 @@ impl Reply {
         )
     }
 
-    /// The reason why it is not a completion.
+    /// The reason why the response is not a completion.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let empty = |choice: &Choice| choice.message.is_none() && choice.text.is_none();
         if self.choices.is_empty() {
@@ -313,7 +313,7 @@ mod tests {
         serde_json::from_str::<T>(&answer.to_string()).is_ok()
     }
 
-    /// Each is a change that servers make, with which async-openai's type cannot be read and ours
+    /// Each case is a change made by real servers that async-openai's type cannot parse but ours
     /// can. `tests/it/service/answers.rs` sends more of them through a server.
     #[test]
     fn the_types_of_async_openai_refuse_answers_that_servers_give() {

@@ -1,12 +1,12 @@
-//! A crude stem, for finding a word of one text in another form in the other text.
+//! A simple stem, for finding another form of a word in the other text.
 
 use std::collections::BTreeSet;
 
-/// Letters that a stem keeps at most.
+/// Maximum number of letters of a stem.
 const LETTERS: usize = 5;
 /// Shorter words match only if they are equal.
 const LEAST: usize = 4;
-/// Letters after the common beginning, at most.
+/// Maximum number of letters after the common beginning.
 const REST: usize = 6;
 
 /// Whether two lower-case words are forms of one word, judged by their beginnings: `refund` and
@@ -25,8 +25,8 @@ pub(super) fn same(a: &str, b: &str) -> bool {
         && long - shared <= REST
 }
 
-/// Words by their length, for finding a form of a word among them. A look-up does not grow with
-/// their number.
+/// Words by their length, for finding a form of a word. The cost of a lookup does not grow with the
+/// number of words.
 #[derive(Debug, Default)]
 pub(super) struct Forms<'a>(BTreeSet<(usize, &'a str)>);
 
@@ -37,10 +37,10 @@ impl<'a> FromIterator<&'a str> for Forms<'a> {
 }
 
 impl Forms<'_> {
-    /// Whether one of the words is a form of this one.
+    /// Whether one of the words is a form of this word.
     pub(super) fn has(&self, word: &str) -> bool {
         let letters = word.chars().count();
-        // Among words of one length in order, the neighbours share the longest beginning.
+        // Among sorted words of one length, the neighbours share the longest beginning.
         (letters.saturating_sub(REST)..=letters + REST).any(|length| {
             let place = (length, word);
             let (before, after) = (self.0.range(..place).next_back(), self.0.range(place..).next());

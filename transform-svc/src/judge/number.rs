@@ -1,17 +1,17 @@
-//! Reading a rating, strictly: an answer that has to be interpreted is not a rating.
+//! Reads a rating strictly: an answer that requires interpretation is not a rating.
 //!
-//! A rating is one number of the scale. The number may have around it only what a model adds
-//! without changing it: whitespace, one pair of quotation marks or asterisks, a full stop, a label
-//! (`Score: 4`, `Similarity = 3.5`), the scale's own maximum (`4/5`, `4 out of 5`). Everything else
-//! is refused: two numbers, a range, words before or after, a number out of range, a decimal on a
-//! scale of whole numbers, a decimal comma.
+//! A rating is one number of the scale. It may be surrounded only by additions that do not change
+//! it: whitespace, one pair of quotation marks or asterisks, a full stop, a label (`Score: 4`,
+//! `Similarity = 3.5`), the scale's own maximum (`4/5`, `4 out of 5`). Everything else is rejected:
+//! two numbers, a range, words before or after, a number out of range, a decimal on a scale of
+//! whole numbers, a decimal comma.
 
 use super::Scale;
 
 const LABELS: &[&str] = &["score", "rating", "similarity", "quality", "fluency", "answer"];
 const WRAPPERS: &[&str] = &["**", "*", "\"", "'", "`"];
 
-/// The rating that an answer is, or `None`.
+/// The rating in an answer; `None` if the answer is not a rating.
 pub fn read(answer: &str, scale: Scale) -> Option<f64> {
     let text = unwrap(answer.trim());
     let text = unwrap(unlabelled(text).unwrap_or(text));
@@ -22,7 +22,7 @@ pub fn read(answer: &str, scale: Scale) -> Option<f64> {
     ((low..=high).contains(&number) && (scale.takes_decimals() || number.fract() == 0.0)).then_some(number)
 }
 
-/// Takes off one pair of marks around the whole.
+/// Removes one pair of marks around the whole answer.
 fn unwrap(text: &str) -> &str {
     WRAPPERS
         .iter()
@@ -30,7 +30,7 @@ fn unwrap(text: &str) -> &str {
         .map_or(text, str::trim)
 }
 
-/// What follows `Score:`, `Similarity rating =` and the like, letter case aside.
+/// The text after `Score:`, `Similarity rating =` and the like, ignoring case.
 fn unlabelled(text: &str) -> Option<&str> {
     let (label, rest) = text.split_once([':', '='])?;
     let mut words = label.trim_matches(['*', ' ']).split_whitespace().peekable();
@@ -40,7 +40,7 @@ fn unlabelled(text: &str) -> Option<&str> {
         .then(|| rest.trim_start_matches('*').trim())
 }
 
-/// What stands before `/5` or `out of 5`, where 5 is the scale's maximum.
+/// The text before `/5` or `out of 5`, where 5 is the scale's maximum.
 fn without_maximum(text: &str, scale: Scale) -> Option<&str> {
     let (value, most) = text.split_once('/').or_else(|| text.split_once("out of"))?;
     (number(most.trim())? == scale.range().1).then(|| value.trim())

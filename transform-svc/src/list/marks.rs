@@ -1,6 +1,6 @@
-//! What begins an item of a list: numbers of several scripts, letters, bullets, "Sentence 1:".
+//! Marks of list items: numbers of several scripts, letters, bullets, "Sentence 1:".
 
-/// What begins an item.
+/// The mark of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Number,
@@ -9,11 +9,11 @@ pub(super) enum Mark {
     Bullet,
 }
 
-/// The mark that a line begins with, and what follows it.
+/// The mark that a line begins with, and the text after it.
 pub(super) fn mark(line: &str) -> Option<(Mark, &str)> {
     let mut bullet = None;
     let mut line = line;
-    // `- 1. text`: the mark behind bullets counts.
+    // `- 1. text`: the mark after the bullets is used.
     loop {
         if let Some(found) = counting(line) {
             return Some(found);
@@ -25,9 +25,9 @@ pub(super) fn mark(line: &str) -> Option<(Mark, &str)> {
     bullet
 }
 
-/// A number, label or letter, and what follows it.
+/// A number, label or letter, and the text after it.
 fn counting(line: &str) -> Option<(Mark, &str)> {
-    // `**1.** text` leaves stars behind the number, `* text` is a bullet.
+    // `**1.** text` leaves asterisks after the number; `* text` is a bullet.
     let plain = line.trim_start_matches(['*', '_', '#', '>']).trim_start();
     let number = || numbered(plain).map(|(_, rest)| (Mark::Number, rest));
     let label = || labelled(plain).map(|rest| (Mark::Label, rest));
@@ -35,7 +35,7 @@ fn counting(line: &str) -> Option<(Mark, &str)> {
     number().or_else(label).or_else(letter)
 }
 
-/// The rest of a line behind a bullet.
+/// The rest of a line after a bullet.
 fn bulleted(line: &str) -> Option<&str> {
     let rest = line.strip_prefix([
         '-', '*', '•', '–', '—', '·', '▪', '‣', '◦', '→', '●', '○', '‐', '・', '+',
@@ -44,7 +44,7 @@ fn bulleted(line: &str) -> Option<&str> {
     stands_apart.then(|| rest.trim_start())
 }
 
-/// A number with its delimiter, and what follows.
+/// A number with its delimiter, and the text after it.
 pub(super) fn numbered(text: &str) -> Option<(u32, &str)> {
     let mut chars = text.chars();
     let first = chars.next()?;
@@ -80,7 +80,7 @@ pub(super) fn numbered(text: &str) -> Option<(u32, &str)> {
                 .filter(|rest| rest.starts_with(char::is_whitespace))
         })
         .or_else(|| rest.strip_prefix(" )"))?;
-    // `1.5 million` and `10:30` are numbers of the text.
+    // `1.5 million` and `10:30` are numbers within the text.
     if delimited.starts_with(|c: char| c.is_numeric()) {
         return None;
     }
@@ -128,7 +128,7 @@ fn closing(open: char) -> Option<char> {
     })
 }
 
-/// One to three decimal digits of one of the scripts that models number with.
+/// One to three decimal digits of a script that models use for numbering.
 fn digits(text: &str) -> Option<(u32, &str)> {
     let mut number = 0;
     let mut end = 0;

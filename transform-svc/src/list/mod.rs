@@ -1,9 +1,9 @@
-//! Lists as language models write them: from an answer to its items, whatever the numbering.
+//! Reads lists written by language models: from an answer to its items, for any numbering.
 //!
-//! Understood: `1.` `1)` `(1)` `[1]` `1:` `1 -` `1、` `#1`, digits of other scripts (１ ١ ۱ १ ১),
-//! circled digits, keycaps, letters and Roman numerals with a delimiter, bullets, "Sentence 1:" in
-//! any language, all of them in bold or after a bullet; a JSON list or object; numbers within one
-//! line; and plain lines, where there are as many as wanted.
+//! These forms are recognised: `1.` `1)` `(1)` `[1]` `1:` `1 -` `1、` `#1`, digits of other scripts
+//! (１ ١ ۱ १ ১), circled digits, keycaps, letters and Roman numerals with a delimiter, bullets,
+//! "Sentence 1:" in any language, all of them in bold or after a bullet; a JSON list or object;
+//! numbers within one line; and plain lines, if their number is the requested one.
 
 mod marks;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use marks::{Mark, mark, numbered};
 
-/// The items of an answer, in order, without their marks; `wanted` decides only whether plain lines
+/// The items of an answer, in order, without their marks; `wanted` only decides whether plain lines
 /// are a list.
 pub fn items(answer: &str, wanted: usize) -> Vec<String> {
     let answer = answer.trim();
@@ -20,7 +20,7 @@ pub fn items(answer: &str, wanted: usize) -> Vec<String> {
     }
     let lines: Vec<&str> = answer.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let marked: Vec<Option<(Mark, &str)>> = lines.iter().map(|line| mark(line)).collect();
-    // Numbers before bullets: a dash inside a numbered list begins no item.
+    // Numbers take precedence over bullets: a dash inside a numbered list does not start an item.
     let count = |mark: Mark| marked.iter().flatten().filter(|(found, _)| *found == mark).count();
     let list = [Mark::Number, Mark::Label, Mark::Letter, Mark::Bullet]
         .into_iter()
@@ -51,8 +51,8 @@ pub fn without_mark(line: &str) -> &str {
     mark(line).map_or(line, |(_, rest)| rest)
 }
 
-/// Lines with the list's mark are items; after a mark alone, the next line is its item. Other lines
-/// between are commentary.
+/// Lines with the list's mark are items; if a mark is alone on its line, the next line is its item.
+/// Other lines between are commentary.
 fn marked_items(lines: &[&str], marked: &[Option<(Mark, &str)>], list: Mark) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut open = false;
@@ -97,7 +97,7 @@ fn collect(value: &Value, items: &mut Vec<String>) {
     }
 }
 
-/// `1. a 2. b 3. c`: numbers that follow one another within one text.
+/// `1. a 2. b 3. c`: consecutive numbers within one text.
 fn within_a_line(text: &str) -> Vec<String> {
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for (at, _) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! The lines around a text that mark where it begins and ends.
+//! The lines that mark the start and end of a text.
 
 /// The whole lines before and after each text of a message; empty if the text is not enclosed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub(super) struct Delimiters {
 }
 
 impl Delimiters {
-    /// The lines around each placeholder that has a line to itself. The error says why they could
-    /// not enclose a text safely.
+    /// The lines around each placeholder that is alone on its line. The error gives the reason why
+    /// they could not enclose a text safely.
     pub(super) fn around(placeholders: &[&str], content: &str) -> Result<Self, String> {
         let mut found = Self::default();
         let lines: Vec<&str> = content.lines().map(str::trim).collect();
@@ -20,7 +20,7 @@ impl Delimiters {
             let Some(around) = around else {
                 continue;
             };
-            // A single character cannot be broken up, so a text that holds it could end its own
+            // A single character cannot be broken up, so a text that contains it could end its own
             // quotation.
             if let Some(short) = around.into_iter().find(|line| line.chars().nth(1).is_none()) {
                 return Err(format!(
@@ -33,7 +33,7 @@ impl Delimiters {
         Ok(found)
     }
 
-    /// Opening and closing line of the first text; empty where it is not enclosed.
+    /// Opening and closing line of the first text; empty if the text is not enclosed.
     pub(super) fn lines(&self) -> (&str, &str) {
         match self.lines.as_slice() {
             [open, close, ..] => (open, close),
@@ -41,8 +41,8 @@ impl Delimiters {
         }
     }
 
-    /// A text in which none of the lines occurs, in whatever ASCII case: each occurrence has a
-    /// space after its first character, so that the text cannot end its own quotation.
+    /// A text in which none of the lines occurs, ignoring ASCII case. Each occurrence gets a space
+    /// after its first character, so that the text cannot end its own quotation.
     pub(super) fn broken_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
         // One pass is enough except for lines with spaces: breaking one line can produce the other.
@@ -58,7 +58,7 @@ impl Delimiters {
         let mut found = false;
         for (at, c) in text.char_indices() {
             out.push(c);
-            // Occurrences may overlap: each beginning is broken.
+            // Occurrences may overlap, so the start of each is broken.
             if self.begins(&text[at..]) {
                 out.push(' ');
                 found = true;
@@ -119,7 +119,7 @@ mod tests {
             "<< text>text></te< /text>xt>"
         );
         assert_eq!(of("\"\"\"", "\"\"\"").broken_in("\"\"\"\""), "\" \" \"\"");
-        // Breaking the first makes the second.
+        // Breaking the first line produces the second.
         assert_eq!(of("<<", "< <").broken_in("<<"), "<  <");
     }
 

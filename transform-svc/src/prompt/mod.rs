@@ -1,19 +1,18 @@
-//! Prompts: plain text files, versioned, addressed by their digest, replaceable by a user's own.
+//! Prompts: plain text files, versioned, addressed by their digest. A user can replace them.
 //!
 //! A file starts with a TOML header between lines of `+++`: `id`, `version` and, for a wording that
-//! some generators get instead of the default, `generators` (patterns of generator ids, `*`
-//! standing for anything). The body is one user message or, with lines `[system]`, `[user]`,
-//! `[assistant]`, several, of which the last is the user's and holds `{text}` once (a judge's:
-//! `{original}` and `{transformed}`). `{language}` stands for the language to answer in; a
-//! translation's prompt must have it. `{count}` is how many distractors are wanted, `{task}` what a
-//! rated transformation should do.
+//! replaces the default for some generators, `generators` (patterns of generator ids; `*` matches
+//! anything). The body is one user message or, with lines `[system]`, `[user]`, `[assistant]`,
+//! several messages. The last is the user's and contains `{text}` once (a judge's: `{original}` and
+//! `{transformed}`). `{language}` is the language of the answer; a translation's prompt must
+//! contain it. `{count}` is the number of distractors, `{task}` the task of a rated transformation.
 //!
-//! The id is the [`Purpose`]'s name, or that name, a hyphen and the name of a wording:
+//! The id is the [`Purpose`]'s name, optionally followed by a hyphen and the name of a wording:
 //! `paraphrase`, `paraphrase-b`.
 //!
-//! The instruction comes first and the text last, so that a model can keep what it computed for the
-//! shared beginning. The text is data: where lines enclose its placeholder (say `<text>` and
-//! `</text>`), they cannot be forged from inside it.
+//! The instruction comes first and the text last, so that a model can reuse its computation for the
+//! shared prefix. The text is data: if lines enclose its placeholder (say `<text>` and `</text>`),
+//! the text cannot forge them.
 
 mod delimiters;
 mod library;
@@ -25,7 +24,7 @@ use delimiters::Delimiters;
 pub use library::Prompts;
 pub use purpose::Purpose;
 
-/// What `{language}` becomes when the text is too short to tell its language.
+/// Value of `{language}` if the text is too short for language detection.
 const UNKNOWN_LANGUAGE: &str = "the language of the text";
 
 /// A placeholder for a part of the request.
@@ -40,7 +39,7 @@ enum Placeholder {
 }
 
 impl Placeholder {
-    /// Every spelling. `{target_language}` is the papers' own.
+    /// All spellings. `{target_language}` is the papers' spelling.
     const SPELLINGS: [(&'static str, Self); 7] = [
         ("{text}", Self::Text),
         ("{original}", Self::Original),
@@ -58,7 +57,7 @@ impl Placeholder {
             .map_or("", |(name, _)| name)
     }
 
-    /// The placeholder that a text begins with, and its length.
+    /// The placeholder at the start of a text, and its length.
     fn at_start(text: &str) -> Option<(Self, usize)> {
         Self::SPELLINGS
             .iter()
@@ -70,18 +69,18 @@ impl Placeholder {
 /// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The operator.
+    /// The system message.
     System,
-    /// The person asking.
+    /// Messages that the user wrote.
     User,
     /// The model, in an example.
     Assistant,
-    /// No role: the only message is a text that the model continues as it is, without a template.
+    /// No role: the only message is a text that the model continues without a template.
     Text,
 }
 
 impl Role {
-    /// Its name in the chat protocol.
+    /// The role's name in the chat protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -97,7 +96,7 @@ impl Role {
 pub struct Message {
     /// Its role.
     pub role: Role,
-    /// What.
+    /// The message's text.
     pub content: String,
 }
 
@@ -114,22 +113,22 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// What it is for.
+    /// The prompt's purpose.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// Its id, e.g. `paraphrase-b`.
+    /// The prompt's id, for example `paraphrase-b`.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its version, as the file gives it.
+    /// The prompt's version, as the file states it.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Id and version, e.g. `paraphrase@1`.
+    /// Id and version, for example `paraphrase@1`.
     pub fn tag(&self) -> String {
         format!("{}@{}", self.id, self.version)
     }
@@ -139,24 +138,25 @@ impl Prompt {
         &self.digest
     }
 
-    /// Patterns of the generators that get it where a request names no wording; empty for most.
+    /// Patterns of the generators that use this prompt if a request names no wording; usually
+    /// empty.
     pub fn generators(&self) -> &[String] {
         &self.generators
     }
 
-    /// The lines that enclose the text; empty where there are none.
+    /// The lines that enclose the text; empty if there are none.
     pub fn delimiters(&self) -> (&str, &str) {
         self.delimiters.lines()
     }
 
-    /// Whether it says how many texts it wants, so that it can ask for any number.
+    /// Whether the prompt contains `{count}`, so that it can request any number of texts.
     pub fn takes_count(&self) -> bool {
         self.messages
             .iter()
             .any(|message| message.content.contains(Placeholder::Count.name()))
     }
 
-    /// The messages for a text, to be answered in `language`. `count` matters to distractors only.
+    /// The messages for a text, to be answered in `language`. `count` is used for distractors only.
     pub fn render(&self, text: &str, language: Option<Language>, count: u32) -> Vec<Message> {
         let text = self.delimiters.broken_in(text);
         let count = in_words(count);
@@ -168,8 +168,8 @@ impl Prompt {
         })
     }
 
-    /// A judge's messages for a pair. `task` says what the transformation should do, e.g. "Other
-    /// words, same meaning."; only the prompt for quality holds it.
+    /// A judge's messages for a pair. `task` describes the transformation's task, for example
+    /// "Other words, same meaning."; only the prompt for quality contains it.
     pub fn render_pair(&self, original: &str, transformed: &str, task: &str) -> Vec<Message> {
         let (original, transformed) = (
             self.delimiters.broken_in(original),
@@ -183,8 +183,8 @@ impl Prompt {
         })
     }
 
-    /// Every message with its placeholders replaced in one pass: what goes in is never searched for
-    /// placeholders.
+    /// Every message with its placeholders replaced in one pass: inserted text is never searched
+    /// for placeholders.
     fn fill<'a>(&'a self, value: impl Fn(Placeholder) -> &'a str) -> Vec<Message> {
         let fill = |template: &str| {
             let mut filled = String::with_capacity(template.len());
@@ -216,7 +216,7 @@ impl Prompt {
     }
 }
 
-/// Small models count better in words.
+/// A number in words, because small models follow words better than digits.
 fn in_words(count: u32) -> String {
     const WORDS: [&str; 11] = [
         "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
@@ -329,7 +329,7 @@ mod tests {
         );
         let error = parse("+++\nid = \"paraphrase\"\nversion = 1\n+++\n{count} times {text}").unwrap_err();
         assert!(error.contains("no placeholder {count}"), "{error}");
-        // Braces that hold no name are text.
+        // Braces that contain no name are text.
         parse("+++\nid = \"paraphrase\"\nversion = 1\n+++\nNot {\"json\": 1}. {text}").unwrap();
     }
 

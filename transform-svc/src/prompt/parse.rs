@@ -1,4 +1,4 @@
-//! From a prompt file to a [`Prompt`], or to what is wrong with it.
+//! Parses a prompt file into a [`Prompt`], or describes the problem.
 
 use isomer_config::spelling::nearest;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ struct Header {
 }
 
 impl Prompt {
-    /// Reads the prompt file of an id. The error says what is wrong with the file.
+    /// Parses the prompt file of an id. The error describes the problem with the file.
     pub fn parse(id: &str, file: &str) -> Result<Self, String> {
         let purpose = Purpose::of_id(id).ok_or_else(|| format!("`{id}` is not the id of a prompt"))?;
         let file = file.replace("\r\n", "\n");

@@ -89,7 +89,7 @@ pub(super) async fn judge(
     Ok(totals.response(ratings, began))
 }
 
-/// An error of a judge, whose generator is named outside any spec.
+/// An error of a judge. The generator of a judge is named outside any spec.
 pub(super) fn fault(error: TransformError) -> Fault {
     let mut fault = Fault::from(error);
     if fault.field.as_deref() == Some("spec.generator_id") {

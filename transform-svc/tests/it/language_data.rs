@@ -1,5 +1,5 @@
-//! The detector on real sentences: how often it is right, wrong, or says that a text is too short
-//! to tell. And the word Jaccard of published distractors, beside the paper's.
+//! The detector on real sentences: how often it is right, wrong, or reports that a text is too
+//! short. Also the word Jaccard of published distractors, compared with the paper's.
 
 use std::{
     fs::File,
@@ -33,9 +33,9 @@ fn rows(file: impl Read) -> Vec<Value> {
         .collect()
 }
 
-/// A file, the field with its texts, their language, and the shares of wrong and of too short ones
-/// not to be exceeded: what was measured, plus one and two points, rounded up. PAWS-X and RTE-3 are
-/// full of names, hence their wrong ones.
+/// A file, the field with its texts, their language, and the maximum shares of wrong and of too
+/// short ones: the measured values plus one and two points, rounded up. PAWS-X and RTE-3 contain
+/// many names, which explains their wrong ones.
 type Texts = (&'static str, &'static str, &'static str, f64, f64);
 
 const PUBLISHED: &[Texts] = &[
@@ -88,8 +88,8 @@ const SHARED: &[Texts] = &[
     ),
 ];
 
-/// A text in another language than it should be in is seldom taken for right: each language's texts
-/// against every other.
+/// A text in another language than expected is rarely classified as right: each language's texts
+/// are tested against every other.
 fn other_languages_are_found(data: &[Texts], rows: fn(&str) -> Vec<Value>, least_found: f64) {
     let (mut texts, mut right, mut wrong) = (0, 0, 0);
     for (file, field, code, ..) in data {
@@ -112,13 +112,13 @@ fn other_languages_are_found(data: &[Texts], rows: fn(&str) -> Vec<Value>, least
     assert!(f64::from(wrong) > least_found * f64::from(texts), "{wrong} of {texts}");
 }
 
-/// Measured: 0.5 % taken for right, 87.0 % found. The others are too short to tell.
+/// Measured: 0.5 % classified as right, 87.0 % found. The others are too short.
 #[test]
 fn a_text_in_another_language_is_found() {
     other_languages_are_found(PUBLISHED, published, 0.86);
 }
 
-/// Measured: 0.7 % taken for right, 94.2 % found.
+/// Measured: 0.7 % classified as right, 94.2 % found.
 #[test]
 #[ignore = "tests/more data: licences forbid a copy of the data sets"]
 fn a_text_in_another_language_is_found_in_shared_data() {
@@ -161,8 +161,8 @@ fn the_detector_is_seldom_wrong_on_shared_data() {
 }
 
 /// CLSD reports a word Jaccard of 0.47 ± 0.17 between originals and distractors over WMT19 and
-/// WMT21 in both directions. The data at hand is WMT19, and the paper does not say how it splits
-/// words: ours gives 0.50 ± 0.19 against the original and 0.47 ± 0.18 within the sets.
+/// WMT21 in both directions. The available data is WMT19, and the paper does not describe how it
+/// splits words: ours gives 0.50 ± 0.19 against the original and 0.47 ± 0.18 within the sets.
 #[test]
 #[ignore = "tests/more data: the licence forbids a copy of the data set"]
 fn our_jaccard_of_the_shared_data_is_near_the_papers() {

@@ -24,8 +24,8 @@ pub enum End {
     Gone,
 }
 
-/// The client's deadline, and when a client that leaves does so: some of the answer has arrived by
-/// then.
+/// The client's deadline, and the time at which a leaving client disconnects: part of the response
+/// has arrived by then.
 const CUT: Duration = Duration::from_millis(1200);
 
 /// The answers to a gRPC call.
@@ -45,7 +45,7 @@ pub async fn all(
     grpc.ready()
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
-    // A client that streams continues as long as it gets answers.
+    // A client that streams continues as long as it gets responses.
     let open = messages.len() > 1 && matches!(end, End::Deadline | End::Gone);
     let rest = if open {
         stream::pending().left_stream()
@@ -56,7 +56,7 @@ pub async fn all(
     if end == End::Deadline {
         request.set_timeout(CUT);
     }
-    // For the services whose messages name no encoder.
+    // This is for services whose messages name no encoder.
     request
         .metadata_mut()
         .insert("isomer-encoder", ENCODER.parse().unwrap());
@@ -67,7 +67,7 @@ pub async fn all(
 /// A gRPC call of any kind.
 ///
 /// # Errors
-/// If it ended in another way than it should have.
+/// If the call ended in an unexpected way.
 pub async fn grpc(harness: &Harness, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<(), String> {
     let call = all(harness, key, path, messages, end);
     if end == End::Gone {
@@ -96,7 +96,7 @@ pub async fn free(harness: &Harness, key: &Key, path: &str) -> Result<(), String
 /// A gRPC call that is refused, whatever its request.
 ///
 /// # Errors
-/// If it was not refused, or was refused as an unknown method.
+/// If the call was not refused, or was refused as an unknown method.
 pub async fn refused(harness: &Harness, key: &Key, path: &str) -> Result<(), String> {
     match all(harness, key, path, vec![Vec::new()], End::Answer).await {
         Err(status) if status.code() == Code::Unimplemented && Fault::from_status(&status).hint.is_some() => Ok(()),

@@ -1,4 +1,5 @@
-//! Variants that an answer lacked are made after it: once, and at the expense of whoever asked.
+//! Variants missing from a response are generated afterwards, once, and charged to the caller of
+//! the request.
 
 use isomer_proto::transform::v1::{
     AugmentationMode, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason, TextItem,
@@ -19,8 +20,8 @@ use crate::{
 
 const PATH: &str = "/isomer.transform.v1.AugmentationService/EncodeAugmented";
 
-/// One call to the transform service at a time, so that what came first has been done when a later
-/// text is made. Keys share what the caches hold.
+/// One call to the transform service at a time, so that all earlier calls are complete when a later
+/// text is generated. Keys share the caches.
 async fn harness() -> Harness {
     Harness::with(|config| {
         config.missing_variants.calls = 1;
@@ -66,7 +67,7 @@ fn is_whole(answer: &EncodeAugmentedResponse) -> bool {
     !used.variants.is_empty()
 }
 
-/// Asks, without leaving anything to be made, until the variant is there.
+/// Repeats a request that generates no variants until the variant is present.
 async fn until_made(harness: &Harness, key: &Key, text: &str) -> EncodeAugmentedResponse {
     let looking = AugmentationSpec {
         make_missing: Some(false),
@@ -76,7 +77,7 @@ async fn until_made(harness: &Harness, key: &Key, text: &str) -> EncodeAugmented
     found(&format!("the variant of {text:?} is made"), whole).await
 }
 
-/// Calls to the language model about a text.
+/// Number of calls to the language model with a text.
 fn asked(harness: &Harness, text: &str) -> usize {
     let calls = harness.models.generator.calls();
     calls
@@ -128,7 +129,7 @@ async fn what_two_tenants_lack_is_made_for_each_of_them() {
     ];
     assert_eq!(made[0].embeddings, made[1].embeddings);
     assert_eq!(asked(&harness, &text), 2);
-    // Who did not ask finds nothing.
+    // Requests of another caller find nothing.
     let looking = AugmentationSpec {
         make_missing: Some(false),
         ..cached()
@@ -142,7 +143,7 @@ async fn what_two_tenants_lack_is_made_for_each_of_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_made_for_who_does_not_want_it_or_cannot_pay() {
     let harness = harness().await;
-    // The second has a budget that encoding the query uses up.
+    // The second key has a budget that encoding the query uses up.
     let (rich, poor) = (harness.key().await, harness.key_for(1).await);
     let unwanted = cases::text(End::Answer);
     let spec = AugmentationSpec {
@@ -152,7 +153,7 @@ async fn nothing_is_made_for_who_does_not_want_it_or_cannot_pay() {
     assert!(!is_whole(&encode(&harness, &rich, spec, &unwanted).await));
     let unpaid = cases::text(End::Answer);
     assert!(!is_whole(&encode(&harness, &poor, cached(), &unpaid).await));
-    // What was asked for later has been made, so these two would have been.
+    // The text requested later has been generated, so these two would have been too.
     let wanted = cases::text(End::Answer);
     encode(&harness, &rich, cached(), &wanted).await;
     until_made(&harness, &rich, &wanted).await;
@@ -161,7 +162,7 @@ async fn nothing_is_made_for_who_does_not_want_it_or_cannot_pay() {
     assert!(harness.settled(&poor).await.finished.0 < WRITTEN);
 }
 
-/// Clients that send a model's name and nothing else get augmented vectors by it.
+/// Clients that send only a model's name get augmented vectors by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_may_stand_for_an_encoder_with_augmentation() {
     let augment = json!({ "transformations": ["paraphrase"], "language": "en" });
@@ -195,7 +196,7 @@ async fn a_name_may_stand_for_an_encoder_with_augmentation() {
     assert_ne!(named["augment"]["used"][0]["variants"], json!([]), "{named}");
     assert_eq!(asked(&harness, &text), 1, "the variant is kept for both");
 
-    // Other APIs know the name too, and refuse what augmented vectors cannot do.
+    // Other APIs also accept the name, and refuse operations that augmented vectors do not support.
     let numbers = |answer: &Value| answer["data"][0]["embedding"].clone();
     let cohere =
         json!({ "model": "gase", "texts": [text], "embedding_types": ["float"], "input_type": "search_document" });
@@ -250,7 +251,7 @@ async fn it_is_the_same_over_http() {
     let whole = found("the variant is made", whole).await;
     assert_ne!(whole["data"], lacking["data"]);
     assert_eq!(asked(&harness, &text), 1);
-    // The second step of a cascade, with what the search found.
+    // The second step of a cascade, with the search results.
     let cascade = |evidence: Value| {
         json!({
             "transformations": ["paraphrase"], "mode": "cascade", "language": "en",

@@ -1,4 +1,4 @@
-//! Calls whose use is not known before they begin end with their caller's budget.
+//! Calls whose usage is unknown before they start end when their caller's budget is spent.
 
 use isomer_proto::eval::v1::{EncoderPrompt, TaskType};
 use isomer_service_kit::Fault;
@@ -36,7 +36,7 @@ async fn a_score_ends_once_it_has_used_more_than_was_reserved_and_the_budget() {
     let harness = Harness::new().await;
     let key = harness.key_for(BUDGET).await;
     let path = "/isomer.eval.v1.TaskService/Score";
-    // The estimate of the message leaves nothing of the budget.
+    // The estimate for the message uses up the whole budget.
     let ended = calls::all(&harness, &key, path, vec![score()], End::Answer).await;
     let fault = Fault::from_status(&ended.unwrap_err());
     assert_eq!(fault.reason, "BUDGET_EXCEEDED", "{fault}");

@@ -1,5 +1,5 @@
-//! Texts are in no log line, metric or message of an error, at the level `debug`, whatever becomes
-//! of the call.
+//! Texts appear in no log line, metric or error message, at the level `debug`, however the call
+//! ends.
 
 use std::{
     io::{self, Write},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::harness::Harness;
 
-/// In every text of the cases, and in nothing else.
+/// A phrase that occurs in every text of the cases, and nowhere else.
 const MARK: &str = "old wooden bench near the station";
 
 /// The log of this process.
@@ -42,7 +42,7 @@ impl MakeWriter<'_> for Log {
 }
 
 impl Log {
-    /// What all tests of this process log from now on, at the level `debug`.
+    /// Captures everything that the tests of this process log from now on, at the level `debug`.
     fn start() -> Self {
         static LOG: OnceLock<Log> = OnceLock::new();
         let log = LOG.get_or_init(|| {
@@ -92,7 +92,7 @@ async fn texts_are_in_no_log_metric_or_error() {
     assert!(metrics.contains("isomer_server_requests_total") && !metrics.contains(MARK));
     let told = log.lines_with(MARK);
     assert!(told.is_empty(), "{}", told.join("\n"));
-    // It is the log, at this level, and a text in it would have been found.
+    // The captured log has this level, and would have shown a text.
     let lines = log.lines();
     assert!(
         lines

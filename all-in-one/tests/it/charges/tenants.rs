@@ -1,5 +1,5 @@
-//! What one tenant's texts left in caches is not served to another, by every route: the second
-//! tenant causes, and is told of, as much as the first.
+//! Cached results of one tenant's texts are not served to another, by any route: the second
+//! tenant's call causes, and reports, as much usage as the first.
 
 use isomer_proto::transform::v1::{TransformRequest, TransformResponse, TransformSpec};
 use prost::Message;
@@ -15,7 +15,7 @@ use crate::{
 
 const TRANSFORM: &str = "/isomer.transform.v1.TransformService/Transform";
 
-/// What a call makes the models do.
+/// The usage of the models in a call.
 async fn caused(harness: &Harness, call: &cases::Repeatable, key: &Key) -> Counted {
     let before = harness.models.counted();
     call.call(harness, key).await.unwrap();
@@ -29,7 +29,8 @@ fn rows() -> Vec<Case> {
     all
 }
 
-/// What the first tenant's call, the same call of the second and the first's again cause, by row.
+/// The usage of the first tenant's call, the second tenant's same call and the first tenant's
+/// repeated call, by row.
 async fn measured(shared: bool) -> Vec<(String, [Counted; 3])> {
     let harness = Harness::with(|config| config.access.share_caches = shared).await;
     let (first, second) = (harness.key().await, harness.key().await);
@@ -62,8 +63,8 @@ async fn a_tenant_is_served_nothing_that_another_left_in_a_cache() {
         );
         cached += usize::from(is_cached);
     }
-    // Without it, nothing would show that there are caches: only reranking and vectors of tokens
-    // have none.
+    // Without this check, the absence of caches would go unnoticed: only reranking and token
+    // vectors have none.
     let uncached = rows()
         .iter()
         .filter(|case| {
@@ -103,7 +104,7 @@ async fn tenants_who_ask_at_the_same_time_do_not_join_each_other() {
     assert_eq!(calls[0] + calls[2], 1, "the same tenant joins");
     assert_eq!(one.results[0].text, other.results[0].text);
     assert_eq!(harness.models.generator.calls().len(), 2);
-    // What the answers tell of the cache.
+    // The cache usage that the responses report.
     let later = [ask(&keys[1]).await, ask(&harness.key().await).await];
     let hits = later.map(|answer| answer.results[0].provenance.as_ref().unwrap().cache_hit);
     assert_eq!(hits, [true, false]);

@@ -1,4 +1,4 @@
-//! Answers tell where their time went: `server-timing`.
+//! Responses report their timing: `server-timing`.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ fn read(value: &str) -> (f64, f64) {
     (of("upstream"), of("overhead"))
 }
 
-/// The status of an answer over HTTP, and what it tells of its time, which fits that of the client.
+/// The status of an HTTP response and its reported timing, which is consistent with the client's
+/// measurement.
 async fn post(harness: &Harness, key: &Key, text: &str) -> (u16, (f64, f64)) {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let body = json!({ "model": ENCODER, "input": text }).to_string();
@@ -66,7 +67,7 @@ async fn an_answer_tells_how_long_others_took_and_how_long_the_gateway_did() {
         status == 200 && upstream == 0.0 && overhead > 0.0,
         "{upstream} {overhead}"
     );
-    // gRPC, in the metadata before the answer; a server without others behind it tells nothing.
+    // gRPC reports it in the initial metadata; a server without upstream servers reports nothing.
     let channel = |address: String, api_key| {
         let config = ClientConfig {
             address,

@@ -1,4 +1,4 @@
-//! Calls with messages as bytes.
+//! Calls with encoded messages.
 
 use futures::{TryStreamExt, stream};
 use isomer_service_kit::client::{self, ClientConfig};

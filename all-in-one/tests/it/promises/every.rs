@@ -1,4 +1,4 @@
-//! What every rpc promises.
+//! The promises common to all rpcs.
 
 use std::sync::atomic::Ordering;
 
@@ -35,11 +35,11 @@ async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
     let mut wrong = Vec::new();
     let mut texts = 0;
     for (path, request) in comments::rpcs() {
-        // These are not served and read no message.
+        // These rpcs are not served and read no message.
         if ["/tei.v1.Embed/EmbedSparseStream", "/tei.v1.Predict/PredictStream"].contains(&path.as_str()) {
             continue;
         }
-        // A key whose varint never ends.
+        // A key with an unterminated varint.
         let mut broken = vec![vec![0xff; 11]];
         if let Some(message) = comments::not_utf8(&request, 4) {
             texts += 1;

@@ -4,8 +4,8 @@ use prost_types::field_descriptor_proto::Type;
 
 use super::comments;
 
-/// Whether `path`, e.g. `spec.gate.rules[0].quantity`, leads through the fields of the rpc's
-/// request. A `oneof` may be named where none of its fields is set.
+/// Whether `path`, for example `spec.gate.rules[0].quantity`, is a valid path in the rpc's request.
+/// A `oneof` may be named if none of its fields is set.
 pub fn names(rpc: &str, path: &str) -> bool {
     let Some((_, request)) = comments::rpcs().into_iter().find(|(known, _)| known == rpc) else {
         return false;

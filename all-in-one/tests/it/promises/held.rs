@@ -1,4 +1,4 @@
-//! Promises that tests elsewhere hold: element, sentence, and file and name of each test.
+//! Promises tested elsewhere: element, sentence, and file and name of each test.
 
 type Held = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 

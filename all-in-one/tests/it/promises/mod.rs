@@ -1,8 +1,8 @@
 //! The promises that the comments of the `.proto` files make about errors hold.
 //!
 //! The rows of the table are all sentences of the comments that name a gRPC code, read from the
-//! descriptor set: a sentence without a row fails the test, and so does a row whose sentence is
-//! gone. A row is a call that provokes the code, or names the test that does.
+//! descriptor set: a sentence without a row fails the test, and so does a row without its sentence.
+//! A row is a call that provokes the code, or the name of a test that does.
 
 mod ask;
 pub(crate) mod comments;
@@ -120,7 +120,7 @@ async fn honest_requests_to_the_same_rpcs_are_served() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let refused = table::rows().into_iter().flat_map(|row| match row.proof {
-        // An rpc that is not served has no valid request.
+        // An unserved rpc has no valid request.
         Proof::Calls(calls) if !row.promise.starts_with("UNIMPLEMENTED") => calls,
         _ => Vec::new(),
     });

@@ -161,7 +161,7 @@ pub fn honest() -> Vec<Call> {
 pub fn rows() -> Vec<Row> {
     let short: &[f64] = &A[..3];
     let nan: &[f64] = &[1.0, NAN, 4.0, 3.0];
-    // 2,000 items that two raters rate with a thousand and one values between them.
+    // 2,000 items that two raters rate with a thousand and one distinct values.
     let fine: Vec<f64> = (0..1001).map(f64::from).collect();
     let wide: Vec<f64> = (0..5000).map(|i| f64::from(i % 900)).collect();
     let table: [(&'static str, &'static str, Vec<Call>); 39] = [

@@ -14,9 +14,9 @@ pub struct Row {
 }
 
 pub enum Proof {
-    /// Each of these is refused as promised.
+    /// Each of these calls is refused as promised.
     Calls(Vec<Call>),
-    /// Tests elsewhere: file and name.
+    /// Tests in other files: file and name.
     Held(&'static [(&'static str, &'static str)]),
 }
 
@@ -26,7 +26,7 @@ pub struct Call {
     pub message: Vec<u8>,
 }
 
-/// A call of `rpc`, e.g. `eval.v1.TaskService/Score`.
+/// A call of `rpc`, for example `eval.v1.TaskService/Score`.
 pub fn call(rpc: &str, message: impl Message) -> Call {
     Call {
         path: format!("/isomer.{rpc}"),
@@ -57,7 +57,7 @@ pub fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// A valid request for each rpc for which [`rows`] has a refused one.
+/// A valid request for each rpc for which [`rows`] contains a refused one.
 pub fn honest() -> Vec<Call> {
     services::honest()
         .into_iter()

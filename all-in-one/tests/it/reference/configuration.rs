@@ -1,5 +1,5 @@
-//! `configuration.md`: the keys are the fields of the configuration structs, their meaning is the
-//! fields' documentation, their defaults are what the structs' `Default` serialises to.
+//! `configuration.md`: the keys are the fields of the configuration structs, their descriptions are
+//! the fields' documentation, and their defaults are serialised from the structs' `Default`.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -122,7 +122,7 @@ fn parse(source: &str) -> Vec<(String, Vec<Field>)> {
     found
 }
 
-/// Defaults of tables that are absent by default or have names that the user chooses.
+/// Defaults of tables that are absent by default or have user-defined names.
 fn defaults(kind: &str) -> Value {
     match kind {
         "AugmentedModelConfig" => serde_json::to_value(AugmentedModelConfig::default()).unwrap(),
@@ -143,7 +143,7 @@ fn default(path: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// The struct in a type, and what its table is called below its parent.
+/// The struct in a type, and the name of its table below its parent.
 fn table_of<'a>(structs: &Structs, kind: &'a str) -> Option<(&'a str, bool)> {
     let inner = kind
         .strip_prefix("Option<")
@@ -236,8 +236,7 @@ fn the_page_of_configuration_is_up_to_date() {
     compare("configuration.md", &page);
 }
 
-/// Every key of the defaults is a field that was found. The reverse needs no check: fields are
-/// keys.
+/// Every default's key is a documented field. The reverse needs no check, because fields are keys.
 #[test]
 fn every_key_that_is_read_is_documented() {
     fn hold(structs: &Structs, name: &str, value: &Value, checked: &mut usize) {

@@ -1,5 +1,5 @@
-//! The pages of `docs/reference` that are made from the code: configuration, metrics, protos and
-//! kinds of providers. Each test fails if its page is out of date, and rewrites it if
+//! The pages of `docs/reference` that are generated from the code: configuration, metrics, protos
+//! and kinds of providers. Each test fails if its page is out of date, and rewrites it if
 //! `ISOMER_RENEW` is set.
 
 mod configuration;

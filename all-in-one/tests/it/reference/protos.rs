@@ -137,7 +137,7 @@ fn the_pages_of_the_protocol_are_up_to_date() {
     }
 }
 
-/// Names that reading a file as text must not miss: compared with the compiled descriptors.
+/// Checks, by comparison with the compiled descriptors, that reading a file as text misses no name.
 #[test]
 fn every_message_rpc_and_field_has_its_line() {
     use prost::Message;

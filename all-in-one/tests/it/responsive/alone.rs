@@ -23,7 +23,7 @@ use crate::{harness::Harness, models::ENCODER};
 #[derive(Clone)]
 pub struct Alone {
     address: SocketAddr,
-    /// One for each call, so that no call uses up another's budget.
+    /// One key for each call, so that no call uses up another's budget.
     keys: Arc<Mutex<Vec<Secret>>>,
 }
 
@@ -78,7 +78,7 @@ impl Alone {
         health
     }
 
-    /// How long health takes when nothing else is in flight: the median of some calls.
+    /// Response time of health checks when nothing else is in flight: the median of some calls.
     pub async fn health_by_itself(&self) -> Duration {
         let mut health = self.health().await;
         let mut all = Vec::new();
@@ -91,7 +91,7 @@ impl Alone {
         all[4]
     }
 
-    /// Makes a call; returns the time at which it was answered, with success or an error.
+    /// Makes a call; returns the time of its response, whether success or error.
     pub fn call(&self, row: Row) -> impl Future<Output = Instant> + Send + 'static {
         let alone = self.clone();
         async move {
@@ -107,7 +107,7 @@ impl Alone {
         let mut grpc = Grpc::new(self.channel(self.key())).max_decoding_message_size(usize::MAX);
         grpc.ready().await.unwrap();
         let mut request = Request::new(stream::iter([message]));
-        // For the services whose messages name no encoder.
+        // This is for services whose messages name no encoder.
         request
             .metadata_mut()
             .insert("isomer-encoder", ENCODER.parse().unwrap());

@@ -16,7 +16,7 @@ pub const READ_NO_BODY: &[&str] = &[
     "/health",
     "/info",
     "/ping",
-    // These are refused whatever their body.
+    // These requests are refused regardless of their body.
     "/embed_sparse",
     "/tei/{model}/health",
     "/tei/{model}/info",

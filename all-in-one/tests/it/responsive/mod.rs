@@ -1,10 +1,10 @@
-//! Nothing heavy runs on the runtime's threads: on a server with one thread, health answers while
-//! any call is in flight.
+//! Nothing heavy runs on the runtime's threads: a server with one thread answers health checks
+//! while any call is in flight.
 //!
-//! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the
+//! The rows are all rpcs of the descriptor set and all HTTP paths: a row without a case fails the
 //! test. A case is a large legal request, or one that takes long. In a debug build its numbers are
-//! smaller. Print the milliseconds with `cargo test --release -p isomer-all-in-one --test it
-//! responsive:: -- --nocapture`.
+//! smaller. Print the milliseconds with
+//! `cargo test --release -p isomer-all-in-one --test it responsive:: -- --nocapture`.
 
 mod alone;
 mod http;
@@ -21,9 +21,9 @@ use rows::{Row, Takes};
 
 use crate::promises::comments;
 
-/// A call is heavy if it takes at least this many times as long as health alone.
+/// A call is heavy if it takes at least this many times as long as a health check alone.
 const HEAVY: u32 = 5;
-/// How often a call is made before it counts as one that delays health.
+/// Maximum number of attempts of a call before it counts as delaying health checks.
 const TRIES: u8 = 3;
 
 #[test]
@@ -37,7 +37,7 @@ fn every_rpc_and_every_route_has_a_case() {
     assert_eq!(served, cases, "left: rows that are served; right: rows with a case");
 }
 
-/// How health answered while a call was in flight.
+/// Response times of health checks while a call was in flight.
 struct Watched {
     call: Duration,
     answers: usize,
@@ -51,7 +51,7 @@ async fn health_answers_while_any_call_is_under_way() {
     let names: Vec<_> = rows::all().into_iter().filter(wanted).map(|row| row.name).collect();
     let alone = Alone::start(names.len() * usize::from(TRIES));
     let mut failed = Vec::new();
-    // Other programs use the processors too: a call that fails is tried again, and one that fails
+    // Other programs use the processors too, so a failed call is repeated; only a call that fails
     // each time is our fault.
     for left in (0..TRIES).rev() {
         let again = std::mem::take(&mut failed);
@@ -85,8 +85,8 @@ async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
     if watched.call < own * HEAVY {
         return Err(format!("{:?} is not heavy beside {own:?}", watched.call));
     }
-    // Computation runs on other threads: health never waits for half of it. A message is decoded on
-    // the thread that serves it, which is a part of moving its bytes.
+    // Computation runs on other threads, so a health check never waits for half of it. A message is
+    // decoded on the thread that serves it, as a part of moving its bytes.
     let most = match takes {
         Takes::Computing => watched.call / 2,
         Takes::Moving => watched.call * 4 / 5,
@@ -106,7 +106,7 @@ async fn watch(alone: &Alone, row: Row) -> Watched {
         let asked = Instant::now();
         alone::check(&mut health).await;
         if call.is_finished() {
-            // This answer waited for the call, perhaps until it ended.
+            // This response waited for the call, perhaps until it ended.
             let ended = call.await.unwrap();
             longest = longest.max(ended.saturating_duration_since(asked));
             return Watched {

@@ -46,11 +46,11 @@ const REPORTS: &[ReportFormat] = &[
     ReportFormat::Junit,
 ];
 
-/// Name of the report that holds everything.
+/// Name of the complete report.
 pub(super) const JSON: &str = "report.json";
 
-/// How often in succession a run is watched again without hearing anything, and after which pause:
-/// two minutes, in which a server is replaced.
+/// Maximum number of successive attempts to watch a run without receiving an event, and the pause
+/// before each: two minutes, enough time to replace a server.
 const WATCHES: u32 = 60;
 const WATCH_AGAIN: Duration = Duration::from_secs(2);
 
@@ -62,7 +62,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     if args.attest.is_some() {
         return Err(Failure::usage(features::missing("--attest", "evidence")));
     }
-    // A key that cannot be used is reported before the check, not after it.
+    // An unusable key is reported before the check, not after it.
     #[cfg(feature = "evidence")]
     let key = args
         .attest
@@ -148,7 +148,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     Ok(ExitCode::from(code))
 }
 
-/// Ids of the encoders that are judged, as the report has them.
+/// Ids of the judged encoders, as in the report.
 #[cfg(feature = "evidence")]
 fn judged(connection: &Connection, args: &CheckArgs) -> Vec<String> {
     if args.models.is_empty() {
@@ -185,7 +185,7 @@ pub(super) fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
     })
 }
 
-/// The exit code for a run's gate, and what the user should know about it.
+/// The exit code for a run's gate, and a note for the user.
 fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
     match (run.verdict(), run.blocked) {
         (Verdict::Undecided, false) => (
@@ -206,7 +206,7 @@ fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
     }
 }
 
-/// Why a run has no report, in its own words.
+/// The reason why a run has no report, from the run itself.
 fn why(run: Run) -> String {
     match run.error.is_empty() {
         true => {
@@ -217,7 +217,7 @@ fn why(run: Run) -> String {
     }
 }
 
-/// The judge that the flags name, or their changes to the suite's judge.
+/// The judge named by the flags, or their changes to the suite's judge.
 fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
     let named = args.judge.is_some()
         || args.judge_sample.is_some()
@@ -231,7 +231,7 @@ fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
     })
 }
 
-/// The separation settings that the flags give.
+/// The separation settings of the flags.
 fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     let named = args.no_separation || args.separation_texts.is_some() || !args.separation_kinds.is_empty();
     named.then(|| Separation {
@@ -241,7 +241,7 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     })
 }
 
-/// The limits that the flags give.
+/// The limits of the flags.
 fn limits(args: &CheckLimitArgs) -> Option<RunLimits> {
     (args.max_calls.is_some() || args.max_cost.is_some()).then_some(RunLimits {
         generator_calls: args.max_calls,
@@ -249,7 +249,7 @@ fn limits(args: &CheckLimitArgs) -> Option<RunLimits> {
     })
 }
 
-/// Reads a suite file, to be sent. Anything that is not a file is left to the server as a built-in
+/// Reads a suite file, to be sent. A name that is not a file is sent to the server as a built-in
 /// name.
 fn suite(name: &str) -> Result<SuiteRef, Failure> {
     let path = Path::new(name);
@@ -276,7 +276,8 @@ fn suite(name: &str) -> Result<SuiteRef, Failure> {
     })
 }
 
-/// Names a folder of this machine by its absolute path, whatever the server's working folder.
+/// Replaces a folder of this machine by its absolute path, because the server may have another
+/// working folder.
 fn local_folder(connection: &Connection, model: &str) -> String {
     match Path::new(model).canonicalize() {
         Ok(path) if !connection.is_remote() && path.is_dir() => path.display().to_string(),
@@ -307,7 +308,7 @@ pub(super) async fn prefetch_generators(
         let fetched = prefetch_generator(connection, judge, display).await;
         fetched.map_err(|failure| failure.of_flag("--judge"))?;
     }
-    // Without --generator the suite decides; the service then fetches the generator on first use.
+    // Without --generator the suite names the generator; the service then fetches it on first use.
     if let Some(generator) = args.generator.as_deref().filter(|generator| !generator.is_empty()) {
         prefetch_generator(connection, generator, display).await?;
     } else if args.generator.is_none() && args.suite == "quick" {
@@ -318,8 +319,8 @@ pub(super) async fn prefetch_generators(
     Ok(())
 }
 
-/// Shows a run until it ends. The run goes on when a server on the way is restarted; `again` says
-/// whether it is then watched again.
+/// Shows a run until it ends. The run continues when a server on the way is restarted; `again`
+/// decides whether it is then watched again.
 pub(super) async fn watch(mut client: Client, id: &str, display: &Display, again: bool) -> Result<Run, Status> {
     let mut after = 0;
     let mut failed = 0;
@@ -331,7 +332,7 @@ pub(super) async fn watch(mut client: Client, id: &str, display: &Display, again
             Err(status) => status,
         };
         failed = if after > before { 0 } else { failed + 1 };
-        // `Unknown` and `Internal` are what a broken connection is, where a proxy cannot say more.
+        // A proxy may report a broken connection as `Unknown` or `Internal`.
         let passes = matches!(
             broken.code(),
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
@@ -378,7 +379,7 @@ fn show(display: &Display, progress: &StageProgress) {
     display.step(stage.name(), &step);
 }
 
-/// Every form of the report of a run, and its items where they are wanted: file name and content.
+/// All formats of a run's report, and its items if requested: file name and content.
 pub(super) async fn reports(client: &mut Client, id: &str, items: bool) -> Result<Vec<(String, Vec<u8>)>, Status> {
     let mut files = Vec::new();
     let items = items.then_some(&ReportFormat::Items);
@@ -391,7 +392,7 @@ pub(super) async fn reports(client: &mut Client, id: &str, items: bool) -> Resul
             .await?
             .into_inner();
         // The name comes from the server; only its last part is used, so that the file stays inside
-        // the folder that it is written to.
+        // the target folder.
         let name = Path::new(&report.file_name).file_name();
         let name = name.map_or("report".into(), |name| name.to_string_lossy().into_owned());
         files.push((name, report.content));
@@ -399,8 +400,8 @@ pub(super) async fn reports(client: &mut Client, id: &str, items: bool) -> Resul
     Ok(files)
 }
 
-/// Writes every form of the report into `out`, and its items where they are wanted, and returns the
-/// JSON one.
+/// Writes all formats of the report into `out`, and its items if requested, and returns the JSON
+/// one.
 async fn save_reports(client: &mut Client, id: &str, out: &Path, items: bool) -> Result<Vec<u8>, Failure> {
     let told =
         |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
@@ -454,7 +455,7 @@ mod tests {
         assert_eq!(ended(Verdict::Undecided, false, GateUndecided::Warn), 0);
         assert_eq!(ended(Verdict::Invalid, true, GateUndecided::Block), 4);
         assert_eq!(ended(Verdict::Invalid, true, GateUndecided::Warn), 4);
-        // For an unknown verdict of a later version, the server says whether it blocks.
+        // For an unknown verdict of a later version, the server states whether it blocks.
         let later = Run {
             verdict: 99,
             blocked: true,

@@ -1,4 +1,4 @@
-//! `isomer check --plan`: what the check would take.
+//! `isomer check --plan`: the estimated usage of the check.
 
 use comfy_table::CellAlignment;
 use isomer_proto::{
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::{Client, stdout_failure};
 use crate::{args::Format, exit::Failure, table};
 
-/// Asks for the plan and prints it.
+/// Requests the plan and prints it.
 ///
 /// # Errors
-/// As a run's; also, after the plan is printed, where its limits would refuse it.
+/// As for a run; also, after the plan is printed, if its limits would refuse it.
 pub(super) async fn show(client: &mut Client, spec: RunSpec, format: Format) -> Result<(), Failure> {
     let answer = client.plan_run(PlanRunRequest { spec: Some(spec) }).await?.into_inner();
     let plan = answer
@@ -42,7 +42,7 @@ fn missing(estimate: &GenerationEstimate) -> u64 {
 /// The columns of [`row`].
 pub(in crate::commands) const HEAD: &[&str] = &["", "texts", "cached", "by rule", "calls", "tokens"];
 
-/// What the numbers of a [`row`] are.
+/// An explanation of the numbers of a [`row`].
 pub(in crate::commands) const NOTE: &str = "Calls and tokens: with one attempt for each text, and at most, with every attempt that is allowed; tokens are \
      estimated.\nNothing was generated, encoded or rated.\n";
 
@@ -60,7 +60,7 @@ pub(in crate::commands) fn row(label: &str, one: &GenerationEstimate) -> Vec<Str
     ]
 }
 
-/// A number and its bound, where they differ.
+/// A number and its maximum, if they differ.
 fn between(once: u64, most: u64) -> String {
     if once == most {
         once.to_string()
@@ -101,7 +101,7 @@ fn as_text(plan: &RunPlan) -> String {
     lines.join("\n")
 }
 
-/// What it would cost, in words.
+/// The cost as text.
 pub(in crate::commands) fn price(total: &GenerationEstimate) -> String {
     match (total.cost, total.most_cost) {
         _ if total.calls == 0 => "nothing is generated".to_owned(),
@@ -124,7 +124,7 @@ fn time(plan: &RunPlan, total: &GenerationEstimate) -> String {
     }
 }
 
-/// A time that is told in hours, minutes or seconds.
+/// A duration in hours, minutes or seconds.
 pub(in crate::commands) fn hours(seconds: u64) -> String {
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     match (hours, minutes) {
@@ -151,7 +151,7 @@ fn estimate_json(one: &GenerationEstimate) -> Value {
     })
 }
 
-/// Every number of the plan; what is unknown is null.
+/// All numbers of the plan; unknown ones are null.
 fn as_json(plan: &RunPlan) -> Value {
     let one = |label: &str, estimate: Option<&GenerationEstimate>| {
         let mut value = estimate_json(&estimate.cloned().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `isomer embed`: texts in, vectors out.
+//! `isomer embed`: converts texts to vectors.
 
 mod sink;
 
@@ -61,7 +61,7 @@ pub(super) async fn run(session: &Session, args: EmbedArgs) -> Result<ExitCode, 
             progress = (output.batches, Instant::now());
             wait = FIRST_WAIT;
         }
-        // A server that cannot be reached at first is reported at once; one that goes away during
+        // A server that is unreachable at first is reported immediately; one that disappears during
         // the work may come back. If the connection broke, the status does not come from the
         // server: its source is an error of ours.
         let passing = match status.code() {
@@ -79,12 +79,13 @@ pub(super) async fn run(session: &Session, args: EmbedArgs) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long a server may be away or full, without one answer, before the command gives up.
+/// Maximum time for which a server may be unavailable or overloaded, without a single response,
+/// before the command gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// The answers written so far.
+/// The responses written so far.
 struct Output<'a> {
     sink: Sink<'a>,
     batches: usize,
@@ -92,7 +93,7 @@ struct Output<'a> {
     space: Option<String>,
 }
 
-/// Why a stream ended early.
+/// The reason why a stream ended early.
 enum Stop {
     /// A retry does not help.
     Final(Failure),
@@ -112,7 +113,7 @@ impl From<Status> for Stop {
     }
 }
 
-/// Streams the batches that have no answer yet.
+/// Streams the batches that have no response yet.
 async fn stream(
     client: &mut EncoderServiceClient<Channel>,
     args: &EmbedArgs,
@@ -157,8 +158,7 @@ async fn stream(
     ))))
 }
 
-/// Vectors in one output must be comparable, so this checks that every batch came back in the same
-/// space.
+/// Checks that all batches are in the same space, because vectors in one output must be comparable.
 fn same_space(known: &mut Option<String>, response: &EncodeResponse) -> Result<(), Failure> {
     let space = response.vector_space.as_ref().map(|space| &space.digest);
     match (&known, space) {

@@ -1,4 +1,4 @@
-//! Where vectors go: lines on standard output, or a matrix file.
+//! Output of vectors: lines on standard output, or a matrix file.
 
 use std::{io::Write, path::Path};
 
@@ -15,7 +15,7 @@ use crate::{
     npy::{self, Element},
 };
 
-/// Where the vectors go.
+/// The output of vectors.
 pub(crate) enum Sink<'a> {
     Lines,
     Matrix {
@@ -73,7 +73,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Columns and elements of the rows of a matrix as they are stored.
+/// Columns and elements of the rows of a stored matrix.
 fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
     let cols = matrix.cols as usize;
     match matrix.dtype() {
@@ -85,7 +85,7 @@ fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
     }
 }
 
-/// Which rows of the matrix file belong to which text, if a text has several.
+/// The rows of the matrix file that belong to each text, if a text has several.
 fn rows_of_texts(first: usize, before: usize, response: &EncodeResponse) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let mut row = before;

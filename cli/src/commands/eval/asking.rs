@@ -1,4 +1,4 @@
-//! What every score of `isomer eval` has in common: its data sets, and the request.
+//! The common parts of all scores of `isomer eval`: data sets and request.
 
 use std::{collections::HashMap, path::Path};
 
@@ -15,15 +15,15 @@ use crate::{args::EvalArgs, connect::Connection, exit::Failure, progress::Displa
 
 /// A data set of the command, in one language.
 pub(in crate::commands) struct Target {
-    /// As the command names it.
+    /// The name given on the command line.
     pub(in crate::commands) data: String,
     /// The subset.
     pub(in crate::commands) language: Option<String>,
-    /// What it is called in output.
+    /// The name in output.
     pub(in crate::commands) name: String,
 }
 
-/// What every score of the command has in common.
+/// The common settings of all scores of the command.
 pub(in crate::commands) struct Asking<'a> {
     pub(in crate::commands) connection: &'a Connection,
     pub(in crate::commands) args: &'a EvalArgs,
@@ -35,7 +35,7 @@ pub(in crate::commands) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// An encoder on a data set. Data sets with a name are fetched here, with progress.
+    /// The input for an encoder on a data set. Named data sets are fetched here, with progress.
     pub(in crate::commands) async fn input(
         &self,
         model: &str,
@@ -63,7 +63,7 @@ impl Asking<'_> {
         })
     }
 
-    /// The task: that of --task, or the one that a data set that ships has in its name.
+    /// The task: that of --task, or the task in the name of a built-in data set.
     fn task(&self, target: &Target) -> TaskType {
         let shipped = || {
             let name = target.data.strip_prefix("quick/")?;
@@ -75,7 +75,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks for a score; `[per_item, evidence]`.
+    /// Builds the request for a score; `[per_item, evidence]`.
     pub(in crate::commands) fn request(
         &self,
         target: &Target,
@@ -133,7 +133,7 @@ pub(in crate::commands) fn task_named(name: &str) -> Result<TaskType, Failure> {
     named("--task", if name == "str" { "sts" } else { name })
 }
 
-/// The index that the flags ask for; `None`: the exact search.
+/// The index named by the flags; `None`: the exact search.
 fn index(args: &EvalArgs) -> Option<SearchIndex> {
     args.index.as_ref().map(|_| SearchIndex {
         kind: Some(search_index::Kind::Hnsw(search_index::Hnsw {
@@ -161,7 +161,7 @@ pub(super) fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failur
     Ok(fields)
 }
 
-/// Makes a path on this machine absolute. Anything that is not a path here is left to the server as
+/// Makes a path on this machine absolute. Anything that is not a path here is sent to the server as
 /// a name.
 fn dataset(connection: &Connection, args: &EvalArgs, target: &Target) -> Result<DatasetRef, Failure> {
     let data = target.data.as_str();
@@ -191,7 +191,7 @@ fn dataset(connection: &Connection, args: &EvalArgs, target: &Target) -> Result<
     })
 }
 
-/// A data set with a name, as the service will look it up.
+/// A named data set, as the service will look it up.
 fn wanted(args: &EvalArgs, task: TaskType, name: &str, language: Option<String>) -> Wanted {
     Wanted {
         task: task.dashed().parse().ok(),

@@ -21,7 +21,7 @@ use crate::{
     progress::{Display, Step},
 };
 
-/// The result of one encoder on one dataset.
+/// The score of one encoder on one dataset.
 struct Outcome {
     model: String,
     data: String,
@@ -121,7 +121,7 @@ pub(super) async fn run(session: &Session, args: EvalArgs) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// The pivot language that the flags ask for. Fetches a local generator here, with progress.
+/// The pivot language named by the flags. Fetches a local generator here, with progress.
 async fn pivot(connection: &Connection, args: &EvalArgs, display: &Display) -> Result<Option<DatasetPivot>, Failure> {
     let Some(language) = &args.pivot else { return Ok(None) };
     let generator = match args.augmentation.generators.as_slice() {

@@ -1,4 +1,4 @@
-//! What `isomer eval` writes: one result, a table of many, values of single items.
+//! The output of `isomer eval`: one result, a table of many, values of single items.
 
 use std::{
     fs::File,
@@ -72,7 +72,7 @@ fn scores(outcome: &Outcome) -> String {
     text
 }
 
-/// The prompts put in front of the texts, one line each.
+/// The prompts that precede the texts, one per line.
 pub(in crate::commands) fn prompts(response: &ScoreResponse) -> String {
     let line = |used: &PromptUse| {
         let source = match used.source() {
@@ -89,7 +89,7 @@ pub(in crate::commands) fn prompts(response: &ScoreResponse) -> String {
     response.prompts.iter().map(line).collect()
 }
 
-/// Main scores: one row a dataset, one column an encoder, and the mean over datasets.
+/// Main scores: one row per dataset, one column per encoder, and the mean over datasets.
 fn table(outcomes: &[Outcome]) -> String {
     let mut models: Vec<&str> = Vec::new();
     let mut data: Vec<&str> = Vec::new();

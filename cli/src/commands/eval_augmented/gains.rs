@@ -34,13 +34,13 @@ use crate::{
     table,
 };
 
-/// Rows of a timed run.
+/// Number of rows of a timed run.
 const TIMED_ROWS: u32 = 16;
-/// Why a variant may be missing for good. Scores that lack variants for another reason are not
-/// kept: the next run tries again.
+/// The reason for which a variant may be missing permanently. Scores that lack variants for another
+/// reason are not stored, so that the next run tries again.
 const LASTING: &str = "checks";
 
-/// Runs, and prints.
+/// Runs the scores and prints the result.
 pub(in crate::commands) async fn run(
     global: &Global,
     asking: &Asking<'_>,
@@ -195,11 +195,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Settings that a task has: without documents, there is nothing for the queries to be alone
-    /// of.
+    /// Settings applicable to a task: a setting for queries alone requires documents.
     fn applicable(&self, task: TaskType) -> Vec<&'a Setting> {
         let documents = matches!(task, TaskType::Retrieval | TaskType::Reranking);
-        // With --queries-only every setting is one, and the service refuses it where it cannot be.
+        // With --queries-only every setting is for queries alone, and the service refuses it for
+        // tasks without queries.
         let every = self.asking.args.queries_only;
         self.settings
             .iter()
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Loads every generator, so that no timed run waits for that.
+    /// Loads every generator, so that timed runs do not include loading.
     async fn warm_up(&self) -> Result<(), Failure> {
         let mut client = AugmentationServiceClient::new(self.asking.connection.channel.clone());
         for setting in self.settings {
@@ -268,8 +268,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Times an encoder on a data set, plain and in each setting. Each run draws other rows, so
-    /// that the encoder has not seen them.
+    /// Measures the time of an encoder on a data set, plain and in each setting. Each run draws
+    /// other rows, so that the encoder has not seen them.
     async fn time(&mut self, model: &str, target: &Target, runs: u32) -> Result<(), Failure> {
         let args = self.asking.args;
         let task = self.input.datasets.iter().find(|own| own.name == target.name);
@@ -338,7 +338,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether every variant that is missing would be missing again.
+/// Whether every missing variant would be missing again.
 fn lasts(cell: &GainCell) -> bool {
     let work = cell.work.as_ref();
     work.is_none_or(|work| work.missing_reasons.keys().all(|reason| reason == LASTING))

@@ -1,9 +1,9 @@
-//! Scores that `--out` keeps, so that the same command goes on where it was.
+//! Scores stored by `--out`, so that the same command resumes an interrupted run.
 //!
-//! A score is kept under a digest of all that it depends on: texts and labels of the data set, the
+//! A score is stored under a digest of all its inputs: texts and labels of the data set, the
 //! encoder's vector space, the setting, the options of the task, and the version. So a score is
-//! never taken for another one; what cannot be told by a digest (a model behind a URL that changes
-//! under the same name) is the reader's to know, and `--fresh` computes all again.
+//! never confused with another one. A change that no digest shows (a model behind a URL that
+//! changes under the same name) must be handled by the user: `--fresh` computes all scores again.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ struct File {
 pub(super) struct Kept {
     folder: PathBuf,
     fresh: bool,
-    /// The server, and the generator where none is named.
+    /// The server, and the generator if none is named.
     context: [String; 2],
 }
 
@@ -41,8 +41,8 @@ impl Kept {
         Ok(Self { folder, fresh, context })
     }
 
-    /// Where the score of a setting is kept; `None` where the server does not say enough of the
-    /// plain one to tell.
+    /// The file of a setting's score; `None` if the server's facts about the plain score are
+    /// insufficient.
     pub(super) fn place(
         &self,
         encoder: &str,
@@ -77,7 +77,7 @@ impl Kept {
         Some(self.folder.join(format!("{}.json", hex::encode(hash.finalize()))))
     }
 
-    /// The score that is kept there, under the names of this run.
+    /// The score stored in the file, under the names of this run.
     pub(super) fn read(&self, place: &Path, dataset: &str, setting: &str) -> Result<Option<GainCell>, Failure> {
         if self.fresh {
             return Ok(None);
@@ -108,7 +108,7 @@ impl Kept {
         }))
     }
 
-    /// Keeps a score: whole or not at all.
+    /// Stores a score, completely or not at all.
     pub(super) fn write(&self, place: &Path, cell: &GainCell) -> Result<(), Failure> {
         let file = File {
             schema: SCHEMA.to_owned(),

@@ -1,7 +1,7 @@
 //! `isomer eval --augment`: scores with plain vectors and with augmented ones.
 //!
-//! One encoder on one data set in one setting prints both scores here; `gains` runs several, of
-//! which `settings` makes the settings and `kept` keeps the scores.
+//! One encoder on one data set in one setting prints both scores here. `gains` runs several,
+//! `settings` lists the settings and `kept` stores the scores.
 
 pub(super) mod gains;
 mod kept;
@@ -23,7 +23,8 @@ use crate::{
     progress::Display,
 };
 
-/// Whether more than one encoder, data set or setting is asked for, or what only several have.
+/// Whether more than one encoder, data set or setting is requested, or an option that requires
+/// several.
 pub(super) fn several(args: &EvalArgs, targets: usize) -> Result<bool, Failure> {
     let gains = &args.gains;
     let several = args.models.len() * targets > 1
@@ -41,7 +42,8 @@ pub(super) fn several(args: &EvalArgs, targets: usize) -> Result<bool, Failure> 
     Ok(true)
 }
 
-/// What the flags ask for; `plain` is the evidence of the score without augmentation.
+/// The augmentation requested by the flags; `plain` is the evidence of the score without
+/// augmentation.
 pub(super) async fn augmentation(
     connection: &Connection,
     args: &EvalArgs,
@@ -60,7 +62,7 @@ pub(super) async fn augmentation(
     })
 }
 
-/// Prints both and the difference.
+/// Prints both scores and the difference.
 pub(super) fn print(
     format: Format,
     args: &EvalArgs,
@@ -140,7 +142,7 @@ pub(super) fn print(
     write!(out, "{}", prompts(augmented)).map_err(told)
 }
 
-/// The interval shown beside the main score's delta, over a different draw of items.
+/// The interval shown with the main score's delta, for a different draw of items.
 fn interval(delta: Option<&DeltaInterval>) -> String {
     match delta {
         Some(own) => format!(

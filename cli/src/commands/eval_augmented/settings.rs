@@ -11,14 +11,14 @@ use crate::{
     progress::Display,
 };
 
-/// Most variants of a text, as the augmentation service has it.
+/// Maximum number of variants of a text, as in the augmentation service.
 const MOST_SOURCES: usize = 8;
-/// Most transformations of which all combinations are tried: 26 of five.
+/// Maximum number of transformations for which all combinations are tried: 26 of five.
 const MOST_COMBINED: usize = 5;
 /// Weights of the original that are tried (Figure 3 of the GASE paper).
 const WEIGHTS: [f64; 4] = [0.0, 0.25, 0.5, 0.75];
 
-/// A setting, and what is asked of the service for it.
+/// A setting, and the corresponding request to the service.
 pub(super) struct Setting {
     pub(super) about: GainSetting,
     pub(super) augmentation: DatasetAugmentation,
@@ -33,7 +33,7 @@ struct Flags {
     queries_only: bool,
 }
 
-/// All settings that the flags ask for, each once. Local generators are fetched here, with
+/// All settings requested by the flags, each once. Local generators are fetched here, with
 /// progress.
 pub(super) async fn settings(
     connection: &Connection,
@@ -162,7 +162,7 @@ fn all(args: &EvalArgs) -> Result<Vec<Flags>, Failure> {
     Ok(found)
 }
 
-/// Every choice of two or more, the smaller ones first.
+/// All combinations of two or more, the smaller ones first.
 fn combinations(names: &[String]) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = (1_u32..1 << names.len())
         .filter(|chosen| chosen.count_ones() > 1)
@@ -183,7 +183,7 @@ fn about(flags: &Flags, own: &AugmentArgs, args: &EvalArgs, generated: &[String]
         named => named.to_vec(),
     };
     let mut name = flags.augment.join(" + ");
-    // Where several generators are named somewhere, every setting says which of them it has.
+    // If several generators are named anywhere, every setting names its own.
     if args.augmentation.generators.len() > 1 && generates {
         name.push_str(&format!(" by {}", generators.join(" + ")));
     }

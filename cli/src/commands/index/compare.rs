@@ -85,7 +85,7 @@ pub(super) async fn run(session: &Session, args: IndexCompareArgs) -> Result<Exi
     Ok(code(gate.as_ref().map(|gate| gate.verdict), args.gate.undecided))
 }
 
-/// The exit code of a gate; as that of a check.
+/// The exit code of a gate, as for a check.
 pub(super) fn code(verdict: Option<Verdict>, undecided: Option<GateUndecided>) -> ExitCode {
     ExitCode::from(match (verdict, undecided) {
         (None | Some(Verdict::Pass), _) => DONE,
@@ -101,7 +101,7 @@ fn named(judge: &str) -> &str {
     if judge == "default" { "" } else { judge }
 }
 
-/// Queries and judgements, checked.
+/// Queries and judgements, validated.
 pub(super) struct Asked {
     pub(super) queries: Vec<Query>,
     pub(super) qrels: Option<Qrels>,
@@ -167,7 +167,7 @@ pub(super) async fn sides(
     Ok(sides)
 }
 
-/// A collection, and the encoder of its queries as its mark names it.
+/// A collection, and the encoder of its queries, as named by its mark.
 pub(super) async fn side(
     connection: &Connection,
     address: &str,
@@ -193,7 +193,7 @@ pub(super) async fn side(
     Ok((store, encoder))
 }
 
-/// Texts that the collections keep: of the first, else of the second.
+/// Texts stored in the collections: those of the first, else of the second.
 async fn kept(
     first: &dyn VectorStore,
     second: &dyn VectorStore,

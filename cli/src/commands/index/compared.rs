@@ -1,4 +1,4 @@
-//! What comparisons of indexes print.
+//! Output of comparisons of indexes.
 
 use comfy_table::CellAlignment;
 use isomer_eval::stats::gate::Verdict;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::show::{lines, print, vectors};
 use crate::{args::Format, exit::Failure, table};
 
-/// A comparison of a collection with itself on queries in other words.
+/// A comparison of a collection with itself on rephrased queries.
 pub(super) struct InOtherWords {
     pub(super) transformation: String,
-    /// Queries that stayed as they were.
+    /// Queries that stayed unchanged.
     pub(super) unchanged: usize,
     /// Whether these are too many for a verdict.
     pub(super) invalid: bool,
@@ -251,7 +251,7 @@ fn gate_text(gate: Option<&GateResult>, invalid: bool) -> String {
     )
 }
 
-/// A gate's verdict in a word.
+/// A gate's verdict as a word.
 fn verdict(gate: &GateResult) -> &'static str {
     match gate.verdict {
         Verdict::Pass => "passed",

@@ -40,7 +40,7 @@ struct Header {
     draft_seed: u64,
 }
 
-/// A list. The letter of a document's team is at its place in `teams`.
+/// A list. `teams` has the letter of each document's team at the document's position.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     impression: String,
@@ -49,7 +49,7 @@ struct Line {
     teams: String,
 }
 
-/// A line of the log. Loggers may add fields of their own.
+/// A line of the log. Loggers may add other fields.
 #[derive(Debug, Deserialize)]
 struct LogLine {
     impression: String,
@@ -125,7 +125,7 @@ pub(super) fn read(global: &Global, args: &IndexPreferenceArgs) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// A seed that nobody knows before.
+/// An unpredictable seed.
 fn drawn() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -189,7 +189,7 @@ fn lists(path: &Path) -> Result<(Header, Vec<Draft>), Failure> {
     Ok((header, drafts))
 }
 
-/// The lines of a file but for the first `skipped`; empty lines do not count.
+/// The lines of a file except the first `skipped`; empty lines do not count.
 fn json_lines<T: DeserializeOwned>(path: &Path, what: &str, skipped: usize) -> Result<Vec<T>, Failure> {
     let told = |error: std::io::Error| Failure::dependency(format!("{what}: cannot read {}: {error}", path.display()));
     let file = BufReader::new(File::open(path).map_err(told)?);

@@ -1,4 +1,4 @@
-//! `isomer index migrate`: one command for each step.
+//! `isomer index migrate`: one command per step.
 
 use std::{
     process::ExitCode,
@@ -63,7 +63,7 @@ pub(super) async fn run(session: &Session, command: IndexMigrateCommand) -> Resu
     }
 }
 
-/// The names of a store that has some.
+/// The names of a store that supports them.
 fn names(address: &str, patience: Duration) -> Result<Box<dyn Names>, Failure> {
     let names = store::names(address, &Credentials::from_env(), patience).map_err(failure)?;
     names.ok_or_else(|| {
@@ -180,7 +180,7 @@ fn told(format: Format, names: &dyn Names, stepped: &Stepped) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The step that is due.
+/// The next step.
 fn next(state: &State) -> &'static str {
     match &state.migration {
         None => "start",

@@ -1,4 +1,4 @@
-//! `isomer index`: texts into the vectors of a search index, and what is in there.
+//! `isomer index`: writes the vectors of texts to a search index, and inspects it.
 
 mod compare;
 mod compared;
@@ -42,14 +42,14 @@ use crate::{
     progress::{Display, Step},
 };
 
-/// Columns of the key and the text, where no others are named.
+/// Default columns of the key and the text.
 const KEY: &str = "id";
 const TEXT: &str = "text";
-/// Largest share of the rows that `--delete` removes.
+/// Maximum share of the rows that `--delete` removes.
 const DELETED_SHARE: f64 = 0.1;
-/// Batches in work at once where this process encodes.
+/// Maximum number of concurrent batches if this process encodes.
 const ALONE: usize = 4;
-/// How long a store or an encoder may be away while a collection is only read.
+/// Maximum unavailability of a store or an encoder while a collection is only read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(session: &Session, command: IndexCommand) -> Result<ExitCode, Failure> {
@@ -124,7 +124,7 @@ async fn fill(session: &Session, args: IndexRunArgs) -> Result<ExitCode, Failure
 }
 
 /// # Errors
-/// If the rate is none.
+/// If the rate is invalid.
 fn check_rate(args: &IndexPassArgs) -> Result<(), Failure> {
     match args.rows_per_second {
         Some(rate) if !(rate.is_finite() && rate > 0.0) => {
@@ -134,7 +134,7 @@ fn check_rate(args: &IndexPassArgs) -> Result<(), Failure> {
     }
 }
 
-/// How a pass works, of whole texts that are not kept.
+/// The settings of a pass over whole texts that are not stored.
 fn settings(args: &IndexPassArgs, connection: &Connection) -> Result<run::Settings, Failure> {
     let delete = match (args.delete, args.delete_more) {
         (_, Some(more)) => Some(share("delete-more", more)?),
@@ -154,7 +154,7 @@ fn settings(args: &IndexPassArgs, connection: &Connection) -> Result<run::Settin
     })
 }
 
-/// Shows what a pass has done so far.
+/// Shows the progress of a pass.
 fn watch(display: &Display) -> impl Fn(&Counts) + Send + Sync {
     |counts| {
         let detail = format!("{} written, {} unchanged", counts.written, counts.unchanged);
@@ -241,15 +241,14 @@ async fn source(address: &str, args: &IndexSourceArgs, patience: Duration) -> Re
     }
 }
 
-/// The texts of a collection that `isomer index` filled; `None` where the address is something
-/// else.
+/// The texts of a collection filled by `isomer index`; `None` if the address is something else.
 async fn collection(
     address: &str,
     args: &IndexSourceArgs,
     payload: &Payload,
     patience: Duration,
 ) -> Result<Option<CollectionRows>, Failure> {
-    // A table or a folder may be a collection or not.
+    // A table or a folder may or may not be a collection.
     let must = match address.split_once("://") {
         Some(("postgres" | "postgresql", rest)) if !rest.contains('#') => return Ok(None),
         None if !Path::new(address).is_dir() => return Ok(None),

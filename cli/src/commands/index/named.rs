@@ -1,5 +1,5 @@
-//! `isomer index run` under the name of a migration: the store says which collections are filled
-//! and by which encoders.
+//! `isomer index run` under the name of a migration: the store names the collections to fill and
+//! their encoders.
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -19,18 +19,18 @@ use isomer_service_kit::shutdown;
 use super::{super::augment::prefetch_generator, failure, interrupted, show, watch, workers};
 use crate::{args::Global, connect::Connection, exit::Failure, progress::Display};
 
-/// How often a pass is begun anew since a step of the migration was made in between.
+/// Maximum number of restarts of a pass because a step of the migration was made in between.
 const MOST_PASSES: usize = 10;
-/// The generator id of a source that needs none.
+/// The generator id of a source that needs no generator.
 const NO_GENERATOR: &str = "none";
 
-/// A pass over a source, into what is behind a name.
+/// A pass over a source, into the collections behind a name.
 pub(super) struct Named<'a> {
     pub(super) names: &'a dyn Names,
     pub(super) source: &'a Source,
     pub(super) settings: &'a run::Settings,
     pub(super) patience: Duration,
-    /// What flags of the encoder stand for, where some were given.
+    /// The mark given by the encoder's flags, if any.
     pub(super) given: Option<Mark>,
 }
 
@@ -60,7 +60,7 @@ impl Named<'_> {
             };
             connection.flush().await;
             match done {
-                // Whatever failed, it may be since the collections are others now.
+                // The failure may be due to a change of the collections.
                 Err(failed) => {
                     if self.state().await?.epoch == state.epoch {
                         return Err(failed);
@@ -117,8 +117,8 @@ impl Named<'_> {
         })
     }
 
-    /// The collection that serves, and the one beside it; `by` encodes their texts, if it is not
-    /// this process.
+    /// The serving collection and the other one; `by` encodes their texts, unless this process
+    /// does.
     async fn members(
         &self,
         state: &State,

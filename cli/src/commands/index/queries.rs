@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::failure;
 use crate::exit::Failure;
 
-/// A name: a text, or a whole number.
+/// A name: a text or an integer.
 fn name(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::String(name) if !name.is_empty() => Some(name.clone()),

@@ -1,4 +1,4 @@
-//! What `isomer index` prints.
+//! Output of `isomer index`.
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ pub(super) fn print(
     writeln!(std::io::stdout(), "{text}").map_err(|error| stdout_failure(&error))
 }
 
-/// Names in a column, values behind them.
+/// Names in a column, followed by their values.
 pub(super) fn lines(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default() + 2;
     let rows: Vec<String> = rows
@@ -55,7 +55,7 @@ pub(super) fn outcome(format: Format, store: &str, outcome: &Outcome) -> Result<
     print(format, || outcome_text(store, outcome), || outcome_json(store, outcome))
 }
 
-/// The collections behind a name: the one that serves, and the one beside it.
+/// The collections behind a name: the serving one and the other one.
 pub(super) fn both(format: Format, name: &str, serving: &str, other: Option<&str>, both: &Both) -> Result<(), Failure> {
     let text = || {
         let mut text = format!("{name} leads to\n\n{}", outcome_text(serving, &both.serving));
@@ -172,7 +172,7 @@ fn outcome_json(store: &str, outcome: &Outcome) -> Value {
     })
 }
 
-/// What all texts would take, reckoned from the sample.
+/// The estimated usage for all texts, extrapolated from the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Reckoned {
     tokens: Option<f64>,
@@ -190,7 +190,7 @@ fn reckoned(plan: &Plan) -> Reckoned {
         generated: plan.by_bytes(usage.generated_tokens as f64),
         calls: plan.by_bytes(usage.generator_calls as f64),
         seconds: plan.by_bytes(plan.sample.seconds),
-        // 0 stands for no price that is known.
+        // 0 means that no price is known.
         dollars: plan
             .by_bytes(usage.cost_nano_usd as f64 / 1e9)
             .filter(|dollars| *dollars > 0.0),

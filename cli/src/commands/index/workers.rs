@@ -1,4 +1,4 @@
-//! The workers of a fleet, as what encodes the texts of a collection.
+//! Encodes the texts of a collection with the workers of a fleet.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(super) fn of(connection: &Connection) -> Option<Arc<dyn Workers>> {
     Some(Arc::new(Fleet(connection.bulk_encoder()?.clone())))
 }
 
-/// Batches that are worth having in work at once.
+/// Useful number of concurrent batches.
 pub(super) fn in_flight(connection: &Connection) -> usize {
     connection.bulk_encoder().map_or(ALONE, |bulk| bulk.in_flight())
 }
 
-/// Says which workers encode, if there are any.
+/// Reports the workers that encode, if there are any.
 pub(super) async fn tell(connection: &Connection, display: &Display) -> Result<(), Failure> {
     if let Some(bulk) = connection.bulk_encoder() {
         let workers = bulk.describe_workers().await?;

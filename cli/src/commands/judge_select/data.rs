@@ -1,4 +1,4 @@
-//! The gold pairs that a `--data` names.
+//! The gold pairs named by a `--data`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use isomer_service_kit::Fault;
 
 use crate::{args::JudgeSelectArgs, commands::eval::asking::looks_like_a_path, connect::Session, exit::Failure};
 
-/// Where data sets with a name are looked up. The gold pairs are read on this machine, whichever
-/// server judges them.
+/// The locator of named data sets. The gold pairs are read on this machine, whichever server judges
+/// them.
 pub(super) fn locator(session: &Session) -> Result<DatasetLocator, Failure> {
     let config = &session.config;
     let mut eval = config.eval.clone();
@@ -26,7 +26,7 @@ pub(super) fn locator(session: &Session) -> Result<DatasetLocator, Failure> {
     })
 }
 
-/// Loads and samples what a `--data` names.
+/// Loads and samples the data named by a `--data`.
 pub(super) async fn load(data: &str, args: &JudgeSelectArgs, locator: &DatasetLocator) -> Result<GoldSet, Failure> {
     let (path, range) = selection::range_of(data).map_err(|(range, path)| {
         Failure::usage(format!(

@@ -15,7 +15,7 @@ pub(super) fn render(report: &Report) -> String {
         .iter()
         .map(|(name, pairs, of)| format!("{name} ({pairs} of {of} pairs)"))
         .collect();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "Data: {}; seed {}", data.join(", "), report.settings.seed);
     let _ = writeln!(
         text,
@@ -110,7 +110,7 @@ fn judge_names(report: &Report) -> impl Iterator<Item = String> {
     report.judges.iter().map(|judge| judge.id.clone())
 }
 
-/// Datasets down, judges across, the macro average last.
+/// Rows are datasets, columns are judges, and the macro average comes last.
 fn by_judge(report: &Report, cell: impl Fn(&JudgeResult, &Agreement, Option<&Interval>) -> String) -> Table {
     let mut table = table(["dataset".to_owned()].into_iter().chain(judge_names(report)));
     for (row, (name, _, _)) in report.data.iter().enumerate() {

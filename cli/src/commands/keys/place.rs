@@ -1,4 +1,4 @@
-//! Where keys are stored: in the gateway's database, or behind a gateway at `--server`.
+//! Storage of keys: in the gateway's database, or behind a gateway at `--server`.
 
 use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, Scopes, wire_key, wire_limits, wire_time};
 use isomer_client::Channel;
@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
 };
 
-/// Where keys are stored.
+/// The place where keys are stored.
 pub(super) enum Place {
     Database { keys: Keys, who: String },
     Server(Box<AccessServiceClient<Channel>>),
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     pub(super) expires: Option<i64>,
 }
 
-/// The changes to a key; absent fields stay as they are.
+/// The changes to a key; absent fields are not changed.
 #[derive(Default)]
 pub(super) struct Change {
     pub(super) name: Option<String>,
@@ -52,7 +52,7 @@ impl Place {
             return Ok(Self::Server(Box::new(AccessServiceClient::new(channel))));
         }
         let (config, home) = (&session.config, &session.config.models.home);
-        // The file of the home folder is that of the configured database.
+        // The file in the home folder belongs to the configured database.
         let (address, head_file) = match database {
             Some(address) => (address.to_owned(), None),
             None => (
@@ -68,8 +68,8 @@ impl Place {
         })
     }
 
-    /// The newest event of the audit log that is known to have been acknowledged, by the file of
-    /// this machine.
+    /// The newest event of the audit log that is known to have been acknowledged, according to the
+    /// file of this machine.
     pub(super) fn acknowledged(&self) -> Result<AuditHead, Failure> {
         match self {
             Self::Database { keys, .. } => Ok(keys.acknowledged()?.unwrap_or_default()),
@@ -118,7 +118,7 @@ impl Place {
                 let (record, new) = keys.import(who, &text, new).await?;
                 Ok((wire_key(&record, None), new))
             }
-            // A gateway makes the keys that it is asked for itself.
+            // A gateway itself generates the keys that it is asked to create.
             Self::Server(_) => Err(Failure::usage(
                 "--server: keys are imported into the gateway's database directly; name it with --database or in the \
                  configuration (database.url), and leave --server out",
@@ -215,8 +215,8 @@ impl Place {
         }
     }
 
-    /// Events after a number, and the head as it was after they were read. The head is never behind
-    /// the events, unless the log was set back.
+    /// Events after a number, and the head that was read after them. The head is never behind the
+    /// events, unless the log was reset.
     pub(super) async fn audit(&mut self, after: i64) -> Result<(Vec<AuditEvent>, AuditHead), Failure> {
         match self {
             Self::Database { keys, .. } => {
@@ -249,8 +249,8 @@ fn there(key: Option<ApiKey>) -> Result<ApiKey, Failure> {
     key.ok_or_else(|| Failure::dependency("the server's answer has no key in it"))
 }
 
-/// The actor for the audit log: the user id that the system reports. A variable such as `USER`
-/// could be set by anyone.
+/// The actor for the audit log: the user id reported by the system. A variable such as `USER` could
+/// be set by anyone.
 #[cfg(unix)]
 fn who() -> String {
     format!("local:uid {}", rustix::process::getuid().as_raw())

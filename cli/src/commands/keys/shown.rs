@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::Format;
 
-/// A key in the form asked for.
+/// A key in the requested format.
 pub(super) fn one(format: Format, key: &ApiKey) -> String {
     match format {
         Format::Json => document(key).to_string(),

@@ -1,6 +1,6 @@
-//! `isomer man`: manual pages, made from the description of the command line.
+//! `isomer man`: manual pages, generated from the description of the command line.
 
-// The page has the commands of all features.
+// The page contains the commands of all features.
 #[cfg(all(
     test,
     feature = "evidence",

@@ -1,5 +1,5 @@
-//! `docs/reference/command-line.md`: every command with its flags, variables and defaults, as clap
-//! knows them.
+//! `docs/reference/command-line.md`: every command with its flags, variables and defaults, as
+//! defined in clap.
 #![allow(clippy::unwrap_used)]
 
 use std::{env, fmt::Write, fs, path::Path};
@@ -85,7 +85,7 @@ fn table(out: &mut String, args: &[&Arg]) {
     }
 }
 
-/// `inherited`: arguments that a command above has described.
+/// `inherited`: arguments described by a parent command.
 fn section(out: &mut String, command: &Command, path: &str, inherited: &[&str]) {
     writeln!(out, "\n## {path}\n").unwrap();
     let about = command.get_long_about().or_else(|| command.get_about());

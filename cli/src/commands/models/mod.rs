@@ -92,7 +92,7 @@ fn list(global: &Global, resolver: &Resolver) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Damage, or a named model that is not in the cache, ends with exit code 3.
+/// Damage, or a named model that is not in the cache, causes exit code 3.
 async fn verify(global: &Global, resolver: &Resolver, ids: &[String]) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     if ids.is_empty() {
@@ -103,7 +103,7 @@ async fn verify(global: &Global, resolver: &Resolver, ids: &[String]) -> Result<
     }
     let mut sound = true;
     for report in &reports {
-        // A model that was never fetched is not damaged, unless it was asked for by name.
+        // A model that was never fetched is not damaged, unless it was requested by name.
         sound &= report.is_sound() || (ids.is_empty() && report.state == VerifyState::Absent);
         if global.format == Format::Json {
             print_json(report)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::failure;
 use crate::exit::Failure;
 
-/// Facts of a model. `None`: unknown.
+/// Facts about a model. `None`: unknown.
 #[derive(Debug, Serialize)]
 pub(super) struct Card {
     id: String,
@@ -23,7 +23,7 @@ pub(super) struct Card {
     licence: Option<String>,
     bytes: Option<u64>,
     path: Option<PathBuf>,
-    /// An encoder's own fields, once its files are here.
+    /// The encoder's own fields, once its files are present.
     encoder: Option<Summary>,
 }
 
@@ -37,17 +37,18 @@ pub(super) async fn card(id: &str, resolver: &Resolver, config: &EmbedConfig) ->
     if let Some(path) = card.path.as_ref().filter(|_| card.kind == ModelKind::Encoder) {
         let summary = Summary::of(path, &card.source, config);
         let summary = summary.map_err(isomer_service_kit::Fault::from)?;
-        // A folder's size is that of its files; the catalogue names a model's.
+        // A folder's size is that of its files; for a catalogue model, the catalogue states the
+        // size.
         card.bytes = card.bytes.or(Some(summary.weight_bytes));
         card.encoder = Some(summary);
     }
     Ok(card)
 }
 
-/// Everything but the encoder's own fields.
+/// All fields except the encoder's own.
 async fn described(name: &str, resolver: &Resolver) -> Result<Card, Failure> {
     let (repository, revision) = name.split_once('@').map_or((name, None), |(name, at)| (name, Some(at)));
-    // A repository that the catalogue names is that entry, as it is for every other command.
+    // A repository that the catalogue names is treated as that entry, as in every other command.
     let mut entries = resolver.catalogue().iter().filter(|_| revision.is_none());
     let of_repository = entries.find(|entry| {
         let hub = entry.hub.as_ref();
@@ -73,7 +74,7 @@ async fn described(name: &str, resolver: &Resolver) -> Result<Card, Failure> {
             encoder: None,
         });
     }
-    // As for `models pull`.
+    // The same rule as in `models pull`.
     let kind = if id.to_lowercase().contains("gguf") {
         ModelKind::Generator
     } else {
@@ -111,7 +112,7 @@ async fn described(name: &str, resolver: &Resolver) -> Result<Card, Failure> {
 }
 
 impl Card {
-    /// A line for each field.
+    /// One line per field.
     pub(super) fn text(&self) -> String {
         let unknown = || match self.state.as_str() {
             "present" => "unknown".to_owned(),

@@ -74,7 +74,7 @@ pub(super) async fn run(session: &Session, command: ProvidersCommand) -> Result<
     }
 }
 
-/// Providers belong to a long-running gateway; there is none in this process.
+/// Providers belong to a long-running gateway; this process has none.
 async fn reach(session: &Session) -> Result<Client, Failure> {
     if session.global.server.is_none() {
         return Err(Failure::usage(
@@ -196,7 +196,7 @@ fn read(path: &Path) -> Result<Vec<Written>, Failure> {
     })
 }
 
-/// A refusal, with the line of the file that it concerns.
+/// A refusal, with the line of the file that caused it.
 fn placed(path: &Path, written: &Written, status: &Status) -> Failure {
     let mut fault = Fault::from_status(status);
     let field = fault

@@ -1,4 +1,4 @@
-//! Providers and probes on a terminal.
+//! Display of providers and probes on a terminal.
 
 use comfy_table::{Cell, Table};
 use isomer_proto::{

@@ -1,4 +1,4 @@
-//! The checks of a registry, over the run service: the same runs as those of `isomer check`.
+//! Runs the checks of a registry with the run service, like those of `isomer check`.
 
 use std::path::Path;
 
@@ -27,9 +27,9 @@ use crate::{
     progress::Display,
 };
 
-/// How often a check may have failed before it is started once more.
+/// Maximum number of runs of a check: a failed run is started again.
 const MOST_ATTEMPTS: u32 = 1_000;
-/// Reasons for which a folder is no encoder that can be computed here.
+/// Reasons for which a folder is not an encoder that can be computed here.
 const UNSUPPORTED: [&str; 4] = [
     "MODEL_UNUSABLE",
     "MODEL_TOO_LARGE",
@@ -43,7 +43,7 @@ pub(super) struct RunEngine {
     is_remote: bool,
     spec: RunSpec,
     digest: String,
-    /// Signs what a check came to.
+    /// Signs the results of checks.
     key: Option<PrivateKey>,
     display: Display,
 }
@@ -69,8 +69,8 @@ impl RunEngine {
         }
     }
 
-    /// The run of a request id: one that goes on or has succeeded, else a new one. A run that
-    /// failed before is not taken for the answer to this request.
+    /// The run of a request id: an active or successful one, else a new one. A run that failed
+    /// earlier is not used as the answer to this request.
     async fn create(&self, request_id: &str, spec: RunSpec) -> Result<Run> {
         let mut client = check::client(&self.channel);
         for attempt in 1..=MOST_ATTEMPTS {
@@ -103,14 +103,14 @@ impl Engine for RunEngine {
         };
         let fault = Fault::from_status(&status);
         if UNSUPPORTED.contains(&fault.reason.as_str()) {
-            // Its place on this machine says nothing to readers of the registry.
+            // The path on this machine is meaningless to readers of the registry.
             return Ok(Err(fault
                 .to_string()
                 .replace(&format!("{id}/"), "")
                 .replace(&id, "the model")));
         }
         if fault.code == Code::NotFound {
-            // Not a property of the version, and no reason to write one down.
+            // This is not a property of the version, so no result is recorded.
             return Err(RegistryError::Unavailable {
                 doing: "opening the encoder".to_owned(),
                 message: format!(
@@ -158,7 +158,7 @@ impl Engine for RunEngine {
             Fault::precondition("REPORT", format!("the server's report.json {error}"))
                 .hint("use the same version of Isomer here and there")
         })?;
-        // The folders are temporary ones of this machine.
+        // The folders are temporary folders of this machine.
         let report = report::renamed(&report, &names).map_err(Fault::internal)?;
         let mut files: Vec<(String, Vec<u8>)> = report::files(&report)
             .map_err(Fault::internal)?
@@ -184,7 +184,7 @@ impl Engine for RunEngine {
     }
 }
 
-/// What the check came to for an encoder, signed over the report as it is stored.
+/// The result of the check for an encoder, signed over the stored report.
 fn attested(
     report: &report::Report,
     files: &[(String, Vec<u8>)],

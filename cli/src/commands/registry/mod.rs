@@ -37,8 +37,8 @@ use crate::{
 };
 use engine::RunEngine;
 
-/// How old files of killed processes are that are removed at start, where a server's run may still
-/// read them.
+/// Minimum age at which files of killed processes are removed at start, because a server's run may
+/// still read younger ones.
 const LEFT_BEHIND: Duration = Duration::from_secs(7 * 86_400);
 
 pub(super) async fn run(session: &Session, command: RegistryCommand) -> Result<ExitCode, Failure> {
@@ -149,7 +149,7 @@ async fn serve(session: &Session, args: RegistryServeArgs) -> Result<ExitCode, F
         Some(file) => SecretSource::file(file),
         None => SecretSource::Environment("ISOMER_WEBHOOK_SECRET".to_owned()),
     };
-    // Before a port is bound.
+    // This is done before a port is bound.
     secret.read().map_err(|missing| {
         Failure::usage(format!(
             "{missing}; without a secret anybody could have versions checked: give MLflow's webhook one, and the same here"
@@ -194,7 +194,7 @@ fn folder(session: &Session, args: &RegistryCommonArgs) -> PathBuf {
     args.folder.clone().unwrap_or_else(home)
 }
 
-/// What the commands have in common.
+/// The common parts of the commands.
 struct Parts<R> {
     checker: Checker<R, RunEngine>,
     connection: Arc<Connection>,

@@ -24,7 +24,7 @@ use crate::{
     progress::Display,
 };
 
-/// Reads the private key that a flag names.
+/// Reads the private key named by a flag.
 pub(crate) fn key(file: &Path, flag: &str) -> Result<PrivateKey, Failure> {
     let text = bytes(file, flag)?;
     PrivateKey::from_pem(&String::from_utf8_lossy(&text))
@@ -35,10 +35,10 @@ fn bytes(file: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Failure::dependency(format!("{flag}: cannot read {}: {error}", file.display())))
 }
 
-/// Name of the attestation where there is one encoder.
+/// Name of the attestation if there is one encoder.
 pub(crate) const FILE: &str = "attestation.dsse.json";
 
-/// Digests of the files of encoders, by the encoder's id.
+/// Digests of the encoders' files, by the encoder's id.
 pub(crate) type EncoderFiles = BTreeMap<String, ModelFiles>;
 
 /// The attestations of a report: id of the encoder, and the signed envelope. `files` are those of
@@ -85,7 +85,7 @@ fn signed(
     Ok(of_encoders("attestation", signed, ".dsse.json"))
 }
 
-/// Signs what a check came to, beside its report.
+/// Signs the results of a check, next to its report.
 pub(crate) fn beside(
     json: &[u8],
     key: &PrivateKey,
@@ -107,7 +107,7 @@ pub(crate) fn beside(
 pub(super) fn attest(global: &Global, args: &AttestArgs) -> Result<ExitCode, Failure> {
     let key = key(&args.key, "--key")?;
     let (report, json) = read(&args.report, "--report")?;
-    // The report does not tell where its check ran, so files of this machine prove nothing.
+    // The report does not state where its check ran, so files of this machine prove nothing.
     let files = signed(&report, &json, &key, &EncoderFiles::new()).map_err(|error| error.of_flag("--report"))?;
     write(global, files, &args.out)
 }
@@ -139,7 +139,7 @@ pub(super) async fn verify_one(session: &Session, args: &VerifyArgs) -> Result<E
     }))
 }
 
-/// Refuses an encoder whose files are not those that were checked.
+/// Refuses an encoder whose files differ from the checked ones.
 fn compare(model: &str, verified: &Verified, found: &ModelFiles) -> Result<(), Failure> {
     if found.weights_digest != verified.weights {
         return Err(Failure::dependency(format!(
@@ -158,8 +158,7 @@ fn compare(model: &str, verified: &Verified, found: &ModelFiles) -> Result<(), F
     )))
 }
 
-/// Reads the files of those of the encoders that this machine has. Encoders of providers have none
-/// here.
+/// Reads the encoder files that this machine has. Encoders of providers have none here.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -176,7 +175,7 @@ pub(crate) async fn local_files(session: &Session, encoders: &[String]) -> Resul
     Ok(all)
 }
 
-/// Refuses files that changed while they were checked.
+/// Refuses files that changed during the check.
 pub(crate) fn unchanged(before: &EncoderFiles, after: &EncoderFiles) -> Result<(), Failure> {
     for (encoder, files) in before {
         let empty = BTreeMap::new();
@@ -213,7 +212,7 @@ async fn digested(session: &Session, resolver: &Resolver, model: &str) -> Result
 /// Digests of the files of an encoder of this machine.
 pub(super) async fn files_of(session: &Session, model: &str) -> Result<ModelFiles, Failure> {
     let resolver = resolver(session)?;
-    // What is to be deployed is here; nothing is fetched to compare it with.
+    // The model to deploy must be present; nothing is fetched for the comparison.
     if !is_here(&resolver, model) {
         let message = format!("--model: {model} is neither a file or folder nor in the cache of models");
         return Err(Failure::dependency(message));

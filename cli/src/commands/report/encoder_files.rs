@@ -1,4 +1,4 @@
-//! Names of files of which each encoder of a report has one.
+//! Names of files that exist once per encoder of a report.
 
 /// The file of one of several encoders. Ids may be paths or names with `/`.
 fn file_of(kind: &str, encoder: &str, end: &str) -> String {
@@ -13,7 +13,7 @@ fn file_of(kind: &str, encoder: &str, end: &str) -> String {
     format!("{kind}-{}{end}", safe.trim_matches(['-', '.']))
 }
 
-/// One file for each encoder; its name names the encoder if there are several.
+/// One file per encoder; its name includes the encoder if there are several.
 pub(super) fn of_encoders(kind: &str, all: Vec<(String, Vec<u8>)>, end: &str) -> Vec<(String, Vec<u8>)> {
     let several = all.len() > 1;
     let mut files: Vec<(String, Vec<u8>)> = Vec::with_capacity(all.len());

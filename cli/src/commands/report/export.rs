@@ -17,7 +17,7 @@ use crate::{
     progress::Display,
 };
 
-/// Scores of the texts as they are, for the hub. A data set that has no task there is told of.
+/// Scores of the unchanged texts, for the hub. A data set without a task there is reported.
 fn results(global: &Global, args: &ExportArgs, report: &Report) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let display = Display::new(global.quiet);
     let mut all = Vec::new();
@@ -25,7 +25,7 @@ fn results(global: &Global, args: &ExportArgs, report: &Report) -> Result<Vec<(S
         let Some(found) = eval_results(report, &encoder.id, args.source_url.as_deref()) else {
             continue;
         };
-        // The same for each encoder.
+        // The list is the same for each encoder.
         for (dataset, why) in found.left_out.iter().filter(|_| number == 0) {
             display.message(&format!("eval-results: {dataset} is left out: {why}"));
         }

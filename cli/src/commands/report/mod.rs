@@ -56,12 +56,12 @@ fn read(file: &Path, flag: &str) -> Result<(Report, Vec<u8>), Failure> {
     Ok((report, json))
 }
 
-/// Writes files into a folder, and says which.
+/// Writes files into a folder, and reports their names.
 fn write(global: &Global, files: Vec<(String, Vec<u8>)>, out: &Path) -> Result<ExitCode, Failure> {
     write_and(global, files, out, None)
 }
 
-/// [`write()`], and says something more, as a line or as the members of a document.
+/// Like [`write()`], with an additional message, as a line or as members of a document.
 fn write_and(
     global: &Global,
     files: Vec<(String, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! `isomer report attest --push`: the attestation beside an artifact of an OCI registry.
+//! `isomer report attest --push`: stores the attestation with an artifact of an OCI registry.
 
 use std::{
     collections::BTreeMap,
@@ -30,16 +30,16 @@ use super::{
 };
 use crate::{args::evidence::AttestArgs, connect::Session, exit::Failure};
 
-/// Annotations that name the file of a layer: of ORAS, of ModelPack.
+/// Annotations that name the file of a layer, of ORAS and of ModelPack.
 const NAMES: [&str; 2] = ["org.opencontainers.image.title", "org.cncf.model.filepath"];
-/// Begins the name of a file that stands for the removal of another one, in layers of images.
+/// Prefix of file names that mark the removal of another file, in layers of images.
 const REMOVED: &str = ".wh.";
 const ALL_REMOVED: &str = ".wh..wh..opq";
-/// Most files of an artifact.
+/// Maximum number of files of an artifact.
 const MOST_FILES: usize = 200_000;
 
-/// Signs what a check came to for the encoder that an artifact carries, and puts it beside the
-/// artifact. The artifact is fetched: what is signed of it was looked at.
+/// Signs the results of a check for the encoder in an artifact, and stores the signature with the
+/// artifact. The artifact is fetched, so that its signed contents have been verified.
 pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) -> Result<ExitCode, Failure> {
     let key = attest::key(&args.key, "--key")?;
     let (report, json) = read(&args.report, "--report")?;
@@ -163,7 +163,7 @@ enum Problem {
 /// The files of an artifact, layer by layer.
 struct Contents {
     files: BTreeMap<String, StoredFile>,
-    /// Bytes that may still come.
+    /// Remaining number of bytes that may be read.
     left: u64,
     root: PathBuf,
 }
@@ -173,7 +173,7 @@ impl Contents {
         let name = NAMES.iter().find_map(|name| layer.annotations.get(*name));
         let mut parts = layer.media_type.split(|c: char| !c.is_ascii_alphanumeric());
         let is_archive = parts.any(|part| part == "tar");
-        // What no encoder needs is not fetched.
+        // Files that no encoder needs are not fetched.
         if !is_archive && name.is_none_or(|name| !may_be_fetched(name)) {
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl Contents {
                 ALL_REMOVED => folder.to_owned(),
                 name => format!("{folder}{}", &name[REMOVED.len()..]),
             };
-            // Of the layers before, not of this one.
+            // Files of earlier layers, not of this one.
             self.files
                 .retain(|path, _| *path != gone && !path.starts_with(&format!("{}/", gone.trim_end_matches('/'))));
         }

@@ -28,7 +28,7 @@ use crate::{
 use table::Table;
 
 type Client = StatisticsServiceClient<Channel>;
-/// The result of a test, for people and for programs.
+/// The result of a test, as text and as a document.
 type Shown = (String, Value);
 
 pub(super) async fn run(session: &Session, command: StatsCommand) -> Result<ExitCode, Failure> {

@@ -1,5 +1,5 @@
-//! The results of the tests, as a table for people and a document for programs. A missing number is
-//! a dash in the table and null in the document.
+//! The results of the tests, as a table and as a document. A missing number is a dash in the table
+//! and null in the document.
 
 use comfy_table::{Cell, CellAlignment, Table};
 use isomer_proto::{

@@ -15,17 +15,17 @@ enum Cells {
     Labels(Vec<String>),
 }
 
-/// A table.
+/// A table with named columns.
 #[derive(Debug)]
 pub(super) struct Table {
     source: String,
     columns: Vec<(String, Cells)>,
-    /// Columns to work on, in order.
+    /// Columns to use, in order.
     chosen: Vec<usize>,
 }
 
 impl Table {
-    /// Reads the table that the arguments name.
+    /// Reads the table named by the arguments.
     pub(super) fn read(args: &TableArgs) -> Result<Self, Failure> {
         let mut table = Self::open(args.input.as_deref())?;
         if !args.columns.is_empty() {
@@ -237,8 +237,8 @@ fn named(columns: Vec<Column>) -> Result<Vec<Column>, String> {
     }
 }
 
-/// A column of numbers, or of labels. A mixed column is refused, since it is a mistake that would
-/// go unnoticed.
+/// A column of numbers, or of labels. A mixed column is refused, because it is probably a mistake
+/// that would go unnoticed.
 fn typed(name: &str, cells: Vec<String>) -> Result<Cells, String> {
     let numbers: Vec<Option<f64>> = cells
         .iter()

@@ -24,7 +24,7 @@ pub(super) fn run(session: &Session, command: CacheCommand) -> Result<ExitCode, 
     let config = &session.config;
     let resolver = Resolver::new(config.models.clone()).map_err(Fault::from)?;
     let directory = config.transform.cache_directory(&resolver.config().home);
-    // Opened without its bound: the command alone decides what is removed.
+    // Opened without its bound, because only the command decides about removal.
     let cache = Cache::open(&directory).map_err(|error| told(error.into()))?;
     let (text, value) = match command {
         CacheCommand::Stats => {

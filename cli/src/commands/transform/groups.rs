@@ -1,4 +1,4 @@
-//! Pairs in, groups for the graded-ranking task out: an anchor and its candidates, best first
+//! Converts pairs to groups for the graded-ranking task: an anchor and its candidates, best first
 //! (PARTIAL).
 
 use isomer_proto::transform::v1::TransformResult;
@@ -41,7 +41,7 @@ impl Pairs {
     }
 }
 
-/// Reads pairs. A pair with label 0 is not a paraphrase and is left out.
+/// Reads pairs. A pair with label 0 is not a paraphrase and is skipped.
 pub(super) fn read(args: &TransformArgs) -> Result<Pairs, Failure> {
     let name = args.transformation.as_deref().unwrap_or_default();
     // PARTIAL swaps in the second sentence of a pair, and continues the first.
@@ -80,8 +80,8 @@ fn text(row: &Value, field: &str) -> Result<String, String> {
     }
 }
 
-/// A record's id is the row's own, or else its number in the file, so that leaving rows out changes
-/// no random draw.
+/// A record's id is the row's own, or else its number in the file, so that skipping rows changes no
+/// random draw.
 fn record(row: &Value, field: &str, number: usize) -> Result<Record, String> {
     let id = match row.get("id") {
         Some(Value::String(id)) => id.clone(),

@@ -88,7 +88,7 @@ pub(super) fn summary(end: &TransformStreamEnd) -> String {
     text
 }
 
-/// StoredTexts texts of a server, whose model may have changed since.
+/// Stored texts of a server whose model may have changed since.
 #[derive(Debug, Default)]
 pub(super) struct StoredTexts {
     texts: usize,
@@ -101,7 +101,8 @@ impl StoredTexts {
         self.texts += usize::from(is_stored && of_server);
     }
 
-    /// A note on the versions of the model; absent if all texts are of one version, asked now.
+    /// A note on the versions of the model; absent if all texts are of one version, which was
+    /// queried now.
     pub(super) fn note(&self, end: &TransformStreamEnd, regenerates: bool) -> Option<String> {
         let versions: BTreeMap<_, _> = end.summary.iter().flat_map(|totals| &totals.fingerprints).collect();
         let counts: Vec<String> = versions.iter().map(|(name, count)| format!("{name} {count}")).collect();
@@ -123,7 +124,7 @@ impl StoredTexts {
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     pub(super) reasons: Reasons,
-    /// Texts for which no attempt gave a text to check.
+    /// Number of texts for which no attempt returned a text to check.
     silent: usize,
 }
 
@@ -145,7 +146,7 @@ impl Errors {
     }
 }
 
-/// Writes lines in the order of their index and holds back those that come early.
+/// Writes lines in the order of their index and buffers those that arrive early.
 pub(super) struct Ordered {
     out: Box<dyn Write>,
     name: String,
@@ -172,7 +173,7 @@ impl Ordered {
         })
     }
 
-    /// Puts a line at its index; `None` writes nothing there.
+    /// Puts a line at its index; `None` writes no line.
     pub(super) fn put(&mut self, index: u32, line: Option<Value>) -> Result<(), Failure> {
         self.waiting.insert(index, line);
         while let Some(line) = self.waiting.remove(&self.next) {

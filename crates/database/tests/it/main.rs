@@ -1,6 +1,6 @@
-//! Writes while the disk is full, and after it.
+//! Writes while the disk is full, and afterwards.
 //!
-//! The process may not write files beyond a size, as on a full disk. The limit holds for the whole
+//! The process may not write files beyond a size, as on a full disk. The limit applies to the whole
 //! process, so this executable has one test.
 #![allow(
     clippy::unwrap_used,
@@ -19,8 +19,8 @@ fn limit_file_size(bytes: libc::rlim_t) {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `limit` is a valid place for the answer, and the signal's disposition has no other
-    // user in this process.
+    // SAFETY: `limit` is a valid place for the result, and no other code of this process uses the
+    // signal's disposition.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         assert_eq!(libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit), 0);
@@ -29,7 +29,7 @@ fn limit_file_size(bytes: libc::rlim_t) {
     }
 }
 
-/// Writes a row in a transaction with a row of ballast, which is what does not fit on a full disk.
+/// Writes a row in a transaction with a row of ballast, which does not fit on a full disk.
 async fn write(database: &Database, name: &str, ballast: usize) -> Result<(), sqlx::Error> {
     let mut transaction = database.pool().begin().await?;
     for (name, size) in [(name, 0), ("ballast", ballast)] {
@@ -94,7 +94,7 @@ async fn acknowledged_writes_outlive_a_full_disk() {
                 acknowledged.insert(alone);
             }
         }
-        // Another process reads what is in the file, and can write.
+        // Another process reads the content of the file, and can write.
         let other = Database::open(path.to_str().unwrap()).await.unwrap();
         let found = names(&other).await;
         let lost: Vec<_> = acknowledged.difference(&found).collect();

@@ -1,5 +1,5 @@
-//! The card of a repository (the header of its README.md), which says which files belong to which
-//! configuration and split.
+//! The card of a repository (the header of its README.md), which assigns files to configurations
+//! and splits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Chooses the files of a repository that a task needs. The card names them; if it does not, the
+//! Chooses the files of a repository that a task needs. The card names them. If it does not, the
 //! usual names are tried (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the like).
 
 use isomer_models::{hub::ChooseError, pattern};
@@ -7,7 +7,7 @@ use super::card::Configurations;
 use crate::is_readable;
 use isomer_scoring::task::TaskType;
 
-/// The part of a repository that is wanted.
+/// The requested part of a repository.
 pub(super) struct Choice<'a> {
     pub(super) configurations: &'a Configurations,
     pub(super) task: TaskType,
@@ -22,8 +22,8 @@ impl Choice<'_> {
         let readable: Vec<&String> = listed.iter().filter(|name| is_readable(name)).collect();
         match self.task {
             TaskType::Retrieval => return self.retrieval(&readable),
-            // mteb's newer layout of reranking; the older one has rows of queries with their
-            // candidates.
+            // This is mteb's newer layout of reranking. In the older one, rows are queries with
+            // their candidates.
             TaskType::Reranking if self.part(&readable, "top_ranked").is_ok() => {
                 let mut tables = self.retrieval(&readable)?;
                 tables.push((
@@ -64,7 +64,7 @@ impl Choice<'_> {
         ])
     }
 
-    /// The files of a part of retrieval, found as mteb finds them: the configuration by its name,
+    /// The files of one part of retrieval, located by mteb's rules: the configuration by its name,
     /// then the requested split in it, or the only one.
     fn part(&self, readable: &[&String], part: &str) -> Result<Vec<String>, ChooseError> {
         let names: Vec<String> = match (
@@ -85,8 +85,8 @@ impl Choice<'_> {
                 return self.files(readable, Some(name), split);
             }
         }
-        // If the card says nothing: the usual names, in which a corpus and queries are separate
-        // splits.
+        // If the card names nothing, the usual names apply, in which a corpus and queries are
+        // separate splits.
         let splits = match part {
             "corpus" | "queries" => vec![part, self.split],
             _ => vec![self.split],
@@ -94,7 +94,7 @@ impl Choice<'_> {
         let usual = names.iter().filter(|_| self.configurations.is_empty());
         let found = usual.flat_map(|name| splits.iter().map(move |split| (name, split)));
         for (name, split) in found {
-            // The judgements' `default` may also hold rows of other tasks.
+            // The judgements' `default` may also contain rows of other tasks.
             let name = if part == "qrels" && name == "default" {
                 "qrels"
             } else {
@@ -111,7 +111,7 @@ impl Choice<'_> {
         )))
     }
 
-    /// The configuration: the named one, that of the language, or the only one.
+    /// The configuration: the named one, the one of the language, or the only one.
     fn configuration(&self, readable: &[&String]) -> Result<Option<String>, ChooseError> {
         let known = |name: &str| {
             self.configurations.contains_key(name)
@@ -174,7 +174,7 @@ impl Choice<'_> {
     }
 }
 
-/// Patterns of file names if the card says nothing.
+/// The usual patterns of file names, if the card names nothing.
 fn usual(config: Option<&str>, split: &str) -> Vec<String> {
     let mut patterns = Vec::new();
     if let Some(config) = config.filter(|config| *config != "default") {

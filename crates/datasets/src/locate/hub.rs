@@ -1,4 +1,4 @@
-//! Fetching a data set on the Hugging Face hub into its cache.
+//! Downloads a data set from the Hugging Face hub into the hub's cache.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use isomer_scoring::task::TaskType;
 
 use crate::{DatasetError, Fetched, HubRef, LoadOptions};
 
-/// Fetches the files of a data set that a task needs into the hub's cache. If the revision is a
-/// commit, files already there are not requested again.
+/// Downloads the files of a data set that a task needs into the hub's cache. If the revision is a
+/// commit, existing files are not requested again.
 ///
 /// # Errors
-/// If the repository lacks what is needed (the error names its configurations and splits), or the
+/// If the repository lacks a needed file (the error names its configurations and splits), or the
 /// hub cannot be reached.
 pub(super) async fn fetch(
     wanted: &HubRef,
@@ -33,7 +33,7 @@ pub(super) async fn fetch(
     };
     let repository = HubDataset::new(&wanted.repo, wanted.revision.as_deref())
         .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
-    // First the card, at the current commit; then the files, at the same commit.
+    // First the card is fetched, at the current commit; then the files, at the same commit.
     let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
     let first = resolver.dataset(&repository, terms, card, progress).await;
     let first = first.map_err(|error| failed(error.to_string()))?;
@@ -77,11 +77,11 @@ pub(super) async fn fetch(
     })
 }
 
-/// Tables of a folder that is a copy of a repository. Its card or the usual names give their files,
-/// as on the hub.
+/// Tables of a folder that is a copy of a repository. Its card or the usual names determine their
+/// files, as on the hub.
 ///
 /// # Errors
-/// If the folder lacks what is needed.
+/// If the folder lacks a needed file.
 pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
     let listed = files_under(folder).map_err(|error| DatasetError::Broken {
         file: folder.display().to_string(),

@@ -1,6 +1,6 @@
 //! Finds a named data set: in a folder of this machine, else on the hub.
 //!
-//! This module does the I/O: it asks the hub, and [`crate::load`] then reads only local files.
+//! This module does the I/O: it queries the hub, and [`crate::load`] then reads only local files.
 
 mod card;
 mod choose;
@@ -17,12 +17,12 @@ use isomer_scoring::task::TaskType;
 
 use crate::{DatasetError, Fetched, HubRef, LoadOptions, PermittedPath, Source, catalogue, holds};
 
-/// Where data sets are searched for.
+/// The places where data sets are searched.
 #[derive(Debug, Clone, Default)]
 pub struct DatasetLocator {
     /// Folders that hold data sets under their catalogue names.
     pub folders: Vec<PathBuf>,
-    /// Access to the hub and its cache; `None`: the hub is not asked.
+    /// Access to the hub and its cache; `None`: the hub is not used.
     pub hub: Option<Resolver>,
     /// The rules for fetching from the hub.
     pub rules: HubRules,
@@ -33,27 +33,27 @@ pub struct DatasetLocator {
 pub struct Wanted {
     /// Kind of task; `None`: the catalogue's.
     pub task: Option<TaskType>,
-    /// Where from.
+    /// The requested source.
     pub source: Source,
-    /// All other options. Their split is ignored.
+    /// The split; `None`: the catalogue's or the default.
     pub split: Option<String>,
-    /// Everything else. Its split does not count.
+    /// All other options. Their split is ignored.
     pub options: LoadOptions,
 }
 
-/// The input of [`crate::load`]: everything is on this machine.
+/// The input of [`crate::load`]: all files are on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located {
     /// Kind of task.
     pub task: TaskType,
-    /// Files of this machine.
+    /// Files on this machine.
     pub source: Source,
     /// The options, with the catalogue's additions.
     pub options: LoadOptions,
 }
 
 impl DatasetLocator {
-    /// Like [`DatasetLocator::locate_with`], but logs each file that is fetched.
+    /// Like [`DatasetLocator::locate_with`], but logs each download.
     ///
     /// # Errors
     /// Those of [`DatasetLocator::locate_with`].
@@ -61,12 +61,13 @@ impl DatasetLocator {
         self.locate_with(wanted, &LogProgress::default()).await
     }
 
-    /// Finds the source and makes its files present; `progress` is told what is fetched. A name of
-    /// the catalogue supplies task, split, columns and options that the request does not set.
+    /// Finds the source and makes its files available; `progress` is called for each download. A
+    /// name in the catalogue supplies task, split, columns and options that the request does not
+    /// set.
     ///
     /// # Errors
     /// If the name is unknown, the data set is for another task, or its files are neither on this
-    /// machine nor on the hub; the error then lists the places searched and says how to get them.
+    /// machine nor on the hub. In the last case the error lists the places searched and the remedy.
     pub async fn locate_with(&self, wanted: Wanted, progress: &dyn Progress) -> Result<Located, DatasetError> {
         let Wanted {
             task,
@@ -105,7 +106,8 @@ impl DatasetLocator {
         let source = match source {
             Source::Hub(wanted) => {
                 if options.language.is_none() {
-                    // A configuration is often a language, and then also mteb's name of the subset.
+                    // A configuration is often a language. In that case it is also mteb's name of
+                    // the subset.
                     options.language = wanted.config.clone().filter(|config| is_language(config));
                 }
                 let terms = self.rules.named();
@@ -114,7 +116,7 @@ impl DatasetLocator {
             Source::Path(path) if path.is_dir() => {
                 let source = Source::Path(path.clone());
                 match holds(task, &source, &options) {
-                    // It does not have our layout, so it may be a copy of a hub repository.
+                    // The folder does not have our layout, so it may be a copy of a hub repository.
                     Err(missing @ DatasetError::MissingFile { .. }) => match hub::copy(&path, task, &options) {
                         Ok(copy) => Source::Fetched(copy),
                         Err(_) => return Err(missing),
@@ -127,8 +129,8 @@ impl DatasetLocator {
         Ok(Located { task, source, options })
     }
 
-    /// A data set of the catalogue: a folder of its name if that holds the split and language, else
-    /// the hub. With a folder, also the folder that nothing may be read outside of.
+    /// Locates a data set of the catalogue: a folder of its name if that contains the split and
+    /// language, else the hub. For a folder, also returns the folder to which reads are restricted.
     async fn entry(
         &self,
         entry: &catalogue::Entry,
@@ -150,7 +152,7 @@ impl DatasetLocator {
             };
             match holds(entry.task, &source, &bounded) {
                 Ok(()) => return Ok((source, root)),
-                // There are several languages and none was chosen: the hub would give the same
+                // There are several languages and none was chosen; the hub would return the same
                 // error.
                 Err(error @ DatasetError::Language { .. }) if options.language.is_none() => return Err(error),
                 Err(error) => tried.push(error.to_string()),
@@ -191,7 +193,7 @@ impl DatasetLocator {
     }
 
     /// The path of a data set in a folder. Unless the caller is the owner of this process, nothing
-    /// is read outside of the folder, or outside of the place that the operator's link leads to.
+    /// is read outside the folder, or outside the target of the operator's link.
     fn permitted(&self, folder: &Path, path: PathBuf) -> PermittedPath {
         if self.rules.owner {
             return PermittedPath { path, root: None };
@@ -222,7 +224,7 @@ impl DatasetLocator {
                 message: "this service has no access to the hub".to_owned(),
             });
         };
-        // Boxed, since few requests come here but all of them would carry its size.
+        // Boxed, because few requests reach this point but all of them would carry its size.
         Box::pin(hub::fetch(wanted, task, options, resolver, terms, progress)).await
     }
 
@@ -243,7 +245,7 @@ fn is_language(config: &str) -> bool {
     parts.next().is_some_and(code) && parts.all(|part| part.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// How many configurations the card of a data set names. For the fuzz targets of `tests/fuzz` only.
+/// Number of configurations in the card of a data set. For the fuzz targets of `tests/fuzz` only.
 #[doc(hidden)]
 pub fn configurations_of(text: &str) -> usize {
     card::configurations(text).len()

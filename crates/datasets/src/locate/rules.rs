@@ -1,4 +1,4 @@
-//! Which data sets may be fetched from the hub, and within which limits.
+//! Decides which data sets may be fetched from the hub, and within which limits.
 
 use isomer_models::hub::Terms;
 use serde::{Deserialize, Serialize};
@@ -16,19 +16,18 @@ pub enum HubAccess {
     Any,
 }
 
-/// Most bytes of one file of a data set that somebody else named, where no configuration says
-/// otherwise.
+/// Maximum bytes of one file of a data set that another party named, if no configuration sets it.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// The rules of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HubRules {
-    /// Which data sets.
+    /// The data sets that may be fetched.
     pub access: HubAccess,
-    /// Whether callers are the owner of this process (the command line): then what they name is
-    /// fetched with its token and without a bound on its size.
+    /// Whether callers are the owner of this process (the command line). If so, the data sets that
+    /// they name are fetched with its token and without a bound on their size.
     pub owner: bool,
-    /// Most bytes of one file of a data set that somebody else named.
+    /// Maximum size in bytes of one file of a data set that another party named.
     pub max_file_bytes: u64,
 }
 
@@ -45,7 +44,7 @@ impl HubRules {
     /// The limits for fetching a data set that a caller named.
     ///
     /// # Errors
-    /// Why it may not be fetched, and how to fix that.
+    /// The reason why it may not be fetched, and the remedy.
     pub(super) fn named(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Any => Ok(Terms {
@@ -63,7 +62,7 @@ impl HubRules {
     /// The limits for fetching a data set of the catalogue.
     ///
     /// # Errors
-    /// Why it may not be fetched, and how to fix that.
+    /// The reason why it may not be fetched, and the remedy.
     pub(super) fn catalogued(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Off => Err(OFF),

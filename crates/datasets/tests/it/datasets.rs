@@ -1,4 +1,4 @@
-//! Loading datasets: what is accepted, and what every fault says.
+//! Loading datasets: accepted files, and the message for every error.
 
 use std::{
     fs,

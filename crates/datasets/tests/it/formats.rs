@@ -1,4 +1,4 @@
-//! The same rows in every form a file may have, and what faults in them say.
+//! The same rows in every supported file format, and the error messages for each.
 
 use std::{fs, path::Path};
 
@@ -96,7 +96,7 @@ fn lists_are_read_from_parquet_and_from_cells_of_json() {
     let from_parquet = load(TaskType::Reranking, &data("reranking.parquet"), &LoadOptions::default()).unwrap();
     let tsv = "query\tpositive\tnegative\nq one\t[\"a\", \"b\"]\t[\"d\"]\nq two\t[\"c\"]\t[\"e\", \"f\", \"g\"]\n";
     let from_cells = load(TaskType::Reranking, &inline("test.tsv", tsv), &LoadOptions::default());
-    // Quotes inside a cell that does not begin with one stay as they are.
+    // Quotes inside a cell that does not start with a quote are kept.
     assert_eq!(from_cells.unwrap().digest(), from_parquet.digest());
     assert_eq!(from_parquet.items(), 2);
     let python = "query\tpositive\tnegative\nq\t['a']\t['b']\n";
@@ -393,7 +393,7 @@ fn quotes_of_a_tsv_are_characters_unless_they_enclose_a_cell() {
         "end",
     ];
     assert_eq!(texts, expected);
-    // The same in one column, and beside a cell that does go on over a line.
+    // The same in one column, and next to a cell that does continue on another line.
     let both = "sentence1\tsentence2\tscore\n\"Two\nlines\"\tb\t1\n\"So he left\tHe left\t2\nc\td\t3\ne\"\tf\t4\n";
     let error = fault(TaskType::Sts, &inline("both.tsv", both), &LoadOptions::default());
     assert!(

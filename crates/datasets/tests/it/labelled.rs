@@ -49,7 +49,7 @@ fn clustering_takes_documents_or_sets_but_not_both() {
     let dataset = of(TaskType::Clustering, &[("test.jsonl", sets)]).unwrap();
     let vectors = vector_matrix(4, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.1, 0.5, 0.5]).unwrap();
     let scores = dataset.score(vectors.view(), Profile::MtebV2).unwrap();
-    // A set of one label scores 1.
+    // A set with a single label scores 1.
     assert_eq!((scores.items, scores.per_item["v_measure"][1]), (2, 1.0));
     let mixed = format!("{sets}{{\"text\":\"e\",\"label\":\"x\"}}\n");
     let error = of(TaskType::Clustering, &[("test.jsonl", &mixed)])

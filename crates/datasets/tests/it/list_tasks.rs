@@ -17,7 +17,7 @@ fn lists_are_read_in_the_order_that_scoring_expects() {
         let texts: &'static [isomer_datasets::DatasetText] = all[i].texts().to_vec().leak();
         texts.iter().map(text).collect()
     };
-    // Queries only are transformed, and the query without a positive is gone, with a note.
+    // Only queries are transformed, and the query without a positive is dropped, with a note.
     let reranking = described(0);
     assert_eq!(reranking[1], ("1:query[0]", Role::Query, true));
     assert_eq!(reranking[3], ("0:positive", Role::Candidate, false));
@@ -29,7 +29,7 @@ fn lists_are_read_in_the_order_that_scoring_expects() {
         (all[3].language(), described(3)[2]),
         (Some("de-en"), ("0:target", Role::Second, false))
     );
-    // "a quick fox" and "a quick fox ran" share 3 of 4 words, "the sea" and itself all.
+    // "a quick fox" and "a quick fox ran" share 3 of 4 words; "the sea" and itself share all.
     assert_eq!(all[4].measures()["lexical_overlap"], 0.875);
     assert_eq!(described(4).len(), 2 + 6);
 }
@@ -37,7 +37,7 @@ fn lists_are_read_in_the_order_that_scoring_expects() {
 #[test]
 fn the_text_of_the_target_among_the_distractors_is_found_but_not_nearest() {
     let clsd = &datasets()[3];
-    // Sources, targets, distractors: the first target and its second distractor are one text.
+    // Sources, targets, distractors: the first target and its second distractor are the same text.
     let rows = [
         [1.0, 0.1],
         [0.1, 1.0],

@@ -1,4 +1,4 @@
-//! Files of data sets: what is read, and what each fault says.
+//! Files of data sets: reading, and error messages.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod datasets;

@@ -1,4 +1,5 @@
-//! Where published data sets lie. The tests of eval-svc and transform-svc include this file too.
+//! The locations of published data sets. The tests of eval-svc and transform-svc include this file
+//! too.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ pub(crate) fn published(path: &str) -> PathBuf {
 }
 
 /// A data set whose licence forbids a copy in this repository: in the folder `ISOMER_SHARED`, else
-/// in `shared` beside the checkout. Only tests that are ignored by default read it.
+/// in `shared` next to the checkout. Only tests that are ignored by default read it.
 pub(crate) fn shared(path: &str) -> PathBuf {
     let shared = std::env::var_os("ISOMER_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     let path = shared.join("data").join(path);

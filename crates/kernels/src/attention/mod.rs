@@ -1,9 +1,9 @@
 //! Multi-head attention of one sequence (Vaswani et al. 2017, eq. 1), on the micro-kernel.
 //!
-//! For each head, keys and values are packed into panels: a panel of keys is the transposed keys of
-//! `width` positions, a panel of values is simply `width` columns of them. Scores and context are
-//! then two small products. Where a query sees only some of the keys, the panels that none of a
-//! block of queries sees are not computed.
+//! For each head, keys and values are packed into panels. A panel of keys contains the transposed
+//! keys of `width` positions, and a panel of values contains `width` columns of the values. Scores
+//! and context are then two small products. If a query sees only some of the keys, panels that no
+//! query of a block sees are not computed.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Values of a row that holds queries, keys and values side by side.
+    /// Number of values in a row with queries, keys and values side by side.
     pub fn row(&self) -> usize {
         (self.heads + 2 * self.key_heads) * self.head_dim
     }
@@ -38,9 +38,9 @@ impl Shape {
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Positions before the query's own.
+    /// Number of positions before the query's own.
     pub before: usize,
-    /// Positions after it.
+    /// Number of positions after it.
     pub after: usize,
 }
 
@@ -56,7 +56,7 @@ impl Span {
         after: 0,
     };
 
-    /// The union of the keys, of `n`, that the queries of `queries` see.
+    /// The union of the keys, out of `n`, that the queries in `queries` see.
     fn keys(self, queries: &Range<usize>, n: usize) -> Range<usize> {
         queries.start.saturating_sub(self.before)..queries.end.saturating_add(self.after).min(n)
     }
@@ -68,7 +68,7 @@ pub struct Bias<'a> {
     /// `heads × (2 · longest - 1)`: element `longest - 1 + key position - query position` of a
     /// head's row.
     pub by_distance: &'a [f32],
-    /// Longest sequence.
+    /// Maximum length of a sequence.
     pub longest: usize,
 }
 
@@ -86,11 +86,11 @@ impl Bias<'_> {
 pub struct Positions<'a> {
     /// For each head a matrix of `rows × head_dim`: positions as keys.
     pub keys: &'a [PackedMatrix],
-    /// The same as queries.
+    /// Positions as queries, in the same layout.
     pub queries: &'a [PackedMatrix],
     /// Row of each distance: element `longest - 1 + query position - key position`.
     pub row: &'a [u32],
-    /// Longest sequence.
+    /// Maximum length of a sequence.
     pub longest: usize,
 }
 
@@ -120,24 +120,24 @@ pub struct Scratch {
 /// Terms added to the products of queries and keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Added<'a> {
-    /// By head and distance, after the scale.
+    /// Bias by head and distance, added after the scale.
     pub bias: Option<Bias<'a>>,
-    /// By learnt positions, before the scale.
+    /// Scores of learnt positions, added before the scale.
     pub positions: Option<Positions<'a>>,
 }
 
-/// Queries handled at once: their scores stay in a second-level cache.
+/// Number of queries processed at once: their scores stay in a second-level cache.
 const QUERY_BLOCK: usize = 48;
 
 /// Attention of one sequence of `n` tokens.
 ///
 /// `qkv` is `n × (heads + 2·key_heads)·head_dim`: queries, keys and values of a token side by side,
-/// each head after head, as one fused projection writes them. `out` is `n × heads·head_dim`. Scores
+/// head after head, in the layout of one fused projection. `out` is `n × heads·head_dim`. Scores
 /// are `scale · (q·k + positions) + bias`.
 ///
 /// # Panics
-/// If a slice does not have the length its shape requires, `heads` is not a multiple of
-/// `key_heads`, or the sequence is longer than the bias or the positions allow.
+/// If a slice's length does not match its shape, `heads` is not a multiple of `key_heads`, or the
+/// sequence is longer than the bias or the positions permit.
 pub fn self_attention(
     qkv: &[f32],
     n: usize,
@@ -177,8 +177,7 @@ pub fn self_attention(
     let kernel = Kernel::best();
     let width = kernel.width();
     let (key_panels, value_panels) = (n.div_ceil(width), head_dim.div_ceil(width));
-    // Rows of scores hold whole panels and whole softmax runs, so nothing is left over at their
-    // ends.
+    // Rows of scores consist of whole panels and whole softmax runs, so they have no remainder.
     let padded = n.next_multiple_of(width.max(rows::LANES));
     let Scratch {
         keys,
@@ -191,7 +190,7 @@ pub fn self_attention(
     grow(values, value_panels * width * n);
     grow(scores, QUERY_BLOCK * padded);
     let group = heads / key_heads;
-    // A head reads short pieces that are far apart, which hardware prefetchers do not predict.
+    // A head reads short, distant pieces, which hardware prefetchers do not predict.
     let fetch = |head: usize| {
         let shared = hidden + head / group * head_dim;
         for row in qkv.chunks_exact(stride) {

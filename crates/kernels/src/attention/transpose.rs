@@ -1,4 +1,4 @@
-//! Transposes rows that are far apart into a panel, sixteen by sixteen values at a time.
+//! Transposes distant rows into a panel, sixteen by sixteen values at a time.
 
 /// Rows and columns of a tile.
 #[cfg(target_arch = "x86_64")]
@@ -12,7 +12,7 @@ const TILE: usize = 16;
 pub(super) fn transpose(rows: &[f32], stride: usize, count: usize, panel: &mut [f32], width: usize, depth: usize) {
     #[cfg(target_arch = "x86_64")]
     if width.is_multiple_of(TILE) && depth.is_multiple_of(TILE) && crate::instructions::avx512() {
-        // SAFETY: just detected.
+        // SAFETY: the feature was just detected.
         return unsafe { wide::transpose(rows, stride, count, panel, width, depth) };
     }
     for j in 0..width {
@@ -43,20 +43,20 @@ mod wide {
                 let mut tile = [_mm512_setzero_ps(); TILE];
                 for (row, j) in tile.iter_mut().zip(first..count) {
                     let from = &rows[j * stride + start..][..TILE];
-                    // SAFETY: sixteen floats are there.
+                    // SAFETY: sixteen floats are readable.
                     *row = unsafe { _mm512_loadu_ps(from.as_ptr()) };
                 }
                 for (i, column) in turned(tile).into_iter().enumerate() {
                     let to = &mut panel[(start + i) * width + first..][..TILE];
-                    // SAFETY: there is room for sixteen floats.
+                    // SAFETY: sixteen floats are writable.
                     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), column) };
                 }
             }
         }
     }
 
-    /// Columns as rows. Pairs of rows are woven, then pairs of those, so that a quarter of a vector
-    /// holds four rows of one column; then quarters are gathered.
+    /// Converts columns to rows. Pairs of rows are interleaved, then pairs of those, so that a
+    /// quarter of a vector contains four rows of one column. Then quarters are gathered.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn turned(rows: [__m512; TILE]) -> [__m512; TILE] {

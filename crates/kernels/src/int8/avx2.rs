@@ -1,10 +1,9 @@
 //! AVX2: 6 rows × 16 columns, in two halves of 8.
 //!
 //! `vpmaddubsw` multiplies 32 unsigned with 32 signed codes and adds neighbours into 16 bits,
-//! saturating. How many of its results can be added before they must be widened depends on the
-//! codes' bits; [`Widths::fits`] counts them so that nothing ever saturates. Codes of eight and
-//! eight bits do not fit even once: they are widened first, two instructions for each one that
-//! multiplies.
+//! saturating. The number of its results that can be added before widening depends on the codes'
+//! bits; [`Widths::fits`] counts them so that nothing ever saturates. Codes of eight and eight bits
+//! do not fit even once: they are widened first, with two instructions for each multiplication.
 
 use std::arch::x86_64::{
     __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,
@@ -19,7 +18,7 @@ use super::{
 
 const ROWS: usize = 6;
 const WIDTH: usize = 2 * HALF;
-/// Columns of a register of sums.
+/// Number of columns in a register of sums.
 const HALF: usize = 8;
 /// How many groups ahead of the arithmetic the panel is prefetched.
 const AHEAD: usize = 8;
@@ -57,7 +56,7 @@ unsafe fn run<const FIT: usize>(tile: Tile<'_>) {
 }
 
 /// # Safety
-/// As [`run`], with `tile.rows == R` and the tile's shape checked.
+/// As for [`run`], with `tile.rows == R` and the tile's shape checked.
 #[target_feature(enable = "avx2")]
 unsafe fn rows<const R: usize, const FIT: usize>(tile: Tile<'_>) {
     let mut sums = [[_mm256_setzero_si256(); 2]; R];
@@ -111,7 +110,7 @@ unsafe fn rows<const R: usize, const FIT: usize>(tile: Tile<'_>) {
         for (half, sum) in sums.iter().enumerate() {
             let first = r * SPAN + half * HALF;
             let to = tile.sums[first..first + HALF].as_mut_ptr();
-            // SAFETY: eight sums of row r.
+            // SAFETY: row r has room for eight sums.
             unsafe { _mm256_storeu_si256(to.cast::<__m256i>(), *sum) };
         }
     }

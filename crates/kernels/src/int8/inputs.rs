@@ -1,4 +1,4 @@
-//! Rounds inputs row by row, and turns sums back into floats.
+//! Rounds inputs row by row, and converts sums back to floats.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Int8Matrix, Widths};
 
-/// Rows that one task rounds.
+/// Number of rows that one task rounds.
 const PIECE: usize = 32;
 
 thread_local! {
@@ -16,10 +16,10 @@ thread_local! {
 /// Rows of codes.
 ///
 /// A row is mapped so that its smallest value (at most 0) has code 0 and its largest (at least 0)
-/// the largest code; 0 itself has a code of its own, the zero point, so that zeros stay zeros.
+/// the largest code. 0 itself has an exact code, the zero point, so that zeros stay zeros.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// Number of the first row held.
+    /// Number of the first row in the buffer.
     pub(super) start: usize,
     codes: Vec<u8>,
     scales: Vec<f32>,
@@ -130,7 +130,7 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
         high[i] = if value > high[i] { value } else { high[i] };
         bad[i] |= u32::from(value.to_bits() & NOT_FINITE == NOT_FINITE);
     };
-    // Whole runs of lanes have their own loop, since only such loops are vectorised.
+    // Whole runs of lanes have a separate loop, because only such loops are vectorised.
     let whole = row.chunks_exact(LANES);
     let rest = whole.remainder();
     for values in whole {
@@ -147,11 +147,11 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
         codes.fill(0);
         return (f32::NAN, 0);
     }
-    // Halved first: the difference of two finite numbers may be infinite.
+    // Halved first, because the difference of two finite numbers may be infinite.
     let scale = (high * 0.5 - low * 0.5) / (largest as f32 * 0.5);
     let inverse = 1.0 / scale;
     if inverse == f32::INFINITY {
-        // All values are zero, or too small for the inverse of the scale to be a float.
+        // All values are zero, or so small that the inverse of the scale is not a finite float.
         codes.fill(0);
         return (0.0, 0);
     }

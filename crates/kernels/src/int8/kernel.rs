@@ -10,14 +10,16 @@ use std::sync::OnceLock;
 use super::{GROUP, avx2, vnni};
 use super::{Widths, portable};
 
-/// Most rows any kernel takes at once.
+/// Maximum number of rows that any kernel processes at once.
 pub(super) const MAX_ROWS: usize = 14;
-/// Columns whose sums are kept before they are turned into floats, a multiple of every kernel's
-/// width: longer runs make that step cheaper, shorter ones keep their panels in a closer cache.
+/// Number of columns whose sums are kept before they are converted to floats, a multiple of every
+/// kernel's width. Longer runs make that step cheaper; shorter ones keep their panels in a closer
+/// cache.
 pub(super) const SPAN: usize = 128;
 
-/// The arguments of a kernel: `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth
-/// i`. `x` holds `rows` rows, the panel `width` columns, `depth` is a multiple of 16.
+/// The arguments of a kernel:
+/// `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth i`. `x` has `rows` rows,
+/// the panel has `width` columns, and `depth` is a multiple of 16.
 pub(super) struct Tile<'a> {
     pub(super) x: &'a [u8],
     pub(super) rows: usize,
@@ -55,10 +57,10 @@ impl Tile<'_> {
     }
 }
 
-/// Runs a tile.
+/// A function that computes a tile.
 ///
 /// # Safety
-/// The machine has the instructions the function was compiled for.
+/// The machine has the instructions for which the function was compiled.
 pub(super) type RunTile = unsafe fn(Tile<'_>);
 
 /// An integer kernel for one instruction set.
@@ -72,13 +74,13 @@ pub struct Int8Kernel {
 }
 
 impl Int8Kernel {
-    /// The fastest kernel this machine can run; looked up once.
+    /// The fastest kernel for this machine; looked up once.
     pub fn best() -> &'static Int8Kernel {
         static BEST: OnceLock<&'static Int8Kernel> = OnceLock::new();
         BEST.get_or_init(|| Self::available().first().copied().unwrap_or(&portable::KERNEL))
     }
 
-    /// Every kernel this machine can run, fastest first.
+    /// Every kernel for this machine, fastest first.
     pub fn available() -> Vec<&'static Int8Kernel> {
         let mut kernels: Vec<&'static Int8Kernel> = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -88,7 +90,7 @@ impl Int8Kernel {
             if avx512() && has!("avx512vnni") {
                 kernels.push(&vnni::AVX512);
             }
-            // Not part of AVX2: machines that are held to it are to be of one class.
+            // Not part of AVX2: machines limited to AVX2 must all be of one class.
             if allows(Instructions::Best) && avx2() && has!("avxvnni") {
                 kernels.push(&vnni::AVX);
             }
@@ -111,12 +113,12 @@ impl Int8Kernel {
         self.name
     }
 
-    /// Rows taken at once.
+    /// Number of rows processed at once.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns of a panel.
+    /// Number of columns in a panel.
     pub(super) fn width(&self) -> usize {
         self.width
     }

@@ -1,22 +1,21 @@
 //! Linear layers with eight-bit weights, multiplied as integers.
 //!
-//! Weights are rounded once, symmetrically, with one scale for each output: `w ≈ s · c`. Inputs are
-//! rounded row by row as they come, with a scale and a zero point of their own: `x ≈ t · (q - z)`.
-//! Then
+//! Weights are rounded once, symmetrically, with one scale per output: `w ≈ s · c`. Inputs are
+//! rounded row by row as they arrive, with their own scale and zero point: `x ≈ t · (q - z)`. Then
 //!
 //! `Σ w·x ≈ s·t · (Σ c·q - z · Σ c)`
 //!
 //! and both sums are integers. They are exact in any order, so every instruction set gives the same
-//! bits, and a row's result depends on that row and the weights alone.
+//! bits, and a row's result depends only on that row and the weights.
 //!
 //! **No sum overflows.** With `|c| ≤ 127`, `0 ≤ q, z ≤ 255`, the bracket and the first sum are at
 //! most 255 · 127 · k in size, below 2³¹ for every k ≤ 65 536 = [`MAX_DEPTH`].
 //!
 //! **Code widths.** AVX2 has no instruction that multiplies eight by eight bits without saturating.
-//! With fewer bits it does not saturate, and the fewer the bits, the more products fit into sixteen
+//! With fewer bits it does not saturate, and with still fewer bits more products fit into sixteen
 //! bits before they must be widened. The number of bits of the codes is therefore a choice
 //! ([`Widths`]) made when weights are rounded, and it affects the result. Machines with wider
-//! instructions run narrow codes just as well, so one choice gives the same numbers on all
+//! instructions process narrow codes equally well, so one choice gives the same numbers on all
 //! machines.
 //!
 //! [`crate::quant`] is for weights that a file already stores in blocks; here weights are given as
@@ -40,24 +39,24 @@ use kernel::{MAX_ROWS, SPAN, Tile};
 pub use kernel::Int8Kernel;
 pub use weights::{Int8Matrix, Widths};
 
-/// Deepest product whose sums fit into 32 bits.
+/// Maximum depth of a product whose sums fit into 32 bits.
 pub const MAX_DEPTH: usize = 1 << 16;
 
-/// Depths of a column that one multiply-add instruction takes.
+/// Number of depths of a column that one multiply-add instruction processes.
 const GROUP: usize = 4;
 
 /// Depths are padded to a multiple of this, with codes of zero.
 const DEPTH_STEP: usize = 16;
 
-/// Rows that pass over a panel before the next one is fetched; their codes stay in a second-level
-/// cache.
+/// Number of rows that are multiplied with a panel before the next one is fetched; their codes stay
+/// in a second-level cache.
 const ROW_BLOCK: usize = 96;
 
-/// `out = x · Wᵀ` and its epilogue, on the threads of the current pool: `x` is `m × k`, `out` is `m
-/// × n`, both row-major. A row that holds a value that is not finite gives NaN.
+/// `out = x · Wᵀ` and its epilogue, on the threads of the current pool: `x` is `m × k`, `out` is
+/// `m × n`, both row-major. A row with a value that is not finite gives NaN.
 ///
 /// # Panics
-/// If a slice does not have the length its shape requires.
+/// If a slice's length does not match its shape.
 pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
     let (out, parallel) = (
         checked(x, m, weights, epilogue, out),
@@ -80,7 +79,7 @@ pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'
 /// [`gemm_int8`] on the calling thread only.
 ///
 /// # Panics
-/// As [`gemm_int8`].
+/// As for [`gemm_int8`].
 pub fn gemm_int8_serial(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
     let out = checked(x, m, weights, epilogue, out);
     if m > 0 && weights.n() > 0 {
@@ -136,7 +135,7 @@ fn block(rows: &Rows, weights: &Int8Matrix, out: &Output<'_>, row: usize, count:
             }
             for (r, sums) in sums.chunks_exact(SPAN).enumerate().take(tile_rows) {
                 let (scale, zero) = rows.scale(first + r);
-                // SAFETY: pieces are disjoint; only this one touches these columns of this row.
+                // SAFETY: pieces are disjoint; only this one accesses these columns of this row.
                 let out = unsafe { out.part(first + r, col, cols) };
                 inputs::open(&sums[..cols], scale, zero, scales, totals, out);
             }

@@ -2,8 +2,8 @@
 //!
 //! `sdot` multiplies signed with signed codes. The rows' codes are unsigned: their top bit is
 //! flipped, which subtracts 128, and 128 · Σ of each column's codes is added back, as a second dot
-//! product with a constant, so that the sums equal those of every other kernel. The standard
-//! library's intrinsic for the instruction is not stable yet, hence the assembly.
+//! product with a constant. So the sums equal those of every other kernel. The standard library's
+//! intrinsic for the instruction is not stable yet, so assembly is used.
 
 use std::{
     arch::aarch64::{vaddq_s32, vreinterpretq_s8_u8, vshlq_n_s32, vst1q_s32},
@@ -51,7 +51,7 @@ unsafe fn run(tile: Tile<'_>) {
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
 fn dot<const GROUP_OF_X: usize>(mut sum: int32x4_t, weights: int8x16_t, x: int8x16_t) -> int32x4_t {
-    // SAFETY: touches registers only.
+    // SAFETY: accesses registers only.
     unsafe {
         asm!(
             "sdot {sum:v}.4s, {weights:v}.16b, {x:v}.4b[{group}]",
@@ -66,7 +66,7 @@ fn dot<const GROUP_OF_X: usize>(mut sum: int32x4_t, weights: int8x16_t, x: int8x
 }
 
 /// # Safety
-/// As [`run`], with `tile.rows == R` and the tile's shape checked.
+/// As for [`run`], with `tile.rows == R` and the tile's shape checked.
 #[target_feature(enable = "neon,dotprod")]
 unsafe fn rows<const R: usize>(tile: Tile<'_>) {
     let zero = vdupq_n_s32(0);
@@ -84,7 +84,7 @@ unsafe fn rows<const R: usize>(tile: Tile<'_>) {
         }
         macro_rules! group {
             ($g:literal) => {
-                // SAFETY: four groups of 8 columns × 4 codes stand for these 16 depths.
+                // SAFETY: four groups of 8 columns × 4 codes contain these 16 depths.
                 let (w0, w1) = unsafe {
                     let codes = tile.panel.as_ptr().add((first / GROUP + $g) * WIDTH * GROUP);
                     (vld1q_s8(codes), vld1q_s8(codes.add(16)))
@@ -104,7 +104,7 @@ unsafe fn rows<const R: usize>(tile: Tile<'_>) {
     let back = (vshlq_n_s32::<7>(totals.0), vshlq_n_s32::<7>(totals.1));
     for r in 0..R {
         let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
-        // SAFETY: eight sums of row r.
+        // SAFETY: row r has room for eight sums.
         unsafe {
             vst1q_s32(to, vaddq_s32(left[r], back.0));
             vst1q_s32(to.add(4), vaddq_s32(right[r], back.1));

@@ -1,4 +1,4 @@
-//! Any machine: 4 rows × 8 columns in plain Rust. It is the reference for the other kernels.
+//! For any machine: 4 rows × 8 columns in plain Rust. It is the reference for the other kernels.
 
 use super::{
     GROUP,

@@ -1,4 +1,4 @@
-//! Processors with dot products of bytes: `vpdpbusd` multiplies four unsigned with four signed
+//! For processors with dot products of bytes: `vpdpbusd` multiplies four unsigned with four signed
 //! codes per lane and adds the products to a 32-bit sum, without saturating. In AVX-512 registers
 //! 14 rows × 32 columns, in AVX registers 6 rows × 16 columns.
 
@@ -53,7 +53,7 @@ unsafe fn run_avx512(tile: Tile<'_>) {
 }
 
 /// # Safety
-/// As [`run_avx512`], with `tile.rows == R` and the tile's shape checked.
+/// As for [`run_avx512`], with `tile.rows == R` and the tile's shape checked.
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn avx512<const R: usize>(tile: Tile<'_>) {
     const WIDTH: usize = 32;
@@ -74,7 +74,7 @@ unsafe fn avx512<const R: usize>(tile: Tile<'_>) {
     }
     for r in 0..R {
         let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
-        // SAFETY: 32 sums of row r.
+        // SAFETY: row r has room for 32 sums.
         unsafe {
             _mm512_storeu_si512(to.cast::<__m512i>(), left[r]);
             _mm512_storeu_si512(to.add(16).cast::<__m512i>(), right[r]);
@@ -100,7 +100,7 @@ unsafe fn run_avx(tile: Tile<'_>) {
 }
 
 /// # Safety
-/// As [`run_avx`], with `tile.rows == R` and the tile's shape checked.
+/// As for [`run_avx`], with `tile.rows == R` and the tile's shape checked.
 #[target_feature(enable = "avx2,avxvnni")]
 unsafe fn avx<const R: usize>(tile: Tile<'_>) {
     const WIDTH: usize = 16;
@@ -121,7 +121,7 @@ unsafe fn avx<const R: usize>(tile: Tile<'_>) {
     }
     for r in 0..R {
         let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
-        // SAFETY: 16 sums of row r.
+        // SAFETY: row r has room for 16 sums.
         unsafe {
             _mm256_storeu_si256(to.cast::<__m256i>(), left[r]);
             _mm256_storeu_si256(to.add(8).cast::<__m256i>(), right[r]);

@@ -12,9 +12,10 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Eight and eight bits: the most exact, but fast only with dot-product instructions for bytes.
+    /// Eight and eight bits: the most exact choice, but fast only with dot-product instructions for
+    /// bytes.
     pub const FULL: Self = Self { inputs: 8, weights: 8 };
-    /// Eight bits for inputs, seven for weights: the most that AVX2 multiplies without widening
+    /// Eight bits for inputs, seven for weights: the maximum that AVX2 multiplies without widening
     /// first.
     pub const EIGHT_SEVEN: Self = Self { inputs: 8, weights: 7 };
     /// Seven and seven bits: on AVX2 two products can be added before they are widened.
@@ -38,12 +39,12 @@ impl Widths {
         (1 << self.inputs) - 1
     }
 
-    /// Largest code of a weight: 127, 63. The smallest is its opposite.
+    /// Largest code of a weight: 127, 63. The smallest code is its negative.
     pub(super) fn largest_weight(self) -> i32 {
         (1 << (self.weights - 1)) - 1
     }
 
-    /// How many pairs of products can be added in 16 signed bits.
+    /// Number of pairs of products that can be added in 16 signed bits.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) fn fits(self) -> i32 {
         i32::from(i16::MAX) / (2 * self.largest_input() * self.largest_weight())
@@ -54,7 +55,7 @@ impl Widths {
 #[derive(Clone)]
 pub struct Int8Matrix {
     panels: Vec<i8>,
-    /// One for each output.
+    /// One scale per output.
     scales: Vec<f32>,
     /// Σ of each output's codes.
     totals: Vec<i32>,
@@ -88,7 +89,7 @@ impl Int8Matrix {
     /// [`Int8Matrix::quantise`] for a chosen kernel.
     ///
     /// # Panics
-    /// As [`Int8Matrix::quantise`].
+    /// Those of [`Int8Matrix::quantise`].
     pub fn quantise_for(kernel: &'static Int8Kernel, weights: &[f32], n: usize, k: usize, widths: Widths) -> Self {
         assert_eq!(weights.len(), n * k, "weights are not n x k");
         assert!(k <= MAX_DEPTH, "deeper than the sums can hold");
@@ -119,12 +120,12 @@ impl Int8Matrix {
         }
     }
 
-    /// Outputs.
+    /// Number of outputs.
     pub fn n(&self) -> usize {
         self.n
     }
 
-    /// Inputs.
+    /// Number of inputs.
     pub fn k(&self) -> usize {
         self.k
     }
@@ -134,7 +135,7 @@ impl Int8Matrix {
         self.widths
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.panels.len() + (size_of::<f32>() + size_of::<i32>()) * self.n
     }
@@ -176,7 +177,7 @@ fn put(panel: &mut [i8], width: usize, j: usize, row: &[f32], scale: f32, larges
     total
 }
 
-/// The nearest whole number within ± `largest`, ties to even; NaN is 0.
+/// The nearest whole number within ± `largest`, ties to even; NaN becomes 0.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 fn round(value: f32, largest: i32) -> i32 {
@@ -211,7 +212,7 @@ fn best_scale_body(row: &[f32], largest: i32) -> f32 {
     let top = row.iter().fold(0.0f32, |top, weight| top.max(weight.abs())) / largest as f32;
     let bound = largest as f32;
     if 1.0 / top == f32::INFINITY {
-        // Zero, or too small to divide by.
+        // Zero, or too small as a divisor.
         return 0.0;
     }
     let mut best = (f32::INFINITY, top);

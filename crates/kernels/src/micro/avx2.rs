@@ -1,4 +1,4 @@
-//! AVX2 + FMA: 6 rows × 16 columns, twelve of the sixteen registers are accumulators.
+//! AVX2 + FMA: 6 rows × 16 columns; twelve of the sixteen registers are accumulators.
 
 use std::arch::x86_64::{
     _MM_HINT_T0, _mm_prefetch, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
@@ -34,7 +34,7 @@ unsafe fn run(tile: Tile) {
 }
 
 /// # Safety
-/// As [`run`], with `tile.rows == M`.
+/// As for [`run`], with `tile.rows == M`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const M: usize>(tile: Tile) {
     let mut left = [_mm256_setzero_ps(); M];

@@ -1,4 +1,4 @@
-//! AVX-512 F: 14 rows × 32 columns, twenty-eight of the thirty-two registers are accumulators.
+//! AVX-512 F: 14 rows × 32 columns; twenty-eight of the thirty-two registers are accumulators.
 
 use std::arch::x86_64::{
     _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
@@ -42,7 +42,7 @@ unsafe fn run(tile: Tile) {
 }
 
 /// # Safety
-/// As [`run`], with `tile.rows == M`.
+/// As for [`run`], with `tile.rows == M`.
 #[target_feature(enable = "avx512f")]
 unsafe fn rows<const M: usize>(tile: Tile) {
     let mut left = [_mm512_setzero_ps(); M];

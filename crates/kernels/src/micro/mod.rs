@@ -1,10 +1,10 @@
 //! The innermost loop: a few rows of `x` against one panel of weights.
 //!
-//! A *panel* is `width` columns of the output side by side, stored `k`-major: `panel[i * width +
-//! j]` is weight `j` at depth `i`. A kernel holds `rows × width` accumulators in registers and
-//! walks the depth once, so each output element is one chain of multiply-adds in order of `k`.
-//! Going over the depth in several blocks continues the same chain from the stored value, so
-//! blocking never changes a bit.
+//! A *panel* is `width` columns of the output side by side, stored `k`-major:
+//! `panel[i * width + j]` is weight `j` at depth `i`. A kernel holds `rows × width` accumulators in
+//! registers and traverses the depth once, so each output element is one chain of multiply-adds in
+//! order of `k`. If the depth is traversed in several blocks, the same chain continues from the
+//! stored value, so blocking never changes a bit.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,9 +19,9 @@ use std::sync::OnceLock;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::instructions;
 
-/// Most rows any kernel takes at once.
+/// Maximum number of rows that any kernel processes at once.
 pub const MAX_ROWS: usize = 16;
-/// Widest panel of any kernel.
+/// Maximum width of a panel of any kernel.
 pub const MAX_WIDTH: usize = 32;
 
 /// A micro-kernel for one instruction set.
@@ -47,13 +47,13 @@ struct Tile {
 }
 
 impl Kernel {
-    /// The fastest kernel this machine can run; looked up once.
+    /// The fastest kernel for this machine; looked up once.
     pub fn best() -> &'static Kernel {
         static BEST: OnceLock<&'static Kernel> = OnceLock::new();
         BEST.get_or_init(|| Self::available().first().copied().unwrap_or(&portable::KERNEL))
     }
 
-    /// Every kernel this machine can run, fastest first.
+    /// Every kernel for this machine, fastest first.
     pub fn available() -> Vec<&'static Kernel> {
         let mut kernels: Vec<&'static Kernel> = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -77,12 +77,12 @@ impl Kernel {
         self.name
     }
 
-    /// Rows taken at once at full speed.
+    /// Number of rows processed at once at full speed.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns of a panel.
+    /// Number of columns in a panel.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -90,9 +90,9 @@ impl Kernel {
     /// Multiplies `rows` rows of `x` with a panel: `out[r][j] (+)= Σ_i x[r][i] · panel[i][j]` for
     /// `j < cols`.
     ///
-    /// `x` holds rows `x_stride` apart, each at least `depth` long; `panel` is `depth × width`;
-    /// `out` rows are `out_stride` apart. `accumulate` continues from what `out` holds, else it is
-    /// overwritten.
+    /// `x` contains rows `x_stride` apart, each at least `depth` long; `panel` is `depth × width`;
+    /// `out` rows are `out_stride` apart. With `accumulate` the sums continue from the content of
+    /// `out`; otherwise it is overwritten.
     ///
     /// # Panics
     /// If a slice is shorter than the shape requires, or `cols > width`.
@@ -137,14 +137,14 @@ impl Kernel {
         }
     }
 
-    /// [`Kernel::run`] on raw pointers, for drivers that hand disjoint column ranges of one matrix
+    /// [`Kernel::run`] on raw pointers, for drivers that give disjoint column ranges of one matrix
     /// to several threads. `next` is the data needed next; it is prefetched piece by piece while
-    /// the rows pass.
+    /// the rows are processed.
     ///
     /// # Safety
-    /// `x` is readable for `rows` rows of `depth` elements `x_stride` apart, `panel` for `depth ×
-    /// width` elements, and `out` is writable for `rows` rows of `cols ≤ width` elements
-    /// `out_stride` apart, which no other code touches.
+    /// `x` is readable for `rows` rows of `depth` elements `x_stride` apart, `panel` for
+    /// `depth × width` elements, and `out` is writable for `rows` rows of `cols ≤ width` elements
+    /// `out_stride` apart, which no other code accesses.
     #[allow(clippy::too_many_arguments)]
     pub(crate) unsafe fn run_raw(
         &self,
@@ -216,8 +216,8 @@ impl Kernel {
     }
 }
 
-/// A panel is prefetched over at least this many tiles, so that the prefetches do not get in each
-/// other's way.
+/// Minimum number of tiles over which the prefetches of a panel are spread, so that they do not
+/// obstruct each other.
 const FETCH_OVER: usize = 8;
 
 /// Prefetches memory into the second-level cache.

@@ -1,4 +1,4 @@
-//! NEON (every 64-bit Arm): 8 rows × 8 columns, sixteen of the thirty-two registers are
+//! NEON (every 64-bit Arm): 8 rows × 8 columns; sixteen of the thirty-two registers are
 //! accumulators.
 
 use std::arch::aarch64::{vdupq_n_f32, vfmaq_n_f32, vld1q_f32, vst1q_f32};
@@ -33,7 +33,7 @@ unsafe fn run(tile: Tile) {
 }
 
 /// # Safety
-/// As [`run`], with `tile.rows == M`.
+/// As for [`run`], with `tile.rows == M`.
 #[target_feature(enable = "neon")]
 unsafe fn rows<const M: usize>(tile: Tile) {
     let mut left = [vdupq_n_f32(0.0); M];

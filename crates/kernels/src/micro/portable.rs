@@ -1,4 +1,4 @@
-//! Any machine: 4 rows × 8 columns in plain Rust, shaped so that the compiler keeps the
+//! For any machine: 4 rows × 8 columns in plain Rust, shaped so that the compiler keeps the
 //! accumulators in vector registers.
 
 use super::{Kernel, Tile};
@@ -27,7 +27,7 @@ unsafe fn run(tile: Tile) {
 }
 
 /// # Safety
-/// As [`run`], with `tile.rows == M`.
+/// As for [`run`], with `tile.rows == M`.
 unsafe fn rows<const M: usize>(tile: Tile) {
     let mut sums = [[0.0f32; WIDTH]; M];
     if tile.accumulate {
@@ -43,7 +43,7 @@ unsafe fn rows<const M: usize>(tile: Tile) {
             // SAFETY: `x` holds M rows of `depth` elements.
             let x = unsafe { *tile.x.add(r * tile.x_stride + i) };
             for (sum, weight) in sums.iter_mut().zip(weights) {
-                // Not `mul_add`: without the instruction it calls the C library.
+                // Not `mul_add`, which calls the C library if the instruction does not exist.
                 *sum += x * weight;
             }
         }

@@ -1,4 +1,4 @@
-//! AVX2 + FMA: two registers a chain.
+//! AVX2 + FMA: two registers per chain.
 
 use std::arch::x86_64::{
     __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps, _mm256_add_ps, _mm256_andnot_ps,
@@ -50,7 +50,7 @@ of_two!(absolute, |sum, a, b| {
 
 #[target_feature(enable = "avx2")]
 fn load(lanes: &[f32; HALF]) -> __m256 {
-    // SAFETY: eight elements are there.
+    // SAFETY: eight elements are readable.
     unsafe { _mm256_loadu_ps(lanes.as_ptr()) }
 }
 
@@ -61,7 +61,7 @@ fn total([a, a2, b, b2, c, c2, d, d2]: [__m256; REGISTERS]) -> f32 {
     halved(_mm256_add_ps(lower, upper))
 }
 
-/// The sum of eight lanes: upper half to lower half, until one is left.
+/// The sum of eight lanes: the upper half is added to the lower half until one lane is left.
 #[target_feature(enable = "avx2")]
 pub(super) fn halved(sum: __m256) -> f32 {
     let sum = _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps::<1>(sum));

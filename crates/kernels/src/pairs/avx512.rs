@@ -1,4 +1,4 @@
-//! AVX-512 F: a register a chain.
+//! AVX-512 F: one register per chain.
 
 use std::arch::x86_64::{
     __m512, _mm256_add_ps, _mm512_abs_ps, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_castps512_ps256,
@@ -41,7 +41,7 @@ of_two!(absolute, |sum, a, b| _mm512_add_ps(
 
 #[target_feature(enable = "avx512f")]
 fn load(lanes: &[f32; LANES]) -> __m512 {
-    // SAFETY: sixteen elements are there.
+    // SAFETY: sixteen elements are readable.
     unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
 }
 

@@ -1,8 +1,9 @@
-//! One row against rows picked from a matrix by number: what a search through a graph asks for.
+//! One row against rows selected from a matrix by number, for a search through a graph.
 //!
-//! A value depends on its two rows alone, and is the same with the two exchanged. Sums run over 64
-//! lanes in a fixed pattern that depends on the rows' length alone: AVX-512 and AVX2 give the same
-//! bits. Picked rows lie anywhere in memory, so the next ones are fetched while one is added up.
+//! A value depends only on its two rows, and is the same if they are exchanged. Sums run over 64
+//! lanes in a fixed pattern that depends only on the rows' length, so AVX-512 and AVX2 give the
+//! same bits. Selected rows may be anywhere in memory, so the next ones are fetched while one is
+//! processed.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -14,26 +15,26 @@ mod tests;
 
 /// Lanes of a register of AVX-512, or of two of AVX2.
 const LANES: usize = 16;
-/// Sums side by side, which do not wait for one another.
+/// Number of parallel sums, which do not wait for one another.
 #[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 4;
-/// How many rows ahead memory is asked for a row. Of rows of 1.5 KB anywhere in 150 MB, this gives
-/// one in 130 ns, one row ahead one in 170, and nothing ahead one in 200.
+/// How many rows ahead a row is prefetched. For rows of 1.5 KB anywhere in 150 MB, this value gives
+/// one row in 130 ns, one row ahead gives one in 170, and no prefetching one in 200.
 const AHEAD: usize = 2;
-/// Elements added at a time.
+/// Number of elements added at a time.
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = LANES * CHAINS;
 
-/// Chooses at run time between the modules' functions of one name.
+/// Selects at run time between the modules' functions of the same name.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $name:ident, $of_two:ident) => {
         $(#[$doc])*
         ///
-        /// `rows` holds rows of `x.len()` elements one after the other; `out[i]` is of the row
-        /// `picked[i]`.
+        /// `rows` contains rows of `x.len()` elements one after another; `out[i]` is the result for
+        /// the row `picked[i]`.
         ///
         /// # Panics
-        /// If a picked row lies outside of `rows`, or `picked` and `out` differ in length.
+        /// If a picked row is outside `rows`, or `picked` and `out` differ in length.
         pub fn $name(x: &[f32], rows: &[f32], picked: &[u32], out: &mut [f32]) {
             #[cfg(target_arch = "x86_64")]
             {
@@ -86,12 +87,13 @@ fn each(x: &[f32], rows: &[f32], picked: &[u32], out: &mut [f32], of_two: impl F
     }
 }
 
-/// Asks for a row's cache lines, in the second-level cache: the first cannot wait for as many.
+/// Prefetches a row's cache lines into the second-level cache, because the first-level cache
+/// supports fewer pending loads.
 #[inline(always)]
 fn fetch(row: &[f32]) {
     #[cfg(target_arch = "x86_64")]
     for line in row.as_chunks::<LANES>().0 {
-        // SAFETY: a hint; the address is that of an element.
+        // SAFETY: a prefetch; the address is that of an element.
         unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(line.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

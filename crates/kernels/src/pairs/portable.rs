@@ -1,4 +1,4 @@
-//! Any machine; also the elements that do not fill a register.
+//! For any machine; also for the elements that do not fill a register.
 
 use super::LANES;
 

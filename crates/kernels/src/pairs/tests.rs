@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Of two rows in f64.
+/// The result for two rows in f64.
 fn exact(x: &[f32], y: &[f32], term: fn(f64, f64) -> f64) -> f64 {
     x.iter().zip(y).map(|(a, b)| term(f64::from(*a), f64::from(*b))).sum()
 }
@@ -38,7 +38,7 @@ proptest! {
     }
 }
 
-/// On a machine without AVX-512 only AVX2 is compared, with the definition.
+/// On a machine without AVX-512 only AVX2 is compared with the definition.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn both_instruction_sets_give_the_same_bits() {

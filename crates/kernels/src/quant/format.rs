@@ -1,11 +1,11 @@
-//! The block formats of GGUF files (ggml's `block_q4_0` and its kin), read one run of 32 weights at
-//! a time.
+//! The block formats of GGUF files (ggml's `block_q4_0` and related ones), read one run of 32
+//! weights at a time.
 
 use half::{bf16, f16};
 
 use super::half_at;
 
-/// How a tensor's numbers are stored.
+/// The storage format of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum QuantType {
@@ -22,11 +22,11 @@ pub enum QuantType {
     Q6K,
 }
 
-/// Length of the runs that are processed as one, whatever the format's own block.
+/// Length of the runs that are processed as a unit, whatever the format's own block.
 pub(super) const RUN: usize = 32;
 
 impl QuantType {
-    /// Weights in a block.
+    /// Number of weights in a block.
     pub fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 1,
@@ -35,7 +35,7 @@ impl QuantType {
         }
     }
 
-    /// Bytes of a block.
+    /// Number of bytes in a block.
     pub fn block_bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -51,14 +51,13 @@ impl QuantType {
         }
     }
 
-    /// Bytes of `k` weights; `None` if they are not a whole number of blocks, or more bytes than a
-    /// `usize` counts.
+    /// Bytes of `k` weights; `None` if they are not a whole number of blocks, or exceed a `usize`.
     pub fn row_bytes(self, k: usize) -> Option<usize> {
         let blocks = k.is_multiple_of(self.block_len()).then(|| k / self.block_len())?;
         blocks.checked_mul(self.block_bytes())
     }
 
-    /// The name GGUF tools print.
+    /// Its name in GGUF tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
@@ -80,12 +79,12 @@ impl QuantType {
         !matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }
 
-    /// Weights that share one scale.
+    /// Number of weights that share one scale.
     pub(super) fn step(self) -> usize {
         if self == Self::Q6K { 16 } else { RUN }
     }
 
-    /// Code that stands for zero where the format stores no minimum: `minimum = -centre · scale`.
+    /// Code that represents zero if the format stores no minimum: `minimum = -centre · scale`.
     pub(super) fn centre(self) -> Option<f32> {
         match self {
             Self::Q4_0 => Some(8.0),
@@ -122,8 +121,8 @@ pub(super) fn codes(kind: QuantType, row: &[u8], run: usize) -> [u8; RUN] {
             }
         }
         QuantType::Q6K => {
-            // Two halves of 128, each four runs whose low nibbles share 64 bytes and whose high
-            // bits share 32.
+            // Two halves of 128, each with four runs whose low nibbles share 64 bytes and whose
+            // high bits share 32.
             let (half, quarter) = (sub / 4, sub % 4);
             half_bytes(&block[half * 64 + quarter % 2 * 32..], quarter / 2, &mut out);
             for (code, high) in out.iter_mut().zip(&block[128 + half * 32..]) {
@@ -141,7 +140,7 @@ pub(super) fn codes(kind: QuantType, row: &[u8], run: usize) -> [u8; RUN] {
 pub(super) struct RunScales {
     pub(super) base: f32,
     pub(super) base_min: f32,
-    /// For the first and the second half of the run.
+    /// Scales of the first and the second half of the run.
     pub(super) fine: [i8; 2],
     pub(super) fine_min: [i8; 2],
 }
@@ -230,7 +229,7 @@ pub fn dequantize_row(kind: QuantType, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// The block that holds run `run`.
+/// The block that contains run `run`.
 fn block_of(kind: QuantType, row: &[u8], run: usize) -> &[u8] {
     let bytes = kind.block_bytes();
     &row[run * RUN / kind.block_len() * bytes..][..bytes]
@@ -258,7 +257,7 @@ fn half_bytes(bytes: &[u8], which: usize, out: &mut [u8; RUN]) {
     }
 }
 
-/// Scale and minimum number `sub` of the eight pairs that twelve bytes hold at six bits each.
+/// Scale and minimum number `sub` of the eight pairs in twelve bytes, at six bits each.
 fn six_bits(packed: &[u8], sub: usize) -> (i8, i8) {
     let (scale, min) = if sub < 4 {
         (packed[sub] & 63, packed[sub + 4] & 63)

@@ -15,10 +15,11 @@ use super::{
 };
 use crate::{driver::Epilogue, gemm_panels};
 
-/// Rows a tile takes at full speed.
+/// Number of rows that a tile processes at full speed.
 const ROWS: usize = 6;
 
-/// Codes of a group of octets that stay in a second-level cache while all rows pass over them.
+/// Bytes of codes of a group of octets that stay in a second-level cache while all rows are
+/// multiplied with them.
 const GROUP_BYTES: usize = 128 << 10;
 
 /// A product with fewer multiply-adds stays on the calling thread.
@@ -28,7 +29,7 @@ const SERIAL_BELOW: usize = 1 << 21;
 #[derive(Debug, Default)]
 pub struct Int8Rows {
     codes: Vec<i8>,
-    /// One per run of 32.
+    /// One scale per run of 32.
     scales: Vec<f32>,
     /// `scale · Σ codes` of each run.
     sums: Vec<f32>,
@@ -37,14 +38,15 @@ pub struct Int8Rows {
 }
 
 impl Int8Rows {
-    /// Rounds every run of 32 to `d · q`, `d` its largest magnitude / 127, ties away from zero.
+    /// Rounds every run of 32 to `d · q`, where `d` is its largest magnitude / 127, ties away from
+    /// zero.
     fn fill(&mut self, x: &[f32], k: usize) {
         let runs = x.len() / RUN;
         self.codes.resize(x.len(), 0);
         self.scales.resize(runs, 0.0);
         self.sums.resize(runs, 0.0);
         self.half_sums.resize(2 * runs, 0.0);
-        // Pieces of whole rows, large enough to be worth a thread.
+        // Pieces of whole rows, large enough to justify a thread.
         let piece = k * (1usize << 15).div_ceil(k);
         if x.len() <= piece || rayon::current_num_threads() == 1 {
             return round_runs(
@@ -117,11 +119,11 @@ fn round_body(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32],
 }
 
 /// `out = x · Wᵀ` with the rows of `x` rounded to eight bits, 32 at a time: `x` is `m × k`, `out`
-/// is `m × n`, both row-major. Weights that are not quantised are multiplied in `f32` as
-/// [`super::gemm_quant`] does.
+/// is `m × n`, both row-major. Weights that are not quantised are multiplied in `f32`, as in
+/// [`super::gemm_quant`].
 ///
 /// # Panics
-/// If a slice does not have the length its shape requires.
+/// If a slice's length does not match its shape.
 pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut Int8Rows, out: &mut [f32]) {
     match &weights.0 {
         Form::Floats(packed) => gemm_panels(x, m, packed, Epilogue::default(), out),
@@ -145,25 +147,25 @@ pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut
 pub(super) struct TileArgs {
     /// Rows are `32 · runs` apart.
     pub(super) x: *const i8,
-    /// `runs` apart; so are the sums, or twice that for half steps.
+    /// Rows are `runs` apart; so are the sums, or twice that for half steps.
     pub(super) x_scales: *const f32,
     pub(super) x_sums: *const f32,
     pub(super) rows: usize,
     pub(super) runs: usize,
-    /// Tiles one after the other.
+    /// Tiles one after another.
     pub(super) codes: *const u8,
-    /// Eight for each step.
+    /// Eight scales per step.
     pub(super) scales: *const f32,
     pub(super) minima: *const f32,
     pub(super) out: *mut f32,
     pub(super) out_stride: usize,
 }
 
-/// Computes a tile; writes eight outputs a row.
+/// Computes a tile; writes eight outputs per row.
 ///
 /// # Safety
 /// The pointers of [`TileArgs`] are valid for the sizes that `rows` (at most [`ROWS`]) and `runs`
-/// give, and the machine has the instructions the function was compiled for.
+/// give, and the machine has the instructions for which the function was compiled.
 pub(super) type Tile = unsafe fn(TileArgs);
 
 pub(super) fn best_tile(kind: QuantType) -> Tile {
@@ -214,7 +216,7 @@ pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: Tile, out
 }
 
 /// # Safety
-/// `out` is `m × n`, and no other code touches the columns of these octets. `tile` can run on this
+/// `out` is `m × n`, and no other code accesses the columns of these octets. `tile` can run on this
 /// machine.
 unsafe fn multiply_group(
     x: &Int8Rows,
@@ -264,8 +266,8 @@ unsafe fn multiply_group(
                 out: to,
                 out_stride: to_stride,
             };
-            // SAFETY: the slices above have the lengths that `rows` and `runs` say; `to` is a whole
-            // octet of `out`, or `edge`.
+            // SAFETY: the slices above have the lengths that `rows` and `runs` give; `to` is a
+            // whole octet of `out`, or `edge`.
             unsafe { tile(args) };
             if cols < OCTET {
                 for r in 0..rows {
@@ -333,7 +335,7 @@ pub(super) fn portable_tile(kind: QuantType) -> Tile {
 }
 
 /// # Safety
-/// As [`Tile`] says; needs no particular instructions.
+/// As for [`Tile`]; needs no particular instructions.
 #[allow(clippy::cast_precision_loss)]
 unsafe fn portable<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     for r in 0..a.rows {
@@ -379,7 +381,7 @@ unsafe fn portable<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
                 }
             }
         }
-        // SAFETY: eight outputs of row r.
+        // SAFETY: row r has room for eight outputs.
         unsafe { a.out.add(r * a.out_stride).cast::<[f32; OCTET]>().write_unaligned(sums) };
     }
 }

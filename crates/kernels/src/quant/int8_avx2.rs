@@ -1,8 +1,8 @@
 //! The integer tile on AVX2: 6 rows × 8 outputs.
 //!
-//! `vpmaddubsw` multiplies 32 unsigned codes with 32 signed inputs and adds pairs into 16 bits. How
-//! many such sums fit before they must be widened depends on the codes: 2 · 127 · 15 fits eight
-//! times into 16 bits, 2 · 127 · 31 four times, 2 · 127 · 63 twice. Signed codes are multiplied as
+//! `vpmaddubsw` multiplies 32 unsigned codes with 32 signed inputs and adds pairs into 16 bits. The
+//! number of such sums that fit before widening depends on the codes: 2 · 127 · 15 fits eight times
+//! into 16 bits, 2 · 127 · 31 four times, 2 · 127 · 63 twice. Signed codes are multiplied as
 //! magnitudes, with the sign moved to the input: that fits once.
 
 use std::arch::x86_64::{
@@ -30,7 +30,7 @@ pub(super) fn tile(kind: QuantType) -> Tile {
 /// `FIT` groups are added in 16 bits; a run has `STEPS` scales.
 ///
 /// # Safety
-/// As [`Tile`] says, on a machine with AVX2 and FMA.
+/// As for [`Tile`], on a machine with AVX2 and FMA.
 unsafe fn run<const FIT: usize, const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     // SAFETY: forwarded.
     unsafe {
@@ -46,7 +46,7 @@ unsafe fn run<const FIT: usize, const STEPS: usize, const SIGNED: bool>(a: TileA
 }
 
 /// # Safety
-/// As [`run`], with `a.rows == R`.
+/// As for [`run`], with `a.rows == R`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const R: usize, const FIT: usize, const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     let ones = _mm256_set1_epi16(1);
@@ -113,7 +113,7 @@ unsafe fn rows<const R: usize, const FIT: usize, const STEPS: usize, const SIGNE
         }
     }
     for (r, sum) in sums.iter().enumerate() {
-        // SAFETY: eight outputs of row r.
+        // SAFETY: row r has room for eight outputs.
         unsafe { _mm256_storeu_ps(a.out.add(r * a.out_stride), *sum) };
     }
 }

@@ -11,9 +11,9 @@ pub(super) const TILE: usize = RUN * OCTET;
 /// Consecutive depths that are adjacent within a lane.
 pub(super) const GROUP: usize = 4;
 
-/// Block-quantised weights, reordered. Octet after octet, and in it run after run, each a *tile*:
-/// code of depth `4·g + i` and output `j` at `32·g + 4·j + i`. Four-bit codes are stored two to a
-/// byte, groups `g` and `g + 4` together.
+/// Block-quantised weights, reordered: octet after octet, and within it run after run, each a
+/// *tile*: code of depth `4·g + i` and output `j` at `32·g + 4·j + i`. Four-bit codes are stored
+/// two to a byte, groups `g` and `g + 4` together.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     pub(super) n: usize,
@@ -51,7 +51,7 @@ impl Blocks {
             return packed;
         }
         let row_bytes = bytes.len() / n;
-        // Empty arrays still have to be split into one piece per octet.
+        // Empty arrays must also be split into one piece per octet.
         let base_min = chunks_or_empty(&mut packed.base_min, blocks * OCTET, octets);
         let fine = chunks_or_empty(&mut packed.fine, steps * OCTET, octets);
         let fine_min = chunks_or_empty(&mut packed.fine_min, steps * OCTET, octets);
@@ -109,7 +109,7 @@ impl Blocks {
             + self.fine_min.len()
     }
 
-    /// Whether the stored codes must be unpacked from nibbles to give a tile.
+    /// Whether the stored codes must be unpacked from nibbles for a tile.
     pub(super) fn is_nibbles(&self) -> bool {
         is_nibbles(self.kind)
     }

@@ -1,19 +1,18 @@
-//! Linear layers whose weights stay block-quantised in memory, as GGUF files store them.
+//! Linear layers whose weights stay block-quantised in memory, in the formats of GGUF files.
 //!
 //! A block is a run of 32 weights along the depth of one output (16 if the format has finer
 //! scales): small integer codes and an affine map, `weight = scale · code + minimum`.
 //! [`QuantMatrix::pack`] keeps the codes and only reorders them, eight outputs side by side, so
 //! that both ways of multiplying read memory in order:
 //!
-//! * [`gemm_quant`] unpacks one panel at a time to `f32` and hands it to the `f32` micro-kernel.
-//!   Inputs stay as they are.
-//! * [`gemm_quant_int8`] rounds every 32 inputs of a row to eight bits with a scale of their own
-//!   (what llama.cpp calls Q8) and multiplies integers. This is two to three times faster on AVX2.
-//!   The result differs by about a thousandth of the noise that the weights' own quantisation
-//!   already has.
+//! * [`gemm_quant`] unpacks one panel at a time to `f32` and passes it to the `f32` micro-kernel.
+//!   Inputs are unchanged.
+//! * [`gemm_quant_int8`] rounds every 32 inputs of a row to eight bits with their own scale (called
+//!   Q8 in llama.cpp) and multiplies integers. This is two to three times faster on AVX2. The
+//!   result differs by about a thousandth of the noise of the weights' own quantisation.
 //!
-//! Both keep the crate's promise: the bits of an output row depend on that row and the weights
-//! alone.
+//! Both keep the crate's guarantee: the bits of an output row depend only on that row and the
+//! weights.
 
 mod format;
 mod int8;
@@ -32,7 +31,7 @@ pub use int8::{Int8Rows, gemm_quant_int8};
 use crate::{PackedMatrix, driver::Epilogue, gemm_panels};
 use layout::Blocks;
 
-/// A linear layer's weights, `n` outputs × `k` inputs, in the form they are multiplied from.
+/// A linear layer's weights, `n` outputs × `k` inputs, in the format for multiplication.
 #[derive(Debug, Clone)]
 pub struct QuantMatrix(Form);
 
@@ -42,7 +41,7 @@ enum Form {
     Floats(PackedMatrix),
 }
 
-/// Why weights were refused.
+/// The reason why weights were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantError {
     /// The depth is not a multiple of the format's block.
@@ -54,9 +53,9 @@ pub enum QuantError {
     },
     /// The number of bytes does not match the shape.
     Length {
-        /// Bytes that the shape requires.
+        /// Number of bytes that the shape requires.
         expected: usize,
-        /// Bytes given.
+        /// Number of given bytes.
         found: usize,
     },
 }
@@ -78,7 +77,7 @@ impl std::fmt::Display for QuantError {
 impl std::error::Error for QuantError {}
 
 impl QuantMatrix {
-    /// Takes `n` rows of `k` weights as a GGUF tensor stores them (row after row, little-endian).
+    /// Packs `n` rows of `k` weights in the layout of a GGUF tensor (row after row, little-endian).
     ///
     /// # Errors
     /// If `bytes` does not have the length of `n × k` weights of this kind.
@@ -98,7 +97,7 @@ impl QuantMatrix {
         Ok(Self(Form::Floats(PackedMatrix::pack(&weights, n, k))))
     }
 
-    /// Outputs.
+    /// Number of outputs.
     pub fn n(&self) -> usize {
         match &self.0 {
             Form::Blocks(blocks) => blocks.n,
@@ -106,7 +105,7 @@ impl QuantMatrix {
         }
     }
 
-    /// Inputs.
+    /// Number of inputs.
     pub fn k(&self) -> usize {
         match &self.0 {
             Form::Blocks(blocks) => blocks.k,
@@ -114,7 +113,7 @@ impl QuantMatrix {
         }
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Form::Blocks(blocks) => blocks.bytes(),
@@ -127,7 +126,7 @@ impl QuantMatrix {
 /// is unpacked once for all rows.
 ///
 /// # Panics
-/// If a slice does not have the length its shape requires.
+/// If a slice's length does not match its shape.
 pub fn gemm_quant(x: &[f32], m: usize, weights: &QuantMatrix, out: &mut [f32]) {
     match &weights.0 {
         Form::Blocks(blocks) => gemm_panels(x, m, blocks, Epilogue::default(), out),

@@ -1,4 +1,4 @@
-//! Unpacking a panel to `f32` for the `f32` micro-kernel.
+//! Unpacks a panel to `f32` for the `f32` micro-kernel.
 
 use super::{
     format::{QuantType, RUN},

@@ -38,7 +38,7 @@ fn random_blocks(kind: QuantType, n: usize, k: usize, rng: &mut ChaCha8Rng) -> V
             _ => half(0),
         }
         if kind == QuantType::Q8_0 {
-            // No quantiser writes -128, the one byte without a positive counterpart.
+            // No quantiser writes -128, the only byte without a positive counterpart.
             for code in &mut block[2..] {
                 *code = if *code == 128 { 0 } else { *code };
             }
@@ -73,7 +73,7 @@ fn exact(x: &[f32], weights: &[f32], k: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Every 32 inputs rounded as the int8 product rounds them.
+/// Every 32 inputs rounded like in the int8 product.
 fn rounded(x: &[f32]) -> Vec<f32> {
     x.chunks_exact(32)
         .flat_map(|x| {

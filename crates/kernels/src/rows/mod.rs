@@ -1,15 +1,15 @@
 //! Element-wise functions and reductions over one row at a time.
 //!
 //! The bodies are written once and compiled three times on x86-64: with AVX-512 F, with AVX2 + FMA,
-//! and without either. Sums run over sixteen lanes in a fixed pattern that depends on the row's
-//! length alone, so the first two give the same bits.
+//! and without either. Sums run over sixteen lanes in a fixed pattern that depends only on the
+//! row's length, so the first two give the same bits.
 
 mod softmax;
 
 /// Lanes of a reduction.
 pub(crate) const LANES: usize = 16;
 
-/// Compiles a body with AVX-512 F, with AVX2 + FMA and without either, and chooses at run time.
+/// Compiles a body with AVX-512 F, with AVX2 + FMA and without either, and selects one at run time.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $name:ident, $body:ident, ($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
@@ -40,13 +40,13 @@ macro_rules! dispatched {
 }
 
 dispatched! {
-    /// Exact GELU in place, `x · Φ(x)` with Φ the normal distribution function; absolute error
+    /// Exact GELU in place, `x · Φ(x)`, where Φ is the normal distribution function; absolute error
     /// below 2e-7.
     gelu, gelu_body, (values: &mut [f32])
 }
 
 dispatched! {
-    /// [`gelu`] for values that are rounded to eight bits next: absolute error below 5e-5, in half
+    /// [`gelu`] for values that are then rounded to eight bits: absolute error below 5e-5, in half
     /// the time.
     gelu_coarse, gelu_coarse_body, (values: &mut [f32])
 }
@@ -57,7 +57,7 @@ pub fn softmax(values: &mut [f32], width: usize, scale: f32) {
     softmax::softmax(values, width, scale);
 }
 
-/// [`softmax()`] of the first `width` values of each row of `stride`; the rest of a row becomes
+/// [`softmax()`] of the first `width` values of each row of `stride`; the rest of a row is set to
 /// zero. The bits are the same.
 ///
 /// # Panics
@@ -73,9 +73,9 @@ dispatched! {
 }
 
 dispatched! {
-    /// GELU by the hyperbolic tangent in place (Hendrycks & Gimpel 2016, §2), `x / (1 + exp(-2
-    /// √(2/π) (x + 0.044715 x³)))`: the same function as `x/2 · (1 + tanh(…))`, without the
-    /// cancellation.
+    /// GELU with the hyperbolic tangent in place (Hendrycks & Gimpel 2016, §2),
+    /// `x / (1 + exp(-2 √(2/π) (x + 0.044715 x³)))`: the same function as `x/2 · (1 + tanh(…))`,
+    /// without the cancellation.
     gelu_tanh, gelu_tanh_body, (values: &mut [f32])
 }
 
@@ -117,8 +117,8 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 
 /// `exp(x)`, relative error below 2e-7; 0 below -87.3, capped at exp(88.3), NaN stays NaN.
 ///
-/// x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) = 1 + r + r²·q(r), q a Chebyshev fit of degree 4 made
-/// for this file.
+/// x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) = 1 + r + r²·q(r), where q is a Chebyshev fit of
+/// degree 4 computed for this file.
 #[inline(always)]
 fn exp<const FMA: bool>(x: f32) -> f32 {
     const HIGHEST: f32 = 88.3;
@@ -128,7 +128,7 @@ fn exp<const FMA: bool>(x: f32) -> f32 {
     if x < LOWEST { 0.0 } else { result }
 }
 
-/// Where [`exp`] becomes 0.
+/// The argument below which [`exp`] is 0.
 const LOWEST: f32 = -87.3;
 
 /// [`exp`] between its bounds.
@@ -136,7 +136,7 @@ const LOWEST: f32 = -87.3;
 fn exp_inside<const FMA: bool>(x: f32) -> f32 {
     // Adding 1.5 · 2^23 rounds to an integer and leaves that integer in the low bits.
     const ROUND: f32 = 12_582_912.0;
-    // ln 2 in two parts: the first has few bits, so n times it is exact.
+    // ln 2 in two parts. The first has few bits, so its product with n is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let rounded = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
@@ -153,9 +153,10 @@ fn exp_inside<const FMA: bool>(x: f32) -> f32 {
     value * power
 }
 
-/// `x · Φ(x) = max(x, 0) - |x| · Q(|x|)` with Q the normal tail. `Q(a) = exp(-a²/2) · g(1 / (1 +
-/// 0.3 a))`, g a Chebyshev fit of degree 8 made for this file (error 2e-8 over 0 ≤ a ≤ 14): unlike
-/// `1 - erf`, it keeps its relative precision in the tail.
+/// `x · Φ(x) = max(x, 0) - |x| · Q(|x|)`, where Q is the normal tail.
+/// `Q(a) = exp(-a²/2) · g(1 / (1 + 0.3 a))`, where g is a Chebyshev fit of degree 8 computed for
+/// this file (error 2e-8 over 0 ≤ a ≤ 14). Unlike `1 - erf`, it keeps its relative precision in the
+/// tail.
 #[inline(always)]
 fn gelu_one<const FMA: bool>(x: f32) -> f32 {
     const G: [f32; 8] = [
@@ -176,7 +177,7 @@ fn gelu_one<const FMA: bool>(x: f32) -> f32 {
     for c in G {
         g = fma::<FMA>(g, t, c);
     }
-    // Of the bounds of `exp`, this exponent can exceed only the lower one.
+    // This exponent can exceed only the lower of the two bounds of `exp`.
     let exponent = -0.5 * a * a;
     let tail = exp_inside::<FMA>(exponent) * g;
     let tail = if exponent < LOWEST { 0.0 } else { tail };
@@ -192,8 +193,8 @@ fn gelu_body<const FMA: bool>(values: &mut [f32]) {
 }
 
 /// `x/2 + |x| · (Φ(|x|) - 1/2)`, and 0 below -4.25. `(Φ(a) - 1/2) / a` is a polynomial of degree 8
-/// in `t = 2 a² / 4.25² - 1`, fitted for this file so that the largest error of the result is
-/// least.
+/// in `t = 2 a² / 4.25² - 1`, fitted for this file so that the maximum error of the result is
+/// minimal.
 #[inline(always)]
 fn gelu_coarse_one<const FMA: bool>(x: f32) -> f32 {
     const END: f32 = 4.25;
@@ -239,7 +240,7 @@ fn silu_body<const FMA: bool>(values: &mut [f32]) {
 
 #[inline(always)]
 fn gelu_tanh_body<const FMA: bool>(values: &mut [f32]) {
-    // 2 √(2/π), and the same times 0.044715.
+    // 2 √(2/π), and its product with 0.044715.
     const LINEAR: f32 = 1.595_769;
     const CUBIC: f32 = 0.071_354_814;
     for value in values {

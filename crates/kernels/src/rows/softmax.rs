@@ -1,10 +1,10 @@
-//! Softmax of rows. One formula, written for AVX-512 F by hand and for everything else as plain
-//! loops; both give the same bits.
+//! Softmax of rows. The formula is written by hand for AVX-512 F, and as plain loops for everything
+//! else; both give the same bits.
 //!
 //! `exp(scale · (x - max)) = 2^y` with `y = scale · log₂e · (x - max)`, in one multiply-add. The
-//! rounding error of the part that belongs to `max` is the same for a whole row, so it cancels in
-//! the division by the sum. `2^y = 2^n · 2^f` with n whole and |f| ≤ 1/2; `2^f` is a polynomial of
-//! degree 6, fitted for this file (relative error 8e-8). Where y is below -126 the result is zero.
+//! rounding error of the term with `max` is the same for a whole row, so it cancels in the division
+//! by the sum. `2^y = 2^n · 2^f` with n whole and |f| ≤ 1/2; `2^f` is a polynomial of degree 6,
+//! fitted for this file (relative error 8e-8). If y is below -126 the result is zero.
 
 use super::{LANES, fma, fold};
 
@@ -19,7 +19,7 @@ const P: [f32; 5] = [
 const P_FIRST: f32 = 1.535_336_2e-4;
 /// Adding 1.5 · 2^23 rounds to an integer and leaves that integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
-/// Where a power of two becomes zero.
+/// The exponent below which a power of two is zero.
 const LOWEST: f32 = -126.0;
 
 /// [`super::softmax`].
@@ -56,7 +56,7 @@ pub(super) fn softmax_padded(values: &mut [f32], stride: usize, width: usize, sc
 pub(super) fn rows<const FMA: bool>(values: &mut [f32], stride: usize, width: usize, scale: f32) {
     let scale = scale * std::f32::consts::LOG2_E;
     for row in values.chunks_exact_mut(stride) {
-        // Whole runs of lanes are fastest. Their power is zero, which changes no sum.
+        // Whole runs of lanes are fastest. The power of the padding is zero, which changes no sum.
         row[width..].fill(f32::NEG_INFINITY);
         let larger = |a: f32, b: f32| if a > b { a } else { b };
         let shift = -super::reduce(row, f32::NEG_INFINITY, larger, larger) * scale;
@@ -106,7 +106,7 @@ mod wide {
 
     use super::{LANES, LOWEST, P, P_FIRST, ROUND};
 
-    /// Vectors whose maxima are looked for side by side.
+    /// Number of vectors whose maxima are computed side by side.
     const CHAINS: usize = 4;
 
     /// # Safety
@@ -159,7 +159,7 @@ mod wide {
         for lanes in whole {
             store(lanes, _mm512_mul_ps(load(lanes), inverse));
         }
-        // A store of nothing would still delay the loads of what follows the row.
+        // An empty store would still delay the loads of the data after the row.
         if !rest.is_empty() {
             // SAFETY: as for the load.
             unsafe { _mm512_mask_storeu_ps(rest.as_mut_ptr(), tail, _mm512_mul_ps(last, inverse)) };
@@ -169,14 +169,14 @@ mod wide {
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn load(lanes: &[f32; LANES]) -> __m512 {
-        // SAFETY: sixteen floats are there.
+        // SAFETY: sixteen floats are readable.
         unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn store(lanes: &mut [f32; LANES], values: __m512) {
-        // SAFETY: there is room for sixteen floats.
+        // SAFETY: sixteen floats are writable.
         unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), values) };
     }
 
@@ -191,12 +191,12 @@ mod wide {
             p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(constant));
         }
         p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0));
-        // NaN is not less than anything, so it reaches the result.
+        // No comparison with NaN is true, so NaN reaches the result.
         let kept = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(y, _mm512_set1_ps(LOWEST));
         _mm512_maskz_scalef_ps(kept, p, n)
     }
 
-    /// Combines lane i with lane i + 8, then with i + 4, i + 2 and i + 1, as `super::fold` does.
+    /// Combines lane i with lane i + 8, then with i + 4, i + 2 and i + 1, like `super::fold`.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn folded(v: __m512, combine: impl Fn(__m512, __m512) -> __m512) -> __m512 {

@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// Rows of every length around whole vectors, with values far apart, at distances of their own.
+/// Rows of every length around whole vectors, with values far apart at various distances.
 #[test]
 fn hand_written_and_plain_softmax_have_the_same_bits() {
     let value = |i: usize| ((i * 7919 + 13) % 2003) as f32 / 25.0 - 40.0;
@@ -263,7 +263,7 @@ fn coarse_gelu_is_within_5e5_of_the_exact_function() {
         function(&mut outputs);
         for (&x, &y) in inputs.iter().zip(&outputs) {
             let exact = f64::from(x) * normal_cdf(f64::from(x));
-            // Above, Φ itself ends at 1 - 1.1e-5.
+            // Above that, Φ itself ends at 1 - 1.1e-5.
             let tolerance = 5e-5 + 1.2e-5 * exact.abs();
             assert!(
                 (f64::from(y) - exact).abs() < tolerance,

@@ -1,5 +1,4 @@
-//! The promise of the crate: correct up to rounding, and the same bits whatever other rows there
-//! are.
+//! The promise of the crate: correct up to rounding, and the same bits whatever the other rows are.
 
 use isomer_kernels::{Activation, Epilogue, Kernel, PackedMatrix, gemm, gemm_serial, gemm_with, rows};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! A process that is held to narrower instructions uses none of the wider ones. A process of its
-//! own (nextest starts one for each test), since the limit is set once.
+//! A process that is limited to narrower instructions uses none of the wider ones. It needs its own
+//! process (nextest starts one for each test), because the limit is set once.
 
 use isomer_kernels::{Fixed, Instructions, Kernel, PackedMatrix, gemm, int8::Int8Kernel, limit_to, rows};
 
@@ -16,7 +16,7 @@ fn a_limit_holds_for_all_kernels_and_cannot_be_changed_later() {
     assert!(!isomer_kernels::class().contains("512"));
     assert!(names.contains(&"portable"), "{names:?}");
 
-    // What was packed for the narrower kernel is computed with it.
+    // Data packed for the narrower kernel is computed with that kernel.
     let (x, weights) = ([1.0, 2.0, 3.0], [1.0, 0.0, 0.0, 0.5, 0.5, 0.5]);
     let mut out = [0.0; 2];
     gemm(&x, 1, &PackedMatrix::pack(&weights, 2, 3), None, &mut out);

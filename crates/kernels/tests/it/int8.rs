@@ -1,5 +1,5 @@
-//! Integer products: the same bits on every kernel and in any batch, and within a bound of `f32`
-//! that the codes' steps give.
+//! Integer products: the same bits on every kernel and in any batch, and within an error bound of
+//! `f32` that follows from the codes' steps.
 
 use isomer_kernels::{
     Activation, Epilogue,
@@ -44,9 +44,9 @@ proptest! {
         let weights = random(seed ^ 1, n * k);
         for widths in Widths::ALL {
             let got = product(&x, m, &Int8Matrix::quantise(&weights, n, k, widths));
-            // For uniform weights, clipping never pays beyond the few percent that half a step is,
-            // so the step is that of the largest weight; an input is off by half a step, and by
-            // half a step more from the zero point.
+            // For uniform weights, clipping never gains more than the few percent of half a step,
+            // so the step is determined by the largest weight; an input has an error of half a
+            // step, and of another half step from the zero point.
             let weight_step = 1.0 / f64::from((1u32 << (widths.weights() - 1)) - 1);
             for r in 0..m {
                 let row = &x[r * k..(r + 1) * k];
@@ -134,8 +134,8 @@ fn the_epilogue_is_that_of_the_float_product() {
 
 #[test]
 fn extreme_codes_at_the_greatest_depth_neither_saturate_nor_overflow() {
-    // Every input has the largest code or, in the second row, is the opposite; every weight has the
-    // largest code.
+    // Every input has the maximum code or, in the second row, its negative; every weight has the
+    // maximum code.
     let k = MAX_DEPTH;
     let x: Vec<f32> = (0..2 * k).map(|i| if i < k { 1.0 } else { -1.0 }).collect();
     let weights: Vec<f32> = (0..3 * k)
@@ -196,7 +196,7 @@ fn a_lone_large_weight_is_cut_where_that_makes_the_row_more_exact() {
     let mut weights = random(9, k);
     weights[17] = 1.25;
     let packed = Int8Matrix::quantise(&weights, 1, k, Widths::SEVEN);
-    // A row with a single 1 is exact: what comes back is the rounded weight.
+    // A row with a single 1 is exact: the result is the rounded weight.
     let rounded: Vec<f32> = (0..k)
         .step_by(256)
         .flat_map(|first| {

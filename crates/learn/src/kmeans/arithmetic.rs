@@ -18,8 +18,8 @@ dispatched! {
     }
 }
 
-/// Moves every centre to the mean of all vectors assigned to it so far; `weights` counts those
-/// before this batch.
+/// Moves every centre to the mean of all vectors assigned to it so far; `weights` counts the
+/// vectors of earlier batches.
 pub(super) fn update_centres(
     vectors: Vectors<'_>,
     rows: &[usize],

@@ -1,5 +1,5 @@
-//! Mini-batch k-means as scikit-learn 1.8 runs it on f32 vectors (Sculley 2010; k-means++ of Arthur
-//! and Vassilvitskii 2007 with local trials): the same draws from numpy's `RandomState`, the same
+//! Mini-batch k-means as in scikit-learn 1.8 on f32 vectors (Sculley 2010; k-means++ of Arthur and
+//! Vassilvitskii 2007 with local trials): the same draws from numpy's `RandomState`, the same
 //! stopping rule, the same arithmetic in f32.
 //!
 //! scikit-learn 1.9 draws its mini-batches differently, so its labels differ for the same seed.
@@ -22,11 +22,11 @@ use nearest::{Nearest, squared_distance};
 /// initialisation by k-means++).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MiniBatchKMeans {
-    /// Clusters to find.
+    /// Number of clusters.
     pub clusters: usize,
     /// Vectors of a mini-batch.
     pub batch_size: usize,
-    /// Most passes over the data.
+    /// Maximum number of passes over the data.
     pub max_iter: usize,
     /// The fit stops after this many mini-batches without improvement.
     pub max_no_improvement: usize,
@@ -76,12 +76,12 @@ impl MiniBatchKMeans {
     /// positions.
     ///
     /// # Errors
-    /// As [`Self::fit`]; also if a position is out of range.
+    /// Those of [`Self::fit`]; also if a position is out of range.
     pub fn fit_rows(&self, vectors: ArrayView2<'_, f32>, positions: &[usize]) -> Result<Clusters, LearnError> {
         self.fit_vectors(Checked::new("vectors", vectors)?.vectors(), positions)
     }
 
-    /// [`Self::fit_rows`] of vectors that were checked.
+    /// [`Self::fit_rows`] for vectors that were checked.
     pub(crate) fn fit_vectors(&self, vectors: Vectors<'_>, positions: &[usize]) -> Result<Clusters, LearnError> {
         self.check(vectors, positions)?;
         let n = positions.len();
@@ -188,7 +188,7 @@ fn assign(vectors: Vectors<'_>, positions: &[usize], centres: &[f32]) -> Vec<usi
 struct Run<'s> {
     settings: &'s MiniBatchKMeans,
     batch_size: usize,
-    /// Number of vectors that each centre is the mean of.
+    /// For each centre, the number of vectors of which it is the mean.
     weights: Vec<f32>,
     since_reassignment: usize,
     smoothed: Option<f64>,
@@ -218,7 +218,7 @@ impl Run<'_> {
         inertia
     }
 
-    /// True once every ten vectors per cluster, and as long as a cluster is empty.
+    /// True once every ten vectors per cluster, and while a cluster is empty.
     fn is_reassignment_due(&mut self) -> bool {
         self.since_reassignment += self.batch_size;
         let due = self.weights.contains(&0.0) || self.since_reassignment >= 10 * self.settings.clusters;
@@ -238,12 +238,12 @@ impl Run<'_> {
         let mut light: Vec<bool> = self.weights.iter().map(|w| *w < ratio * heaviest).collect();
         let (rows, cols) = (batch.len(), vectors.cols());
         let most = rows / 2;
-        // scikit-learn compares with half the batch size as a fraction: half of an odd batch lies
+        // scikit-learn compares with half the batch size as a fraction; half of an odd batch lies
         // between two counts.
         if light.iter().filter(|l| **l).count() * 2 > rows {
-            // Among equal weights the first clusters move. numpy's sort leaves the order of equals
-            // to the processor's vector code, so with more clusters than half a mini-batch
-            // scikit-learn itself differs from machine to machine.
+            // Among equal weights the first clusters move. numpy's sort orders equal values
+            // depending on the processor's vector code, so with more clusters than half a
+            // mini-batch scikit-learn itself differs from machine to machine.
             let mut order: Vec<usize> = (0..self.weights.len()).collect();
             order.sort_by(|a, b| self.weights[*a].total_cmp(&self.weights[*b]));
             for cluster in &order[most..] {

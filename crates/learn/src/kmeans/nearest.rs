@@ -1,4 +1,4 @@
-//! The nearest centre of each row. Rows are read in place. Centres are laid out in panels of eight,
+//! The nearest centre of each row. Rows are read in place. Centres are stored in panels of eight,
 //! one column per centre, so that a step of the inner loop multiplies one number of each of eight
 //! rows with eight centres.
 
@@ -6,16 +6,16 @@ use rayon::prelude::*;
 
 use crate::{linalg::dispatched, vectors::Vectors};
 
-/// Rows processed together: eight sums, the panel's row and eight addresses stay in registers.
+/// Rows processed together. Eight sums, the panel's row and eight addresses stay in registers.
 const GROUP: usize = 8;
 /// Centres of a panel.
 const LANES: usize = 8;
-/// Fewest products for which other cores are used.
+/// Minimum number of products for which other cores are used.
 const TOGETHER: usize = 1 << 23;
-/// Rows that a core then takes at a time.
+/// Rows that a core processes at a time.
 const ROWS: usize = 8 * GROUP;
 
-/// Centres, laid out for the search.
+/// Centres in the layout of the search.
 #[derive(Debug, Default)]
 pub(super) struct Nearest {
     /// `[panel][dimension][centre]`.
@@ -69,7 +69,7 @@ impl Nearest {
 
     /// Handles up to [`GROUP`] rows.
     fn group(&self, vectors: Vectors<'_>, rows: &[usize], labels: &mut [usize]) {
-        // A group that is not full repeats its last row.
+        // An incomplete group repeats its last row.
         let group: [&[f32]; GROUP] = std::array::from_fn(|i| vectors.row(rows[i.min(rows.len() - 1)]));
         let mut least = [f32::INFINITY; GROUP];
         let panels = self.panels.chunks_exact(LANES * self.cols);
@@ -77,7 +77,7 @@ impl Nearest {
             let products = products(&group, panel);
             for ((label, least), products) in labels.iter_mut().zip(&mut least).zip(&products) {
                 for (lane, (norm, product)) in norms.iter().zip(products).enumerate() {
-                    // ‖x‖² is the same for all centres, so it is left out.
+                    // ‖x‖² is the same for all centres, so it is omitted.
                     let distance = norm - 2.0 * product;
                     if distance < *least {
                         *least = distance;
@@ -132,12 +132,12 @@ mod avx2 {
     use super::{GROUP, LANES};
 
     /// # Safety
-    /// `cols` numbers can be read from every row, `cols` rows of [`LANES`] from the panel; AVX2 and
-    /// FMA.
+    /// The caller guarantees that `cols` numbers can be read from every row and `cols` rows of
+    /// [`LANES`] from the panel, and that AVX2 and FMA exist.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn products(rows: [*const f32; GROUP], panel: *const f32, cols: usize) -> [[f32; LANES]; GROUP] {
         let mut out = [[0.0; LANES]; GROUP];
-        // SAFETY: every offset is below the sizes that the caller promises.
+        // SAFETY: every offset is below the sizes that the caller guarantees.
         unsafe {
             let mut sums = [_mm256_setzero_ps(); GROUP];
             for d in 0..cols {
@@ -154,7 +154,7 @@ mod avx2 {
     }
 }
 
-/// ‖v‖² in four lanes of four, as numpy's `einsum("ij,ij->i")` adds with SSE.
+/// ‖v‖² in four lanes, added in the order of numpy's `einsum("ij,ij->i")` with SSE.
 fn squared_norm(v: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; 4];
     let (sixteens, rest) = v.as_chunks::<16>();
@@ -185,7 +185,7 @@ dispatched! {
             }
         }
         // If the compiler saw the lanes together with the sum below, it would shuffle them in the
-        // loop above to suit it.
+        // loop above.
         let mut lanes = std::hint::black_box(lanes);
         for (i, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
             let d = x - y;

@@ -11,7 +11,7 @@ pub(super) fn seeds(vectors: Vectors<'_>, positions: &[usize], clusters: usize, 
     let n = positions.len();
     let distances = Distances::new(vectors, positions);
     let mut centres = Vec::with_capacity(clusters * vectors.cols());
-    // scikit-learn passes f32 weights to numpy, dividing them before numpy widens them.
+    // scikit-learn passes f32 weights to numpy and divides them before numpy widens them.
     let first = random.choice_weighted(&vec![f64::from(1.0 / n as f32); n], 1)[0];
     centres.extend_from_slice(vectors.row(positions[first]));
     let mut closest = distances.to(&[first]).remove(0);
@@ -85,7 +85,7 @@ impl<'a> Distances<'a> {
                         .collect()
                 })
                 .collect();
-            // Fewer than four are filled up with the last one.
+            // Groups of fewer than four are filled with the last row.
             let four: [&[f64]; TOGETHER] = std::array::from_fn(|i| wide[i.min(wide.len() - 1)].as_slice());
             let start = out.len();
             out.resize_with(start + some.len(), || Vec::with_capacity(self.positions.len()));

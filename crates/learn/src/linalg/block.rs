@@ -1,11 +1,12 @@
 //! The layout of a block of rows, which is packed once and multiplied in tiles.
 
-/// Rows of a block: its values and scores stay in the second-level cache between the two products.
+/// Rows of a block. Its values and scores stay in the second-level cache between the two products.
 pub(crate) const BLOCK: usize = 96;
-/// Dimensions of a group: a block keeps them side by side.
+/// Dimensions of a group, which a block stores side by side.
 pub(crate) const GROUP: usize = 6;
 
-/// A block of rows, `[group][row][dimension]`, and how many of its rows and groups hold data.
+/// A block of rows, `[group][row][dimension]`, with the numbers of rows and groups that contain
+/// data.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a, E> {
     pub(crate) values: &'a [E],

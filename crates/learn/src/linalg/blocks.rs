@@ -15,12 +15,12 @@ pub(crate) struct RowBlocks {
 }
 
 impl RowBlocks {
-    /// Every row.
+    /// Packs every row.
     pub(crate) fn new(vectors: Vectors<'_>) -> Self {
         Self::pack(vectors, vectors.rows(), |i| i)
     }
 
-    /// The rows at `positions`, in that order.
+    /// Packs the rows at `positions`, in that order.
     pub(crate) fn gather(vectors: Vectors<'_>, positions: &[usize]) -> Self {
         Self::pack(vectors, positions.len(), |i| positions[i])
     }
@@ -56,12 +56,11 @@ impl RowBlocks {
         self.rows.div_ceil(BLOCK)
     }
 
-    /// Rows of a block that hold data.
+    /// Rows of a block that contain data.
     pub(crate) fn rows_in(&self, block: usize) -> usize {
         BLOCK.min(self.rows - block * BLOCK)
     }
 
-    /// A block.
     pub(crate) fn block(&self, block: usize) -> Block<'_, f32> {
         let size = self.groups() * GROUP * BLOCK;
         Block {
@@ -71,8 +70,8 @@ impl RowBlocks {
         }
     }
 
-    /// A block in f64, which `room` then holds. To do so each time costs less than to read a copy
-    /// of all rows in f64 from memory.
+    /// A block in f64, stored in `room`. Widening it each time costs less than reading a copy of
+    /// all rows in f64 from memory.
     pub(crate) fn widened<'a>(&self, block: usize, room: &'a mut Vec<f64>) -> Block<'a, f64> {
         let Block { values, rows, groups } = self.block(block);
         room.resize(values.len(), 0.0);

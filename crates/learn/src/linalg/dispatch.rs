@@ -1,13 +1,13 @@
 //! Compiles one body of code twice: for the widest common instruction set and for any machine.
 
-/// `a · b + c`, rounded once if the processor has one instruction for it.
+/// `a · b + c`, rounded once if the processor has a single instruction for it.
 #[inline(always)]
 pub(crate) fn fma<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// Defines a function whose body is compiled twice on x86-64: with AVX2 and FMA, and without. In
-/// the body, `FUSED` says whether [`fma`] is one instruction.
+/// the body, `FUSED` states whether [`fma`] is one instruction.
 macro_rules! dispatched {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$doc])*

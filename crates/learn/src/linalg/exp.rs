@@ -8,8 +8,8 @@ const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 const LOWEST: f64 = -708.0;
 const HIGHEST: f64 = 709.0;
 
-/// e^x to about one unit in the last place; below -708 it stays at e^-708 (3e-308), above 709 at
-/// e^709.
+/// e^x to about one unit in the last place. The result is constant outside [-708, 709]: e^-708
+/// (3e-308) below and e^709 above.
 #[inline(always)]
 pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
     let x = x.clamp(LOWEST, HIGHEST);
@@ -31,7 +31,7 @@ pub(crate) fn exp<const FUSED: bool>(x: f64) -> f64 {
     p = fma::<FUSED>(p, r, 0.5);
     p = fma::<FUSED>(p, r, 1.0);
     p = fma::<FUSED>(p, r, 1.0);
-    // The low bits of `shifted` are n: put into the exponent they make 2^n.
+    // The low bits of `shifted` are n; placed in the exponent they give 2^n.
     p * f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52)
 }
 

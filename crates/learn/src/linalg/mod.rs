@@ -1,6 +1,7 @@
-//! The arithmetic of the classifier: rows packed once, products fused with what follows them.
+//! The arithmetic of the classifier: rows packed once, and products fused with the following
+//! operations.
 //!
-//! All sums run in an order that depends on the data's shape alone, never on the number of threads.
+//! All sums run in an order that depends only on the data's shape, never on the number of threads.
 
 mod block;
 mod blocks;

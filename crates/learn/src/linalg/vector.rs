@@ -1,4 +1,4 @@
-//! Sums over vectors, in eight lanes whose order is fixed.
+//! Sums over vectors, in eight lanes with a fixed order.
 
 use super::{dispatched, fma};
 
@@ -70,7 +70,7 @@ dispatched! {
             }
         }
         // If the compiler saw the lanes together with the sums below, it would shuffle them in the
-        // loop above to suit them.
+        // loop above.
         let lanes = std::hint::black_box(lanes);
         let first = row.len() - rest.len();
         std::array::from_fn(|k| {

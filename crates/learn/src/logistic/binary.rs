@@ -13,11 +13,11 @@ const ROWS: usize = 256;
 const TASKS: usize = 16;
 
 /// Mean binomial loss plus half `penalty` times the squared weights (the intercept is not
-/// penalised), as scikit-learn's `LinearModelLoss` over `HalfBinomialLoss`. Parameters: one weight
-/// a dimension, then the intercept.
+/// penalised), as in scikit-learn's `LinearModelLoss` over `HalfBinomialLoss`. Parameters: one
+/// weight per dimension, then the intercept.
 pub(super) struct Binary<'a> {
     vectors: Vectors<'a>,
-    /// Which rows of `vectors`, in order.
+    /// The rows of `vectors` that are used, in order.
     positions: &'a [usize],
     /// 0 or 1 for every row.
     classes_of: &'a [usize],
@@ -78,7 +78,7 @@ impl Objective for Binary<'_> {
     }
 }
 
-/// A row's loss and its derivative by the score, without overflow or cancellation.
+/// A row's loss and its derivative with respect to the score, without overflow or cancellation.
 fn loss_and_slope(class: f64, score: f64) -> (f64, f64) {
     if score <= -37.0 {
         let e = score.exp();
@@ -107,7 +107,8 @@ mod tests {
                 assert!((slope - (p - class)).abs() < 1e-15, "{score}");
                 let expected = if class == 1.0 { -score } else { score };
                 let reference = expected.max(0.0) + (-expected.abs()).exp().ln_1p();
-                // Above 18 the second-order term of the tail, below 1e-8 of it, is left out.
+                // Above 18 the second-order term of the tail is omitted; it is below 1e-8 of the
+                // tail.
                 assert!(
                     (loss - reference).abs() <= 1e-8 * reference,
                     "{score} {loss} {reference}"

@@ -1,8 +1,9 @@
-//! The last steps and the changes of the gradient over them: a quasi-Newton direction without a
+//! The last steps and gradient changes, from which a quasi-Newton direction is computed without a
 //! matrix.
 //!
 //! The compact form of Byrd, Nocedal and Schnabel (Mathematical Programming 63, 1994). One pass
-//! over the history computes all inner products of an iteration, a second the direction.
+//! over the history computes all inner products of an iteration, and a second computes the
+//! direction.
 
 use rayon::prelude::*;
 
@@ -47,7 +48,7 @@ impl History {
         self.scale = 1.0;
     }
 
-    /// Adds a pair; at capacity the oldest is dropped. `curvature` is `step · change`.
+    /// Adds a pair; at capacity the oldest pair is dropped. `curvature` is `step · change`.
     pub(super) fn push(&mut self, step: &[f64], change: &[f64], curvature: f64) {
         // The memory of the dropped pair is reused.
         let (mut new_step, mut new_change) = if self.steps.len() == self.capacity {
@@ -71,7 +72,7 @@ impl History {
     }
 
     /// For every pair: the inner products of its step and of its change with the newest change and
-    /// with the gradient. Summed chunk by chunk, in order.
+    /// with the gradient. They are summed chunk by chunk, in order.
     fn products(&self, gradient: &[f64]) -> Vec<[f64; 4]> {
         let newest = self.changes.last().map_or(&[][..], Vec::as_slice);
         let parts: Vec<Vec<[f64; 4]>> = newest

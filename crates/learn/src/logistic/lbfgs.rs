@@ -10,30 +10,30 @@ use crate::{
     linalg::{dot, largest, norm},
 };
 
-/// A function to minimise. It is told along which line it is evaluated, since what is linear in the
-/// parameters then has to be computed once a line.
+/// A function to minimise. It is informed of the line along which it is evaluated, so that terms
+/// linear in the parameters are computed only once per line.
 pub(super) trait Objective {
     /// The points evaluated next are the last one plus a multiple of `direction`.
     fn turn(&mut self, direction: &[f64]);
-    /// The value at `x`, which lies `step` times the direction from where the line begins; its
+    /// The value at `x`, which lies `step` times the direction from the start of the line; its
     /// gradient is written into `gradient`. The first point is zero, before any direction.
     fn evaluate(&mut self, x: &[f64], step: f64, gradient: &mut [f64]) -> f64;
-    /// Goes back to where the line begins.
+    /// Returns to the start of the line.
     fn go_back(&mut self);
 }
 
-/// When to stop.
+/// The stopping rules.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Largest gradient element that counts as zero.
+    /// Maximum gradient element that counts as zero.
     pub(super) gradient: f64,
-    /// Relative decrease that counts as no decrease.
+    /// Maximum relative decrease that counts as no decrease.
     pub(super) decrease: f64,
-    /// Most iterations.
+    /// Maximum number of iterations.
     pub(super) iterations: usize,
-    /// Most evaluations, checked after each iteration.
+    /// Maximum number of evaluations, checked after each iteration.
     pub(super) evaluations: usize,
-    /// Most evaluations of one line search.
+    /// Maximum number of evaluations of one line search.
     pub(super) line_search: usize,
     /// Pairs kept in the history.
     pub(super) memory: usize,

@@ -1,5 +1,5 @@
-//! Moré and Thuente's line search (ACM TOMS 20, 1994): a step that decreases the function enough
-//! and flattens its slope, in the form and with the constants of L-BFGS-B 3.0.
+//! Moré and Thuente's line search (ACM TOMS 20, 1994): finds a step that decreases the function
+//! enough and flattens its slope. It has the form and the constants of L-BFGS-B 3.0.
 
 const DECREASE: f64 = 1e-3;
 const CURVATURE: f64 = 0.9;
@@ -15,7 +15,7 @@ struct Point {
 }
 
 impl Point {
-    /// This point of the function minus `slope` times the step.
+    /// This point for the function minus `slope` times the step.
     fn tilted(self, slope: f64) -> Self {
         Self {
             step: self.step,
@@ -25,7 +25,7 @@ impl Point {
     }
 }
 
-/// What to do with the last tried step.
+/// The next action after a tried step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Advice {
     /// Evaluate at this step and report back.
@@ -52,7 +52,7 @@ pub(super) struct LineSearch {
 }
 
 impl LineSearch {
-    /// Begins at a point with a negative slope; the first step to try is `step`.
+    /// A search from a point with a negative slope; the first step to try is `step`.
     pub(super) fn new(value: f64, slope: f64, step: f64) -> Self {
         let start = Point {
             step: 0.0,
@@ -73,7 +73,7 @@ impl LineSearch {
         }
     }
 
-    /// The longest step allowed.
+    /// The maximum step.
     pub(super) const fn longest() -> f64 {
         STEP_MAX
     }
@@ -83,7 +83,7 @@ impl LineSearch {
         self.step
     }
 
-    /// Takes the function's value and slope at [`Self::step`].
+    /// Receives the function's value and slope at [`Self::step`].
     pub(super) fn report(&mut self, value: f64, slope: f64) -> Advice {
         let tilt = DECREASE * self.start.slope;
         let enough = self.start.value + self.step * tilt;

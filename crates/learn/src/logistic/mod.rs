@@ -1,4 +1,4 @@
-//! Logistic regression as scikit-learn 1.8 fits it with `solver="lbfgs"`: the L2 penalty, the zero
+//! Logistic regression as in scikit-learn 1.8 with `solver="lbfgs"`: the L2 penalty, the zero
 //! start, the losses, the optimiser and its stopping rules. It stops where scikit-learn stops,
 //! converged or not, because predictions depend on that.
 
@@ -27,9 +27,9 @@ use multinomial::{Multinomial, Shape, scores_of};
 pub struct LogisticRegression {
     /// Inverse strength of the penalty.
     pub c: f64,
-    /// Most iterations.
+    /// Maximum number of iterations.
     pub max_iter: usize,
-    /// Largest element of the gradient that counts as zero.
+    /// Maximum element of the gradient that counts as zero.
     pub tol: f64,
 }
 
@@ -58,7 +58,7 @@ pub struct LogisticModel {
 
 #[derive(Debug, Clone)]
 enum Weights {
-    /// One weight a dimension, then the intercept; a positive score is class 1.
+    /// One weight per dimension, then the intercept; a positive score is class 1.
     Binary(Vec<f64>),
     Multinomial(Vec<f64>, Shape),
 }
@@ -70,7 +70,7 @@ pub(crate) struct TestRows<'a> {
 }
 
 impl<'a> TestRows<'a> {
-    /// Rows to predict.
+    /// Prepares rows to predict.
     pub(crate) fn new(vectors: Vectors<'a>) -> Self {
         Self {
             vectors,
@@ -80,8 +80,8 @@ impl<'a> TestRows<'a> {
 }
 
 impl LogisticRegression {
-    /// Fits all vectors; `classes_of` holds a class in `0..classes` for each, and every class
-    /// occurs.
+    /// Fits all vectors. `classes_of` contains a class in `0..classes` for each vector, and every
+    /// class must occur.
     ///
     /// # Errors
     /// If a value is not finite, there is not one class per vector, a class is out of range, there
@@ -100,11 +100,11 @@ impl LogisticRegression {
         self.fit_rows(vectors, &positions, classes_of, classes)
     }
 
-    /// Fits the vectors at `positions`, in that order; `classes_of` holds a class for each
+    /// Fits the vectors at `positions`, in that order; `classes_of` contains a class for each
     /// position.
     ///
     /// # Errors
-    /// As [`Self::fit`]; also if a position is out of range.
+    /// Those of [`Self::fit`]; also if a position is out of range.
     pub(crate) fn fit_rows(
         &self,
         vectors: Vectors<'_>,
@@ -215,7 +215,7 @@ impl LogisticModel {
         self.evaluations
     }
 
-    /// The mean loss with its penalty where the fit stopped.
+    /// The mean loss with its penalty at the end of the fit.
     pub fn loss(&self) -> f64 {
         self.loss
     }
@@ -260,7 +260,7 @@ impl LogisticModel {
         self.predict_rows(&TestRows::new(vectors.vectors()))
     }
 
-    /// [`Self::predict`] for rows that several models predict.
+    /// [`Self::predict`] for rows that are shared by several models.
     ///
     /// # Errors
     /// If the vectors have another width.

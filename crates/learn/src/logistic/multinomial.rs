@@ -1,15 +1,15 @@
 //! The multinomial loss over blocks of rows, with its gradient.
 //!
-//! Both products of an evaluation have operands in f32, at twice the speed of f64, wherever the
-//! error is far below what changes the fit. Sums over rows and iterations are f64.
-//! * Scores are kept from one point to the next. What is computed in f32 is how much they change,
-//!   in blocks where they change by at most [`MOST_CHANGE`].
-//! * The sums `rowsᵀ · slopes` are kept too. What is computed in f32 is how much they change, in
-//!   blocks whose share of the error stays below [`ERROR`] of the gradient's length. The error is
-//!   estimated as the rounding of f32 times the rows' and the changes' lengths. A task whose old
-//!   errors have become too large begins its sums anew.
+//! Both products of an evaluation have operands in f32, at twice the speed of f64, if the error is
+//! far too small to change the fit. Sums over rows and iterations are f64.
+//! * Scores are kept from one point to the next. Only their change is computed in f32, in blocks
+//!   where it is at most [`MOST_CHANGE`].
+//! * The sums `rowsᵀ · slopes` are kept too. Only their change is computed in f32, in blocks whose
+//!   share of the error stays below [`ERROR`] of the gradient's length. The error is estimated as
+//!   the rounding of f32 times the lengths of the rows and of the changes. If the accumulated
+//!   errors of a task are too large, its sums are computed again from zero.
 //!
-//! Which precision is used depends on the data alone, never on the number of threads.
+//! The choice of precision depends only on the data, never on the number of threads.
 
 use std::{cell::Cell, ops::Range};
 
@@ -20,25 +20,25 @@ use crate::linalg::{
     BLOCK, Block, CHUNK, Element, GROUP, PANEL, RowBlocks, axpy, backward, dispatched, dot, exp, fma, forward,
 };
 
-/// Most tasks of an evaluation. The number is fixed, so that sums are added in the same order on
-/// any machine.
+/// Maximum number of tasks of an evaluation. The number is fixed, so that sums are added in the
+/// same order on any machine.
 const TASKS: usize = 16;
-/// Fewest blocks per task, since adding a task's sums to the others has a cost.
+/// Minimum number of blocks per task, because adding a task's sums to the others has a cost.
 const BLOCKS_A_TASK: usize = 3;
-/// Largest change of a score that is computed in f32. Its error is then about 1e-6 at most.
+/// Maximum change of a score that is computed in f32. Its error is then at most about 1e-6.
 const MOST_CHANGE: f64 = 4.0;
-/// Error of the gradient that is accepted, relative to its length.
+/// Accepted error of the gradient, relative to its length.
 const ERROR: f64 = 3e-8;
-/// How much shorter a gradient may be than the one before, whose length the error was judged by. A
-/// shorter one is computed again in f64.
+/// Maximum ratio of the previous gradient's length to the new one's. The error was judged by the
+/// previous length, so a gradient that is even shorter is computed again in f64.
 const SHORTER: f64 = 4.0;
 /// Columns of a panel of f32.
 const NARROW: usize = <f32 as Element>::PANEL;
 
 /// Mean softmax cross-entropy plus half `penalty` times the squared weights (intercepts are not
 /// penalised), as in scikit-learn's `LinearModelLoss`. Parameters are stored in panels of [`PANEL`]
-/// classes: `[panel][dimension, then intercept][class]`; those of missing classes and dimensions
-/// are zero and stay so.
+/// classes: `[panel][dimension, then intercept][class]`. Parameters of missing classes and
+/// dimensions are always zero.
 pub(super) struct Multinomial<'a> {
     rows: &'a RowBlocks,
     classes_of: &'a [usize],
@@ -46,18 +46,18 @@ pub(super) struct Multinomial<'a> {
     penalty: f64,
     tasks: Vec<Task>,
     line: Line,
-    /// Of the last gradient; none before the first.
+    /// Length of the last gradient; `None` before the first.
     length: Option<f64>,
 }
 
-/// The line that the function is evaluated along.
+/// The line along which the function is evaluated.
 struct Line {
     direction: Vec<f64>,
-    /// The same in panels of f32, without intercepts.
+    /// The direction in panels of f32, without intercepts.
     narrow: Vec<f32>,
     /// The direction's intercepts.
     intercepts: Vec<f64>,
-    /// Whether the products of the direction with the rows are still to be computed.
+    /// Whether the products of the direction with the rows must still be computed.
     is_new: bool,
     /// The step of the last evaluated point.
     at: f64,
@@ -85,7 +85,7 @@ impl Shape {
         self.panels() * self.panel_len()
     }
 
-    /// Columns of scores, missing classes included.
+    /// Columns of scores, including missing classes.
     pub(super) fn width(self) -> usize {
         self.panels() * PANEL
     }
@@ -109,16 +109,16 @@ impl Shape {
 /// Some blocks, and the sums over their rows.
 struct Task {
     blocks: Range<usize>,
-    /// Root of the sum of the squared lengths of the rows over their number.
+    /// Root mean square of the rows' lengths.
     row_length: f64,
     /// `[row][class]` at the last evaluated point.
     scores: Vec<f64>,
     /// Change of the scores by one step of the direction.
     along: Vec<f64>,
-    /// The slopes that `gradient` is made of.
+    /// The slopes from which `gradient` was computed.
     summed: Vec<f64>,
     gradient: Vec<f64>,
-    /// Sums of the slopes of each class.
+    /// Sum of the slopes of each class.
     intercepts: Vec<f64>,
     /// Sum of the losses at the last evaluated point.
     loss: f64,
@@ -126,10 +126,10 @@ struct Task {
     error: f64,
 }
 
-/// Memory that a task needs for a block: its thread's, so that it stays in cache.
+/// Memory for processing a block. It belongs to a thread, so that it stays in cache.
 #[derive(Default)]
 struct Room {
-    /// Slopes, or how they change.
+    /// Slopes, or their changes.
     slopes: Vec<f64>,
     /// Changes of one block's scores or slopes.
     narrow: Vec<f32>,
@@ -176,8 +176,8 @@ impl<'a> Multinomial<'a> {
         self.shape
     }
 
-    /// Moves every task by `step` times the direction. The squared error of a task's sums is then
-    /// at most `most`.
+    /// Moves every task by `step` times the direction. Afterwards, the squared error of a task's
+    /// sums is at most `most`.
     fn run_tasks(&mut self, step: f64, most: f64) {
         let shared = Shared {
             rows: self.rows,
@@ -237,7 +237,7 @@ pub(super) fn scores_of(block: Block<'_, f64>, shape: Shape, parameters: &[f64],
     forward(block, parameters, shape.panel_len(), start, scores);
 }
 
-/// What every task reads.
+/// Data that every task reads.
 struct Shared<'a> {
     rows: &'a RowBlocks,
     classes_of: &'a [usize],
@@ -266,7 +266,7 @@ impl Task {
         }
     }
 
-    /// The part of a table that holds a block.
+    /// The part of a table for one block.
     fn part(&self, block: usize, of: &Shared<'_>) -> Range<usize> {
         let start = (block - self.blocks.start) * BLOCK * of.shape.width();
         start..start + of.rows.rows_in(block) * of.shape.width()
@@ -279,7 +279,7 @@ impl Task {
         room.scores.resize(BLOCK * width, 0.0);
         self.loss = 0.0;
         self.intercepts.fill(0.0);
-        // Half of the error is for what was added before, half for what is added now.
+        // Half of the error budget is for earlier additions, half for the current one.
         let most = of.most / 2.0;
         let most_of_block = most / self.blocks.len() as f64;
         if self.error > most {
@@ -389,9 +389,9 @@ impl Objective for Multinomial<'_> {
 
     fn evaluate(&mut self, x: &[f64], step: f64, gradient: &mut [f64]) -> f64 {
         let rows = self.rows.rows() as f64;
-        // Squared, and of the sums, which are `rows` times the gradient.
+        // The limit is squared, and applies to the sums, which are `rows` times the gradient.
         let accepted = |length: f64| (ERROR * length * rows).powi(2);
-        // Errors of tasks are independent: their squares add up.
+        // Errors of tasks are independent, so their squares add up.
         let most = self
             .length
             .map_or(0.0, |length| accepted(length) / self.tasks.len() as f64);
@@ -428,7 +428,7 @@ dispatched! {
 }
 
 dispatched! {
-    /// Writes `slopes - summed` in f32 into `changes`, and adds to `summed` what was written.
+    /// Writes `slopes - summed` in f32 into `changes`, and adds the written values to `summed`.
     fn follow(summed: &mut [f64], slopes: &[f64], changes: &mut [f32]) {
         for ((summed, slope), change) in summed.iter_mut().zip(slopes).zip(changes) {
             *change = (slope - *summed) as f32;
@@ -474,9 +474,9 @@ struct Row<'a> {
 }
 
 dispatched! {
-    /// Moves a row's scores by `step` times `along`, writes its slopes (probability less the truth;
-    /// zero from column `classes` on) and adds them to the intercepts' sums. Returns its loss and
-    /// the squared distance of its slopes from those summed.
+    /// Moves a row's scores by `step` times `along`, writes its slopes (probability minus the
+    /// truth; zero from column `classes` on) and adds them to the intercepts' sums. Returns the
+    /// row's loss and the squared distance between its slopes and `summed`.
     fn move_row(row: Row<'_>, classes: usize, class: usize) -> (f64, f64) {
         let Row { step, along, scores, summed, slopes, intercepts } = row;
         for ((slope, score), along) in slopes.iter_mut().zip(&mut *scores).zip(along) {
@@ -484,7 +484,7 @@ dispatched! {
             *slope = *score;
         }
         let own = slopes[class];
-        // So that the exponentials of missing classes are zero, or nearly so.
+        // This makes the exponentials of missing classes (nearly) zero.
         slopes[classes..].fill(f64::NEG_INFINITY);
         let (panels, _) = slopes.as_chunks_mut::<PANEL>();
         let mut lanes = [f64::NEG_INFINITY; PANEL];

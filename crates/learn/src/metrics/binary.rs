@@ -1,7 +1,7 @@
 //! Average precision.
 
-/// `average_precision_score`: precision at every threshold, weighted by the recall it adds; equal
-/// scores are one threshold. 0 if nothing is positive. Scores must be finite.
+/// `average_precision_score`: precision at every threshold, weighted by the added recall; equal
+/// scores are one threshold. 0 without positives. Scores must be finite.
 pub fn average_precision(positive: &[bool], scores: &[f64]) -> f64 {
     let mut order: Vec<usize> = (0..scores.len().min(positive.len())).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));

@@ -5,7 +5,7 @@
 pub struct Confusion {
     rows: usize,
     correct: usize,
-    /// Per class: rows of the class, rows predicted as it, and rows that are both.
+    /// Per class: rows of the class, rows predicted as the class, and rows that are both.
     classes: Vec<[usize; 3]>,
 }
 
@@ -32,7 +32,7 @@ pub struct ClassificationScores {
 }
 
 impl Confusion {
-    /// Counts classes in `0..classes`; other classes are an error of the caller and are not
+    /// Counts classes in `0..classes`. Other classes are an error of the caller and are not
     /// counted.
     pub fn new(truth: &[usize], predicted: &[usize], classes: usize) -> Self {
         let mut counts = vec![[0; 3]; classes];
@@ -60,7 +60,7 @@ impl Confusion {
         ratio(self.correct, self.rows)
     }
 
-    /// F1 of one class; 0 where it occurs nowhere.
+    /// F1 of one class; 0 if the class does not occur.
     pub fn f1_of(&self, class: usize) -> f64 {
         self.classes.get(class).map_or(0.0, |c| per_class(c)[2])
     }

@@ -1,22 +1,22 @@
-//! How far a clustering agrees with classes: V-measure (Rosenberg and Hirschberg 2007) and adjusted
-//! mutual information (Vinh, Epps and Bailey 2010) with the exact expectation.
+//! Agreement between a clustering and classes: V-measure (Rosenberg and Hirschberg 2007) and
+//! adjusted mutual information (Vinh, Epps and Bailey 2010) with the exact expectation.
 
 use std::collections::BTreeMap;
 
 /// Agreement of a clustering with classes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Agreement {
-    /// How far each cluster holds members of one class only.
+    /// Degree to which each cluster contains members of only one class.
     pub homogeneity: f64,
-    /// How far the members of each class lie in one cluster.
+    /// Degree to which the members of each class are in one cluster.
     pub completeness: f64,
     /// The harmonic mean of both.
     pub v_measure: f64,
-    /// Mutual information over its expectation by chance, normalised by the mean entropy.
+    /// Mutual information in excess of its expectation by chance, normalised by the mean entropy.
     pub ami: f64,
 }
 
-/// Compares classes with clusters, one of each per row. Without rows everything is 1.
+/// Compares classes with clusters, one of each per row. Without rows, all scores are 1.
 pub fn agreement(classes: &[usize], clusters: &[usize]) -> Agreement {
     let table = Table::new(classes, clusters);
     if table.rows == 0 {
@@ -49,7 +49,7 @@ struct Table {
     rows: usize,
     classes: Vec<usize>,
     clusters: Vec<usize>,
-    /// (class, cluster, rows), none of them empty, in order.
+    /// Nonempty cells in order: (class, cluster, rows).
     cells: Vec<(usize, usize, usize)>,
 }
 
@@ -123,8 +123,8 @@ impl Table {
             _ => {}
         }
         let expected = self.expected_information();
-        // Rounding may turn a perfect 0/0 either way, so both keep their sign and at least one unit
-        // of rounding.
+        // Rounding may give a perfect 0/0 either sign, so both terms keep their sign and at least
+        // one unit of rounding.
         let away_from_zero = |x: f64| {
             if x < 0.0 {
                 x.min(-f64::EPSILON)
@@ -135,7 +135,7 @@ impl Table {
         away_from_zero(information - expected) / away_from_zero(mean_entropy - expected)
     }
 
-    /// Mutual information expected of random divisions with the same sizes (hypergeometric).
+    /// Expected mutual information of random divisions with the same sizes (hypergeometric).
     fn expected_information(&self) -> f64 {
         let n = self.rows;
         let factorials = log_factorials(n);

@@ -1,4 +1,4 @@
-//! Scores of classifications and clusterings, as `sklearn.metrics` computes them.
+//! Scores of classifications and clusterings, as in `sklearn.metrics`.
 //!
 //! Classes and clusters are numbers from 0; the numbering does not matter.
 

@@ -13,12 +13,12 @@ pub struct MultilabelScores {
     pub lrap: f64,
     /// F1, the mean over labels.
     pub f1: f64,
-    /// Correct labels over labels true or predicted, the mean over rows.
+    /// Correct labels divided by labels true or predicted, the mean over rows.
     pub hamming: f64,
 }
 
 impl MultilabelScores {
-    /// Scores predicted labels. A row of either matrix says which labels the row has; both have the
+    /// Scores predicted labels. A row of either matrix marks the labels of the row; both have the
     /// same shape.
     pub fn new(truth: ArrayView2<'_, bool>, predicted: ArrayView2<'_, bool>) -> Self {
         let (rows, labels) = truth.dim();
@@ -81,7 +81,7 @@ fn ranking_precision(truth: ArrayView1<'_, bool>, predicted: ArrayView1<'_, bool
     sum / relevant as f64
 }
 
-/// Correct labels over labels true or predicted; 1 if there are none.
+/// Correct labels divided by labels true or predicted; 1 if there are none.
 fn overlap(truth: ArrayView1<'_, bool>, predicted: ArrayView1<'_, bool>) -> f64 {
     let both = truth.iter().zip(predicted).filter(|(t, p)| **t && **p).count();
     let any = truth.iter().zip(predicted).filter(|(t, p)| **t || **p).count();

@@ -1,4 +1,4 @@
-//! Classification: a few rows of each class ten times, the whole train split once, or
+//! Classification: ten fits on a few rows of each class, one fit on the whole train split, or
 //! cross-validation.
 
 use std::{collections::HashMap, fmt::Display};
@@ -19,7 +19,7 @@ use crate::{
 /// (`AbsTaskClassification`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FewShot {
-    /// Rows of each class; 8 unless the task says otherwise.
+    /// Rows of each class; 8 unless the task sets another number.
     pub samples_per_label: usize,
     /// Number of fits.
     pub experiments: usize,
@@ -56,7 +56,7 @@ pub struct Experiment {
 /// Every fit and the means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassificationReport {
-    /// Mean scores; `accuracy` is mteb's main score unless the task says otherwise.
+    /// Mean scores; `accuracy` is mteb's main score unless the task defines another.
     pub mean: ClassificationScores,
     /// The fits, in mteb's order.
     pub experiments: Vec<Experiment>,
@@ -78,11 +78,11 @@ impl ClassificationReport {
 }
 
 /// Shuffles `order` in place with a fresh `RandomState(seed)` and takes positions from its front
-/// while their label has fewer than `per_label`. mteb reuses the list from experiment to
-/// experiment, so each one shuffles it further.
+/// while their label has fewer than `per_label`. mteb reuses the list for all experiments, so each
+/// experiment shuffles it further.
 ///
 /// # Panics
-/// If `order` names a position beyond `labels`.
+/// If `order` contains a position beyond `labels`.
 pub fn undersample<L: Eq + std::hash::Hash>(
     labels: &[L],
     order: &mut [usize],
@@ -105,7 +105,7 @@ pub fn undersample<L: Eq + std::hash::Hash>(
 /// The train rows of each experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selections {
-    /// Per experiment: train rows in the order they are fitted in.
+    /// Per experiment: train rows in the order in which they are fitted.
     pub experiments: Vec<Vec<usize>>,
     /// All rows that any experiment needs, ascending. Only these need encoding.
     pub rows: Vec<usize>,
@@ -124,7 +124,7 @@ impl FewShot {
         Selections { experiments, rows }
     }
 
-    /// Fits and scores. `train` holds a vector for every train label.
+    /// Fits and scores. `train` contains a vector for every train label.
     ///
     /// # Errors
     /// If vectors and labels do not match, there is only one class, a test label has no train row,
@@ -143,11 +143,11 @@ impl FewShot {
         self.score_selections(train, train_labels, &selections.experiments, test, test_labels)
     }
 
-    /// [`Self::score`] if only [`Selections::rows`] were encoded: `train` holds their vectors in
+    /// [`Self::score`] if only [`Selections::rows`] were encoded: `train` contains their vectors in
     /// that order.
     ///
     /// # Errors
-    /// As [`Self::score`].
+    /// Those of [`Self::score`].
     pub fn score_needed<L: Ord + Eq + std::hash::Hash + Display + Sync>(
         &self,
         train: ArrayView2<'_, f32>,
@@ -206,7 +206,7 @@ fn checked<'a>(
 /// solver makes no random draws.
 ///
 /// # Errors
-/// As [`FewShot::score`].
+/// Those of [`FewShot::score`].
 pub fn whole_train<L: Ord + Display + Sync>(
     train: ArrayView2<'_, f32>,
     train_labels: &[L],
@@ -267,7 +267,7 @@ impl<'a> Fits<'a> {
     }
 }
 
-/// Fits rows that may lack some of `classes` classes, and scores predictions among all of them.
+/// Fits rows that may lack some of the `classes` classes, and scores predictions among all of them.
 fn fit_and_score(
     classifier: LogisticRegression,
     (train, positions, classes_of): (Vectors<'_>, &[usize], &[usize]),

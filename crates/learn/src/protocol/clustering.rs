@@ -28,7 +28,7 @@ pub struct FastClustering {
     pub documents_per_clustering: usize,
     /// Size of the k-means mini-batches.
     pub batch_size: usize,
-    /// Most levels of labels.
+    /// Maximum number of label levels.
     pub max_depth: Option<usize>,
     /// Seed of every k-means.
     pub seed: u32,
@@ -50,10 +50,10 @@ impl Default for FastClustering {
 
 /// A label that may be missing on a level, handled as in mteb.
 pub trait LevelLabel: Ord + Clone + std::fmt::Display {
-    /// The value for a missing label. mteb uses -1: if labels are numbers it leaves the document
-    /// out, if they are strings it treats `-1` as a class of its own.
+    /// The value for a missing label. mteb uses -1. If labels are numbers, it leaves the document
+    /// out; if they are strings, it treats `-1` as a separate class.
     fn missing() -> Option<Self>;
-    /// Whether this label means "leave the document out".
+    /// Whether this label means that the document is left out.
     fn is_left_out(&self) -> bool;
 }
 
@@ -86,7 +86,7 @@ pub struct Level {
     pub v_measures: Vec<f64>,
     /// Adjusted mutual information of each clustering.
     pub ami_scores: Vec<f64>,
-    /// Per clustering: the documents drawn (by index among those clustered, without those left out)
+    /// Per clustering: the drawn documents (by index among those clustered, without those left out)
     /// and their clusters.
     pub assignments: Vec<(Vec<usize>, Vec<usize>)>,
 }
@@ -108,8 +108,8 @@ pub struct ClusteringReport {
 
 impl FastClustering {
     /// The documents to encode and cluster. mteb uses one `random.Random(42)` per task for all
-    /// splits and subsets, so pass the same `random` to this and then to [`Self::score`], split
-    /// after split.
+    /// splits and subsets, so pass the same `random` to this method and then to [`Self::score`],
+    /// split after split.
     ///
     /// # Errors
     /// If both limits are set.
@@ -129,8 +129,8 @@ impl FastClustering {
         Ok(random.sample(documents, most.min(documents)))
     }
 
-    /// Clusters and scores the chosen documents. `labels` holds the labels of each, coarsest level
-    /// first.
+    /// Clusters and scores the chosen documents. `labels` contains the labels of each, coarsest
+    /// level first.
     ///
     /// # Errors
     /// If vectors and labels do not match, there are no labels, or there are fewer draws than
@@ -242,8 +242,8 @@ pub fn legacy_set_score<L: Ord>(vectors: ArrayView2<'_, f32>, labels: &[L], seed
     Ok(clustering_seed_score(vectors, labels, seed)?.0.v_measure)
 }
 
-/// One clustering into as many clusters as there are distinct labels, with mini-batches of 500: its
-/// agreement with the labels, and each vector's cluster.
+/// One clustering with as many clusters as there are distinct labels, in mini-batches of 500.
+/// Returns its agreement with the labels, and each vector's cluster.
 ///
 /// # Errors
 /// If vectors and labels do not match.

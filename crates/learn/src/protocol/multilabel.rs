@@ -14,7 +14,7 @@ use crate::{
 /// 2,000 test rows if the labels can be stratified. Lists of labels cannot, so all rows are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multilabel {
-    /// Fewest rows of each label, if there are that many.
+    /// Minimum number of rows per label, if there are that many.
     pub samples_per_label: usize,
     /// Number of fits.
     pub experiments: usize,
@@ -66,8 +66,8 @@ impl Multilabel {
             .collect()
     }
 
-    /// Fits and scores; `train` and `test` hold a vector for every row of labels. The labels scored
-    /// are those of the test rows.
+    /// Fits and scores; `train` and `test` contain a vector for every row of labels. The scored
+    /// labels are those of the test rows.
     ///
     /// # Errors
     /// If vectors and labels do not match, there are no test labels, or fewer rows are selected
@@ -114,7 +114,7 @@ impl Multilabel {
     }
 }
 
-/// Which of the classes each row has; labels that are not a class are left out.
+/// The classes of each row; labels that are not a class are ignored.
 fn matrix<L: Ord>(classes: &Classes<'_, L>, rows: &[&Vec<L>]) -> Array2<bool> {
     let mut has = Array2::from_elem((rows.len(), classes.len()), false);
     for (mut has, labels) in has.rows_mut().into_iter().zip(rows) {

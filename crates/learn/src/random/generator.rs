@@ -60,8 +60,8 @@ impl NumpyGenerator {
         (0..size).map(|_| low.wrapping_add(self.bounded(max) as i64)).collect()
     }
 
-    /// `shuffle(items)`, of a list or of the first axis of an array: by masked rejection, unlike
-    /// all other methods here.
+    /// `shuffle(items)` of a list or of the first axis of an array. Unlike all other methods here,
+    /// it uses masked rejection.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let mask = mask_of(i as u64);
@@ -79,8 +79,8 @@ impl NumpyGenerator {
         }
     }
 
-    /// The shuffle within `choice`: items from `first` on are swapped with any item before them
-    /// too.
+    /// The shuffle within `choice`: items from `first` on are swapped with any item, including
+    /// those before `first`.
     fn shuffle_tail<T>(&mut self, items: &mut [T], first: usize) {
         for i in (first..items.len()).rev() {
             let j = self.bounded(i as u64) as usize;

@@ -18,7 +18,7 @@ impl NumpyLegacy {
         }
     }
 
-    /// A number in [0, max], by masked rejection: 32-bit draws where `max` fits, else 64-bit ones.
+    /// A number in [0, max], by masked rejection: 32-bit draws if `max` fits, else 64-bit draws.
     pub fn interval(&mut self, max: u64) -> u64 {
         if max == 0 {
             return 0;

@@ -1,7 +1,7 @@
 //! Random streams of other libraries, bit for bit: the same seed gives the same draws.
 //!
 //! * [`PythonRandom`]: CPython's `random.Random`.
-//! * [`NumpyLegacy`]: numpy's `RandomState`, which numpy has promised not to change.
+//! * [`NumpyLegacy`]: numpy's `RandomState`, whose stream numpy guarantees.
 //! * [`NumpyGenerator`]: numpy's `default_rng`, PCG64 seeded through `SeedSequence`.
 
 mod generator;

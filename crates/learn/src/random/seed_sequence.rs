@@ -1,5 +1,5 @@
-//! numpy's `SeedSequence`: spreads an integer over the words a generator is seeded with (after
-//! O'Neill's `seed_seq_fe`).
+//! numpy's `SeedSequence`: spreads an integer over the words that seed a generator (after O'Neill's
+//! `seed_seq_fe`).
 
 const POOL: usize = 4;
 const INIT_A: u32 = 0x43b0_d7e5;
@@ -28,7 +28,7 @@ fn mix(x: u32, y: u32) -> u32 {
 
 /// `SeedSequence(seed).generate_state(words, uint64)`.
 pub(super) fn state_words(seed: u64, words: usize) -> Vec<u64> {
-    // 0 takes one word too. A 64-bit seed takes at most two, so it fits the pool.
+    // 0 also takes one word. A 64-bit seed takes at most two, so it fits the pool.
     let entropy = [seed as u32, (seed >> 32) as u32];
     let given = if entropy[1] == 0 { 1 } else { 2 };
     let mut hasher = Hasher(INIT_A);

@@ -124,8 +124,7 @@ fn clusterings_draw_and_score_as_mteb_does() {
     }
     assert_close("mean", report.v_measure, all.iter().sum::<f64>() / 6.0, 1e-9);
     let text: Vec<Vec<String>> = labels.iter().map(|l| l.iter().map(i64::to_string).collect()).collect();
-    // With labels that are strings, documents without a label on a level are kept, as a class of
-    // their own.
+    // With string labels, documents without a label on a level are kept, as a separate class.
     let of_text = fast.score(&mut PythonRandom::new(42), vectors, &text).unwrap();
     assert_eq!(
         of_text.levels[1].assignments[0].0.iter().max(),
@@ -202,7 +201,7 @@ fn labels_that_do_not_fit_are_said_with_their_row() {
 #[test]
 fn views_that_are_not_contiguous_score_as_their_copies() {
     let (x, y, t, ty) = few_shot_data();
-    // Columns first, as numpy's Fortran order has them.
+    // Column-major, as in numpy's Fortran order.
     let turned = |m: &Array2<f32>| m.t().as_standard_layout().into_owned().reversed_axes();
     let (train, test) = (turned(&x), turned(&t));
     assert!(!train.is_standard_layout() && train == x);

@@ -22,7 +22,7 @@ pub(super) fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Tokenizer, 
     let key = "tokenizer.ggml.merges";
     let merges: Option<Vec<_>> = required(key, file.find_texts(key)?)?
         .into_iter()
-        // Tokens hold stand-ins for spaces, never a space itself.
+        // Tokens contain substitutes for spaces, never a space itself.
         .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
         .collect();
     let merges = merges.ok_or_else(|| LocalError::BadValue {
@@ -42,8 +42,9 @@ pub(super) fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Tokenizer, 
     Ok(tokenizer)
 }
 
-/// SentencePiece as BPE: the pair whose joined token scores highest merges first (Kudo & Richardson
-/// 2018). So every split of a token into two known parts is a merge, in order of the token's score.
+/// SentencePiece as BPE: the pair whose joined token has the highest score merges first (Kudo &
+/// Richardson 2018). So every split of a token into two known parts is a merge, in order of the
+/// token's score.
 pub(super) fn scored(file: &GgufFile, tokens: &[&str], kinds: &[Kind]) -> Result<Tokenizer, LocalError> {
     let key = "tokenizer.ggml.scores";
     let scores = required(key, file.find_floats(key)?)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Kind;
 
-/// Bytes of every token, and where each ends.
+/// Bytes of all tokens, and the end of each.
 pub(super) fn of_tokens(tokens: &[&str], kinds: &[Kind], sentence_piece: bool) -> (Vec<u8>, Vec<usize>) {
     let stand_ins = byte_stand_ins();
     let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(tokens.len()));
@@ -33,8 +33,9 @@ fn hex_byte(token: &str) -> Option<u8> {
     u8::from_str_radix(token.strip_prefix("<0x")?.strip_suffix('>')?, 16).ok()
 }
 
-/// The printable characters that stand for bytes in byte-level vocabularies (Radford et al. 2019):
-/// printable Latin-1 stands for itself, the rest for the characters from U+0100 on, in order.
+/// The printable characters that represent bytes in byte-level vocabularies (Radford et al. 2019):
+/// printable Latin-1 represents itself, and the characters from U+0100 on represent the rest, in
+/// order.
 fn byte_stand_ins() -> HashMap<char, u8> {
     let mut next = 0x100u32;
     (0..=255u8)

@@ -1,9 +1,10 @@
 //! Text to tokens and tokens to bytes, from the vocabulary inside the file.
 //!
-//! Two families: byte-level BPE (`gpt2`: every token is a string of stand-ins for bytes, merges are
-//! listed) and SentencePiece (`llama`: tokens have scores, spaces are `▁`, missing characters fall
-//! back to byte tokens). Control tokens are matched here, not by the `tokenizers` crate, because
-//! `<|im_end|>` is one only if the template wrote it, not a message: see [`Vocabulary::encode`].
+//! Two families: byte-level BPE (`gpt2`: every token is a string of substitutes for bytes, merges
+//! are listed) and SentencePiece (`llama`: tokens have scores, spaces are `▁`, missing characters
+//! fall back to byte tokens). Control tokens are matched here, not by the `tokenizers` crate,
+//! because `<|im_end|>` is one only if the template wrote it, not a message: see
+//! [`Vocabulary::encode`].
 
 mod bpe;
 mod bytes;
@@ -30,7 +31,7 @@ enum Kind {
 /// A vocabulary and its tokenizer.
 pub(crate) struct Vocabulary {
     tokenizer: Tokenizer,
-    /// SentencePiece: spaces become `▁`. The value says whether a text gets one in front.
+    /// SentencePiece: spaces become `▁`. The value states whether a text gets a space in front.
     sentence_piece: Option<bool>,
     /// Control and user-defined tokens by their text.
     special: HashMap<String, (u32, Kind)>,
@@ -38,7 +39,7 @@ pub(crate) struct Vocabulary {
     special_lengths: Vec<usize>,
     /// First bytes of those texts.
     special_starts: HashSet<u8>,
-    /// Bytes of every token one after the other, and where each ends.
+    /// Bytes of all tokens one after another, and the end of each.
     bytes: Vec<u8>,
     ends: Vec<usize>,
     bos: Option<u32>,
@@ -145,12 +146,12 @@ impl Vocabulary {
         self.end_of_text.contains(&id)
     }
 
-    /// Text of the token that begins a prompt, as templates name it.
+    /// Text of the beginning-of-prompt token, as templates name it.
     pub(crate) fn bos_text(&self) -> &str {
         &self.bos_text
     }
 
-    /// Text of the token that ends a text, as templates name it.
+    /// Text of the end-of-text token, as templates name it.
     pub(crate) fn eos_text(&self) -> &str {
         &self.eos_text
     }
@@ -173,8 +174,8 @@ impl Vocabulary {
         )
     }
 
-    /// Tokens of a prompt in which control tokens are recognised. Every `guard` is removed after
-    /// that, so a would-be control token with a guard inside stays text.
+    /// Tokens of a prompt in which control tokens are recognised. Every `guard` is removed
+    /// afterwards, so an apparent control token with a guard inside remains text.
     pub(crate) fn encode(&self, prompt: &str, guard: Option<char>) -> Result<Vec<u32>, LocalError> {
         let mut ids = Vec::new();
         let mut rest = prompt;
@@ -202,7 +203,8 @@ impl Vocabulary {
         Ok(self.with_bos(ids))
     }
 
-    /// Adds the beginning-of-text token if the model wants one and the template has not added it.
+    /// Adds the beginning-of-text token if the model requires one and the template has not added
+    /// it.
     fn with_bos(&self, mut ids: Vec<u32>) -> Vec<u32> {
         if let Some(bos) = self.bos.filter(|bos| self.add_bos && ids.first() != Some(bos)) {
             ids.insert(0, bos);

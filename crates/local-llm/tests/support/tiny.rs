@@ -47,10 +47,10 @@ pub const TOKENS: usize = 260;
 const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}\
      {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// What the file will hold; tests change entries before they write it.
+/// The content of the file; tests change entries before they write it.
 pub struct TinyModel {
     pub metadata: BTreeMap<String, Value>,
-    /// Tensors as they are after quantisation and back.
+    /// Tensors after quantisation and dequantisation.
     pub weights: BTreeMap<String, Vec<f32>>,
     tensors: BTreeMap<String, QTensor>,
 }
@@ -116,7 +116,7 @@ impl TinyModel {
     }
 
     /// Multiplies the output of attention in every layer. With a small factor the next token
-    /// depends on little but the last one, so that a greedy answer soon goes in a circle.
+    /// depends almost only on the last one, so that a greedy answer soon repeats itself.
     pub fn scale_attention(&mut self, factor: f32) {
         for layer in 0..LAYERS {
             let name = format!("blk.{layer}.attn_output.weight");
@@ -130,7 +130,7 @@ impl TinyModel {
         self.tensors.remove(name).unwrap();
     }
 
-    /// Writes it into a temporary folder, which is deleted when the handle is dropped.
+    /// Writes the file into a temporary folder, which is deleted when the handle is dropped.
     pub fn written(&self) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.gguf");

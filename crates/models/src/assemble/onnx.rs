@@ -1,12 +1,12 @@
-//! ONNX initialisers → safetensors.
+//! Converts ONNX initialisers to safetensors.
 //!
 //! An export of a PyTorch model keeps parameters under their own names, except the weights of
-//! linear layers: the exporter folds `x · Wᵀ` into a `MatMul` with an unnamed, transposed matrix,
-//! followed by an `Add` of the bias, which keeps its name. The weight's name is therefore taken
+//! linear layers. The exporter folds `x · Wᵀ` into a `MatMul` with an unnamed, transposed matrix,
+//! followed by an `Add` of the bias, which keeps its name. The weight's name is therefore derived
 //! from the graph: for `Add(MatMul(x, M), <prefix>.bias)`, `Mᵀ` is `<prefix>.weight`.
 //!
-//! Only the fields needed are described here; the rest of the file is skipped by the protobuf
-//! decoder. Field numbers are those of `onnx.proto3`, IR version 3 and later.
+//! Only the needed fields are declared here; the protobuf decoder skips the rest of the file. Field
+//! numbers are those of `onnx.proto3`, IR version 3 and later.
 
 use std::{
     borrow::Cow,
@@ -57,7 +57,7 @@ struct TensorProto {
     raw_data: Vec<u8>,
     #[prost(double, repeated, tag = "10")]
     double_data: Vec<f64>,
-    /// 1 = the data is in another file.
+    /// 1: the data is in another file.
     #[prost(int32, tag = "14")]
     data_location: i32,
 }
@@ -256,8 +256,8 @@ mod tests {
         }
     }
 
-    /// `x · M + b` twice, the bias first and second, a layer norm, a pooler, and an unrelated
-    /// constant.
+    /// `x · M + b` twice (once with the bias first, once with it second), a layer norm, a pooler,
+    /// and an unrelated constant.
     fn tiny() -> ModelProto {
         let layer = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         ModelProto {

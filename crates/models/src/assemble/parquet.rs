@@ -1,18 +1,18 @@
-//! The one string column of a Parquet file, as a data frame's index is kept: flat, without nulls,
-//! plain or dictionary-encoded, uncompressed or in Snappy, data pages of the first form. (Apache
-//! Parquet format 2.x, with its metadata in Thrift's compact protocol; Snappy's raw format.)
-//! Anything else is refused, and the error names it.
+//! Reads the single string column of a Parquet file that stores a data frame's index: flat, without
+//! nulls, plain or dictionary-encoded, uncompressed or in Snappy, data pages of the first form.
+//! (Apache Parquet format 2.x, with its metadata in Thrift's compact protocol; Snappy's raw
+//! format.) Anything else is refused, and the error names it.
 //!
-//! The `parquet` crate, which reads data sets elsewhere, is not used here. It trusts the sizes that
-//! a file states, and this reader bounds what it allocates by the size of the file. Also, embed-svc
-//! is built with this crate and needs no other part of Parquet.
+//! The `parquet` crate, which reads data sets elsewhere, is not used here. It trusts the sizes in a
+//! file, while this reader bounds its allocations by the size of the file. Also, embed-svc is built
+//! with this crate and needs no other part of Parquet.
 
 use std::collections::BTreeMap;
 
-/// Most words of a file per byte of it. The words of an index differ from each other, so each takes
+/// Maximum number of words per byte of a file. The words of an index are distinct, so each takes
 /// bytes of its own.
 const WORDS_PER_BYTE: usize = 8;
-/// Most bytes of words, and of unpacked pages, per byte of a file. Snappy packs 64 bytes into
+/// Maximum bytes of words, and of unpacked pages, per byte of a file. Snappy packs 64 bytes into
 /// three.
 const UNPACKED_PER_BYTE: usize = 64;
 const TOO_MANY: &str = "it says that it holds more than a file of its size can hold";
@@ -60,7 +60,7 @@ impl Words {
 /// Reads the column.
 ///
 /// # Errors
-/// Says what is not valid, or not of the form above.
+/// A description of invalid or unsupported content.
 pub(crate) fn strings(file: &[u8]) -> Result<Vec<String>, String> {
     const MAGIC: &[u8] = b"PAR1";
     let tail = file.len().checked_sub(8).filter(|_| file.starts_with(MAGIC));
@@ -241,7 +241,7 @@ fn hybrid(data: &[u8], width: u32, count: usize) -> Result<Vec<u32>, String> {
     Ok(numbers)
 }
 
-/// Undoes Snappy's raw format.
+/// Decompresses Snappy's raw format.
 fn snappy(data: &[u8], expected: usize) -> Result<Vec<u8>, String> {
     const BAD: &str = "a page is not sound Snappy";
     let mut reader = Reader::new(data);
@@ -388,7 +388,7 @@ impl<'a> Reader<'a> {
             return Err(MALFORMED.into());
         }
         Ok(match kind {
-            // For a Boolean field, the type is the value.
+            // For a Boolean field, the type contains the value.
             1 | 2 if in_struct => Value::Other,
             1..=3 => {
                 self.byte()?;
@@ -468,8 +468,8 @@ mod tests {
         [b"PAR1", pages, &meta, &length, b"PAR1"].concat()
     }
 
-    /// A page of a column without nulls, which claims to hold `count` values, all of them the first
-    /// of an empty dictionary.
+    /// A page of a column without nulls that claims to contain `count` values, all of them the
+    /// first of an empty dictionary.
     fn page(count: u64) -> Vec<u8> {
         let mut varint = Vec::new();
         let mut rest = count << 1;
@@ -478,7 +478,7 @@ mod tests {
             rest >>= 7;
         }
         varint.push(rest as u8);
-        // A run of ones as definition levels; then width 0.
+        // A run of ones as definition levels, then width 0.
         let levels = [&varint[..], &[1]].concat();
         let body = [&(levels.len() as u32).to_le_bytes()[..], &levels, &[0], &varint].concat();
         let size = (body.len() as u8) << 1;
@@ -497,7 +497,7 @@ mod tests {
             let error = strings(&file(&page(count), count)).unwrap_err();
             assert!(error.contains("more than a file of its size can hold"), "{error}");
         }
-        // The same file with a true count is read as far as the dictionary.
+        // With a true count, the same file is read up to the dictionary.
         let error = strings(&file(&page(2), 2)).unwrap_err();
         assert!(error.contains("beyond its dictionary"), "{error}");
     }

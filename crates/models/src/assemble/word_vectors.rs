@@ -1,8 +1,8 @@
 //! Converts a matrix of word vectors (`.npy`) and the words of its rows (Parquet) into a
 //! sentence-transformers `WordEmbeddings` module with a whitespace tokenizer.
 //!
-//! Row 0 of the module's table belongs to no word and is zero, as in sentence-transformers. No stop
-//! words are left out.
+//! Row 0 of the module's table belongs to no word and is zero, as in sentence-transformers. Stop
+//! words are kept.
 
 use std::{collections::HashMap, path::Path};
 
@@ -19,8 +19,7 @@ const PADDING: &str = "PADDING_TOKEN";
 /// the two files as `names`.
 ///
 /// # Errors
-/// If a file is not valid or of an unsupported form, or the number of words differs from that of
-/// rows.
+/// If a file is invalid or has an unsupported format, or the numbers of words and rows differ.
 pub(super) fn write((matrix, words): (&[u8], &[u8]), names: (&str, &str), into: &Path) -> Result<(), ModelError> {
     let archive = |name: &str, message: String| ModelError::archive(Path::new(name), message);
     let (rows, cols, values) = npy(matrix).map_err(|error| archive(names.0, error))?;

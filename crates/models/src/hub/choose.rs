@@ -10,14 +10,14 @@ use super::{
 };
 use crate::{catalogue::ModelKind, pattern};
 
-/// A repository, and the part of it that is wanted.
+/// A repository, and the requested part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubModel {
     /// `org/name`.
     pub repo: String,
     /// Commit, tag or branch; absent = `main`.
     pub revision: Option<String>,
-    /// The one file wanted, for a generator.
+    /// The requested file, for a generator.
     pub file: Option<String>,
 }
 

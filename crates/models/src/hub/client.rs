@@ -7,18 +7,18 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-/// As many as browsers follow.
+/// As many redirects as browsers follow.
 const MOST_REDIRECTS: usize = 10;
 
-/// A client of the hub. Its token goes to the hub alone: it is dropped on the way to another
+/// A client of the hub. Its token is sent only to the hub: it is dropped on a redirect to another
 /// server.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     authorization: Option<HeaderValue>,
     /// Follows redirects.
     everywhere: reqwest::Client,
-    /// Follows redirects within the hub. Where the hub leads to a store of large files, its own
-    /// answer is returned: only that one has the digest.
+    /// Follows redirects within the hub. If the hub redirects to a store of large files, the hub's
+    /// own response is returned, because only that one has the digest.
     within: reqwest::Client,
 }
 
@@ -43,12 +43,12 @@ impl Listing {
 /// The answer to a request for the first byte of a file.
 #[derive(Debug)]
 pub(super) struct Metadata {
-    /// The sha256 of a large file, another digest of a small one.
+    /// The sha256 of a large file, or another digest of a small one.
     pub(super) etag: String,
     pub(super) size: u64,
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
     #[error("request error: {0}")]
@@ -59,7 +59,7 @@ pub(super) enum RequestError {
 
 impl Client {
     /// # Errors
-    /// A token that is not a valid header; TLS that cannot be set up.
+    /// If the token is not a valid header or TLS cannot be set up.
     pub(super) fn new(token: Option<&str>) -> Result<Self, String> {
         let authorization = token.map(|token| HeaderValue::try_from(format!("Bearer {token}")));
         let mut authorization = authorization
@@ -68,7 +68,7 @@ impl Client {
         if let Some(value) = &mut authorization {
             value.set_sensitive(true);
         }
-        // An error means that a provider is installed already, and one is all that is needed.
+        // An error means that a provider is installed already, which is sufficient.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = |policy| {
             reqwest::Client::builder()
@@ -120,7 +120,7 @@ impl Client {
         Ok(Metadata { etag, size })
     }
 
-    /// The bytes of a file from one position to another, both included.
+    /// The bytes of a file between two positions, both included.
     pub(super) async fn range(&self, url: &str, from: u64, to: u64) -> Result<Response, reqwest::Error> {
         let asked = self.authorized(self.everywhere.get(url));
         let answer = asked.header(RANGE, format!("bytes={from}-{to}")).send().await?;

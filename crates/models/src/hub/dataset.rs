@@ -50,12 +50,12 @@ impl std::fmt::Display for HubDataset {
     }
 }
 
-/// The repository does not hold the wanted files.
+/// The repository does not contain the requested files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChooseError {
-    /// What is missing.
+    /// The missing content.
     pub message: String,
-    /// How to fix it.
+    /// The remedy.
     pub hint: String,
 }
 
@@ -76,15 +76,15 @@ impl Hub {
         let fetched = self.fetch_now(&repository, dataset, terms, choose, |_| None, reporter);
         let snapshot = self.unless_resting(fetched).await?;
         let all = all.into_inner();
-        // Without the listing the hub is only asked again.
+        // Without the listing, the hub is only queried again.
         if let Err(error) = self.note(dataset, &snapshot.commit, &all) {
             tracing::debug!(%error, "what is in a data set could not be noted");
         }
         Ok(snapshot)
     }
 
-    /// The file that lists the names of all files of a data set. The hub's cache holds only files
-    /// that were asked for, so without the list a missing shard would go unnoticed.
+    /// The file with the names of all files of a data set. The hub's cache contains only requested
+    /// files, so without the list a missing shard would go unnoticed.
     fn note_path(&self, dataset: &HubDataset, commit: &str) -> PathBuf {
         let folder = dataset.repository().folder_name();
         self.listings.join(format!("{folder}@{commit}.json"))
@@ -98,8 +98,8 @@ impl Hub {
         Ok(())
     }
 
-    /// The files of a data set in the hub's cache. Without a list of all names (Python fetched the
-    /// data set), `choose` sees only the names in the cache.
+    /// The files of a data set in the hub's cache. Without a list of all names (if Python fetched
+    /// the data set), `choose` sees only the names in the cache.
     fn cached_dataset(
         &self,
         dataset: &HubDataset,
@@ -110,8 +110,8 @@ impl Hub {
         let noted = std::fs::read(self.note_path(dataset, &commit)).ok();
         let all = noted.and_then(|json| serde_json::from_slice::<Vec<String>>(&json).ok());
         let files = choose(all.as_ref().unwrap_or(&present)).ok()?;
-        // Nothing was chosen from a possibly incomplete list: the hub knows better, if it can be
-        // reached.
+        // No file was chosen from a possibly incomplete list. The hub has the complete one, if it
+        // can be reached.
         let certain = !files.is_empty() || all.is_some() || !online;
         let complete = certain && files.iter().all(|file| folder.join(file).is_file());
         complete.then_some(Snapshot { folder, commit, files })
@@ -119,9 +119,9 @@ impl Hub {
 }
 
 impl Resolver {
-    /// Makes files of a data set on the hub present, in the cache that Python's libraries use too.
-    /// `choose` picks them from the names of all files there; offline, or if the hub cannot be
-    /// reached, from the names in the cache.
+    /// Makes files of a data set on the hub available, in the cache that Python's libraries use
+    /// too. `choose` selects them from the names of all files there. If this process is offline or
+    /// the hub cannot be reached, it selects from the names in the cache.
     ///
     /// # Errors
     /// [`ModelError::Hub`] with `choose`'s message if it refuses; [`ModelError::Offline`].
@@ -133,7 +133,7 @@ impl Resolver {
         progress: &dyn Progress,
     ) -> Result<Snapshot, ModelError> {
         let (hub, config) = (&self.inner.hub, &self.inner.config);
-        // A commit does not change, so its files in the cache are used without asking the hub.
+        // A commit does not change, so its files in the cache are used without querying the hub.
         let is_commit = |revision: &String| revision.len() == 40 && revision.bytes().all(|b| b.is_ascii_hexdigit());
         let online = config.hub && !config.offline;
         if (!online || dataset.revision.as_ref().is_some_and(is_commit))

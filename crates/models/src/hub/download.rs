@@ -1,9 +1,9 @@
-//! One file of a repository into the hub's cache, in the layout that Python's libraries use:
+//! Downloads one file of a repository into the hub's cache, in the layout of Python's libraries:
 //! `blobs/<etag>` and a link to it in `snapshots/<commit>/<file>`.
 //!
-//! The server names the content, and a malicious one could choose a name that leads anywhere. It
-//! may also answer each request differently, so checking an answer beforehand does not help. Every
-//! name is checked before it becomes part of a path.
+//! The server names the content, and a malicious server could choose a name that points anywhere.
+//! It may also answer each request differently, so checking an answer beforehand does not help.
+//! Every name is checked before it becomes part of a path.
 
 use std::{
     io::Write,
@@ -23,9 +23,9 @@ use crate::catalogue::read::is_inside;
 /// The limits of a download.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms {
-    /// Do not send the token of this process: for repositories that a client chose.
+    /// Do not send the token of this process, for repositories that a client chose.
     pub anonymous: bool,
-    /// Most bytes of one file; `None`: no bound.
+    /// Maximum bytes of one file; `None`: no bound.
     pub max_file_bytes: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Wanted {
     pub(super) max_bytes: Option<u64>,
 }
 
-/// Refuses names that lead out of the cache.
+/// Refuses names that point outside the cache.
 pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
     match names.iter().find(|name| !is_inside(name)) {
         None => Ok(()),
@@ -53,7 +53,7 @@ pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
     }
 }
 
-/// Whether this is valid as the name of a file's content, which becomes part of a path.
+/// Whether this is a valid name of a file's content, which becomes part of a path.
 pub(crate) fn is_etag(etag: &str) -> bool {
     is_plain_name(etag) && etag.len() <= 200
 }
@@ -120,7 +120,7 @@ impl Wanted {
         let opened = opened.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let mut file = opened.map_err(|error| self.disk(&error))?;
         if blob.is_file() {
-            // Another process was faster.
+            // Another process has already created it.
             return Ok(());
         }
         let mut done = file.metadata().map_err(|error| self.disk(&error))?.len();
@@ -135,7 +135,7 @@ impl Wanted {
             let asked = self.client.range(&self.url, done, size - 1).await;
             let mut answer = asked.map_err(failed)?;
             if answer.status().as_u16() != 206 && done > 0 {
-                // Start over from the beginning.
+                // Restart from the beginning.
                 file.set_len(0).map_err(|error| self.disk(&error))?;
                 done = 0;
             }
@@ -151,7 +151,7 @@ impl Wanted {
                     )));
                 }
                 // Written synchronously: short writes into the page cache are much cheaper than
-                // tokio::fs, which does them on another thread.
+                // tokio::fs, which performs them on another thread.
                 file.write_all(&chunk).map_err(|error| self.disk(&error))?;
                 progress.advance(chunk.len() as u64);
             }
@@ -185,7 +185,7 @@ fn open_part(part: &Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Makes the file appear in its snapshot. An existing file stays.
+/// Links the file into its snapshot. An existing file is kept.
 fn link(blob: &Path, pointer: &Path) -> std::io::Result<()> {
     if let Some(folder) = pointer.parent() {
         std::fs::create_dir_all(folder)?;
@@ -195,7 +195,7 @@ fn link(blob: &Path, pointer: &Path) -> std::io::Result<()> {
     }
     #[cfg(unix)]
     {
-        // A dangling link would be in the way.
+        // A dangling link would prevent this.
         let _ = std::fs::remove_file(pointer);
         std::os::unix::fs::symlink(relative(blob, pointer), pointer)
     }

@@ -29,12 +29,12 @@ use client::{Client, RequestError};
 use download::Wanted;
 use repository::Repository;
 
-/// A download that receives no byte for this long counts as broken off.
+/// A download that receives no byte for this long counts as interrupted.
 const STALLED: Duration = Duration::from_secs(60);
-/// A hub found unreachable is not asked again for this long.
+/// How long an unreachable hub is not queried again.
 const REST: Duration = Duration::from_secs(60);
 
-/// Whether a hub may list files of these names.
+/// Whether all names may appear in a hub's listing.
 pub(crate) fn may_list(names: &[String]) -> bool {
     download::check_listed(names).is_ok()
 }
@@ -46,20 +46,20 @@ pub struct Snapshot {
     pub folder: PathBuf,
     /// The commit.
     pub commit: String,
-    /// The wanted files, relative to the folder.
+    /// The requested files, relative to the folder.
     pub files: Vec<String>,
 }
 
-/// Why the hub failed, and whether another source may be tried.
+/// The reason why the hub failed, and whether another source may be tried.
 #[derive(Debug)]
 pub(crate) enum HubFailure {
     /// No connection, no answer in time, or a server error.
     Unreachable(String),
-    /// An answer that does not give the model.
+    /// An answer that does not contain the model.
     Refused {
-        /// What happened.
+        /// The problem.
         message: String,
-        /// How to fix it.
+        /// The remedy.
         hint: String,
     },
 }
@@ -137,8 +137,8 @@ impl Hub {
             .map_err(|message| HubFailure::refused(message, "check HF_TOKEN"))
     }
 
-    /// A repository in the hub's cache, without a network: the pinned commit, or the last known
-    /// commit of the branch.
+    /// A repository in the hub's cache, without network access: the pinned commit, or the last
+    /// known commit of the branch.
     fn snapshot(&self, repository: &Repository) -> Option<(PathBuf, String, Vec<String>)> {
         let cached = repository.within(&self.cache);
         let commit = cached
@@ -152,7 +152,7 @@ impl Hub {
         Some((folder, commit, present))
     }
 
-    /// The model in the hub's cache, without a network.
+    /// The model in the hub's cache, without network access.
     pub(crate) fn cached(&self, model: &HubModel, kind: ModelKind, weights: Option<&str>) -> Option<Snapshot> {
         let (folder, commit, present) = self.snapshot(&model.repository())?;
         let files = wanted_files(&present, model, kind, weights).ok()?;
@@ -165,8 +165,8 @@ impl Hub {
 
     /// Fetches the model into the hub's cache.
     ///
-    /// `expected` gives the expected sha256 of a file. It is compared with the hub's announcement
-    /// before the download starts.
+    /// `expected` gives the expected sha256 of a file. It is compared with the hub's announced
+    /// value before the download starts.
     pub(crate) async fn fetch(
         &self,
         model: &HubModel,
@@ -197,8 +197,8 @@ impl Hub {
         result
     }
 
-    /// Fetches the files of a repository that `choose` picks. Messages refer to the repository as
-    /// `name`.
+    /// Fetches the files that `choose` selects from a repository. Messages refer to the repository
+    /// as `name`.
     async fn fetch_now(
         &self,
         repository: &Repository,
@@ -255,7 +255,7 @@ impl Hub {
         }
     }
 
-    /// The commit and the names of its files. The call has a timeout, since it is the first to
+    /// The commit and the names of its files. The call has a timeout, because it is the first to
     /// notice an unreachable hub.
     async fn list(
         &self,
@@ -309,7 +309,7 @@ impl Hub {
     }
 }
 
-/// Tells connection failures from answers that refuse.
+/// Distinguishes connection failures from refusals.
 fn failure(error: RequestError, name: &impl std::fmt::Display) -> HubFailure {
     let request = match error {
         RequestError::Request(request) => request,
@@ -340,7 +340,7 @@ fn token_beside(cache: &Path) -> Option<String> {
     (!token.is_empty()).then(|| token.to_owned())
 }
 
-/// The innermost cause: the outer ones only say that a request failed, and repeat its address.
+/// The innermost cause. The outer ones only say that a request failed, and repeat its address.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

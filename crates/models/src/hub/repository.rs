@@ -1,5 +1,5 @@
-//! A repository of the hub: its addresses there, and its folder in the cache that Python's
-//! libraries use too.
+//! A repository of the hub: its addresses there, and its folder in the cache that is shared with
+//! Python's libraries.
 
 use std::{
     fs, io,
@@ -81,7 +81,7 @@ impl Cached {
     /// Records the commit of a branch.
     pub(super) fn record(&self, revision: &str, commit: &str) -> io::Result<()> {
         let reference = self.reference(revision);
-        // A branch may have slashes.
+        // A branch may contain slashes.
         if let Some(folder) = reference.parent() {
             fs::create_dir_all(folder)?;
         }

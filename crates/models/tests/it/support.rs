@@ -89,11 +89,11 @@ pub fn write_wheel(folder: &Path, name: &str, version: &str, files: &[(String, V
 #[derive(Default)]
 pub struct Wheels {
     pub folder: PathBuf,
-    /// Wheels handed out so far.
+    /// Number of wheels delivered so far.
     pub fetched: AtomicUsize,
-    /// This many of the next wheels are cut in half.
+    /// Number of following wheels that are truncated to half.
     pub truncate_next: AtomicUsize,
-    /// How long a wheel takes.
+    /// Delay of a wheel.
     pub delay: Duration,
 }
 

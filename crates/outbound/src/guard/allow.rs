@@ -1,4 +1,4 @@
-//! The list of non-public names and addresses that may be called.
+//! The list of non-public names and addresses to which calls are permitted.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use isomer_service_kit::config::ConfigError;
 #[derive(Debug, Default)]
 pub(super) struct Allow {
     hosts: Vec<String>,
-    /// Suffixes of names, with their dot.
+    /// Suffixes of names, with their leading dot.
     endings: Vec<String>,
     networks: Vec<Network>,
 }
@@ -49,7 +49,7 @@ impl Allow {
     }
 }
 
-/// An address and how many of its first bits count.
+/// An address and the number of its leading bits that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Network {
     first: IpAddr,
@@ -57,7 +57,7 @@ struct Network {
 }
 
 impl Network {
-    /// Parses `10.0.0.0/8`, or an address, which is a network of one.
+    /// Parses `10.0.0.0/8`, or an address, which is a network of one address.
     fn read(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -70,7 +70,7 @@ impl Network {
             Some(bits) => bits.parse().ok().filter(|bits| *bits <= most)?,
         };
         let first = written.to_canonical();
-        // ::ffff:10.0.0.0/104 means the same as 10.0.0.0/8.
+        // ::ffff:10.0.0.0/104 is equivalent to 10.0.0.0/8.
         let bits = if first.is_ipv4() && written.is_ipv6() {
             bits.checked_sub(96)?
         } else {

@@ -1,4 +1,4 @@
-//! The guard in front of every connection: as the resolver of HTTP clients and of gRPC channels.
+//! Applies the guard to every connection, as the resolver of HTTP clients and of gRPC channels.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tonic::codegen::StdError;
 
 use super::AddressGuard;
 
-/// Resolves names for reqwest. Hosts written as addresses never get here;
+/// Resolves names for reqwest. Hosts written as addresses are not resolved;
 /// [`AddressGuard::check_literal`] checks those.
 #[derive(Debug, Clone)]
 pub struct Resolver {
@@ -29,7 +29,7 @@ impl reqwest::dns::Resolve for Resolver {
     }
 }
 
-/// For gRPC channels.
+/// Resolves names for gRPC channels.
 impl isomer_service_kit::client::Resolve for AddressGuard {
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<SocketAddr>, StdError>> {
         let (guard, host) = (self.clone(), host.to_owned());

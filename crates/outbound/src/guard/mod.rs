@@ -1,11 +1,11 @@
-//! Which addresses may be called: protection against server-side request forgery.
+//! Restricts the addresses of outbound calls, as a protection against server-side request forgery.
 //!
-//! A caller that may register a provider chooses where this process connects to. Without a guard it
-//! could reach what only this machine can reach: its own ports, its network, the cloud's metadata
-//! service. So addresses that are not public are refused unless the configuration allows them. The
-//! check is on the address connected to, at the moment of connecting. A name whose answer changes
-//! afterwards (DNS rebinding), another spelling of an address, or a redirect (never followed)
-//! therefore cannot bypass it.
+//! A caller that may register a provider chooses the addresses to which this process connects.
+//! Without a guard, the caller could use the access of this machine: its own ports, its network,
+//! the cloud's metadata service. So addresses that are not public are refused unless the
+//! configuration permits them. The check applies to the address of the connection, at the moment of
+//! connecting. So it cannot be bypassed by a name whose answer changes afterwards (DNS rebinding),
+//! another spelling of an address, or a redirect (never followed).
 
 mod allow;
 mod connect;
@@ -82,9 +82,9 @@ impl AddressGuard {
         })
     }
 
-    /// For a connection without TLS that carries a secret. It is refused to public addresses, since
-    /// anyone on the way could read the secret. Machines of the operator's own network are in the
-    /// allow-list anyway.
+    /// For a connection without TLS that carries a secret. It is refused for public addresses,
+    /// because anyone on the path could read the secret. Machines of the operator's own network are
+    /// in the allow-list anyway.
     #[must_use]
     pub fn with_secret_in_plain_text(mut self, is_so: bool) -> Self {
         self.plain_secret = is_so;
@@ -97,7 +97,7 @@ impl AddressGuard {
         self
     }
 
-    /// Refuses a host that is written as an address and may not be called. Names are checked when
+    /// Refuses a host that is written as an address and is not permitted. Names are checked when
     /// they are resolved.
     ///
     /// # Errors
@@ -111,11 +111,10 @@ impl AddressGuard {
         self.check(&address.to_string(), address).map_err(Fault::from)
     }
 
-    /// The addresses of a host that may be called.
+    /// The permitted addresses of a host.
     ///
     /// # Errors
-    /// [`Refused`] if there are addresses and none of them may be called; otherwise the resolver's
-    /// error.
+    /// [`Refused`] if there are addresses but none is permitted; otherwise the resolver's error.
     pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse::<IpAddr>() {
@@ -154,7 +153,7 @@ impl AddressGuard {
     }
 }
 
-/// An address that may not be called.
+/// An address that is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     host: String,

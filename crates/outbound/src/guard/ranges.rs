@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why an address is not public; `None` if it is public.
+/// The reason why an address is not public; `None` if it is public.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => v4(address),
@@ -46,15 +46,15 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
     })
 }
 
-/// The IPv4 address that an IPv6 address leads to: mapped, compatible, translated (64:ff9b::/96 and
-/// 64:ff9b:1::/48), 6to4.
+/// The IPv4 address to which an IPv6 address leads: mapped, compatible, translated (64:ff9b::/96
+/// and 64:ff9b:1::/48), 6to4.
 fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         Ipv4Addr::new(a, b, c, d)
     };
     match address.segments() {
-        // :: and ::1 are themselves.
+        // :: and ::1 are kept.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => Some(v4(high, low)),
         [0, 0, 0, 0, 0xffff, 0, high, low] => Some(v4(high, low)),

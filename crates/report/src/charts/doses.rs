@@ -17,9 +17,9 @@ const PLOT: f64 = 74.0;
 const PANEL: f64 = PLOT + 46.0;
 const HEAD: f64 = 28.0;
 
-/// One panel for each encoder and channel, all on one scale. Dots are the drops, the line is the
-/// isotonic curve, and the bar is the interval of the dose at half of the effect. Doses are evenly
-/// spaced.
+/// One panel for each encoder and channel, all on the same scale. Dots are the drops, the line is
+/// the isotonic curve, and the bar is the interval of the dose at half of the effect. Doses are
+/// evenly spaced.
 pub(crate) fn doses(report: &Report) -> String {
     let encoders: Vec<&EncoderProfile> = report
         .profile
@@ -57,7 +57,8 @@ pub(crate) fn doses(report: &Report) -> String {
     chart.to_string()
 }
 
-/// The place of a dose among the doses: the first is at 1, and between two it is linear.
+/// The position of a dose on the axis: the first is at 1, and positions between two doses are
+/// linear.
 fn place(doses: &[f64], dose: f64) -> f64 {
     let above = doses.iter().position(|own| *own >= dose).unwrap_or(doses.len() - 1);
     let low = above.checked_sub(1).map_or(0.0, |below| doses[below]);
@@ -94,7 +95,7 @@ fn panel(curve: &DoseCurve, doses: &[f64], across: &Scale, scale: &Scale, first:
         .add(Polyline::new().set("points", path.join(" ")));
     if let Some(half) = &curve.half {
         let highest = doses.last().copied().unwrap_or(half.dose);
-        // Without an upper end, the interval reaches beyond the highest dose.
+        // Without an upper end, the interval extends beyond the highest dose.
         let high = half
             .high
             .unwrap_or(if half.low.is_some() { highest } else { half.dose });
@@ -109,7 +110,7 @@ fn panel(curve: &DoseCurve, doses: &[f64], across: &Scale, scale: &Scale, first:
     panel.add(marks)
 }
 
-/// The chart in words.
+/// A description of the chart.
 fn description(encoders: &[&EncoderProfile]) -> String {
     let of_curve = |curve: &DoseCurve| {
         let drops = curve

@@ -18,7 +18,7 @@ const HEAD: f64 = 30.0;
 const TOP: f64 = 12.0;
 const FOOT: f64 = 30.0;
 
-/// The interval to draw: that of the change with other items of these data sets.
+/// The interval to draw: that of the change for other items of these data sets.
 fn sure(moved: &Moved) -> Option<&DeltaInterval> {
     moved.intervals.items.as_ref()
 }
@@ -29,8 +29,8 @@ pub(crate) fn has_intervals(report: &Report) -> bool {
     all.any(|(_, moved, _)| sure(moved).is_some())
 }
 
-/// One block an encoder, one row an axis, the total first. A ring is the original, a disc what
-/// became of it, a thin line the interval of the change.
+/// One block per encoder, one row per axis, the total first. A ring is the original, a disc the
+/// transformed score, a thin line the interval of the change.
 pub(crate) fn dumbbell(report: &Report) -> String {
     let blocks: Vec<(&EncoderProfile, Vec<(&str, &Moved, bool)>)> = report
         .profile
@@ -130,7 +130,7 @@ fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_tota
         .add(label(WIDTH - 2.0, y + 4.5, "delta end", signed(moved.delta)))
 }
 
-/// The chart in words.
+/// A description of the chart.
 fn description(report: &Report) -> String {
     let encoders = report.profile.encoders.iter().map(|encoder| {
         let axes: Vec<String> = rows(encoder)

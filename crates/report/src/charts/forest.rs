@@ -18,9 +18,9 @@ const FOOT: f64 = 30.0;
 /// Shifts whose adjusted p-value reaches this are drawn pale.
 const ALPHA: f64 = 0.05;
 
-/// Height of a further line of a name.
+/// Height of each further line of a name.
 const LINE: f64 = 14.0;
-/// Characters of a line of a name.
+/// Maximum number of characters in a line of a name.
 const MOST: usize = 25;
 
 /// A transformation's name in lines.
@@ -33,8 +33,8 @@ fn tall(one: &TransformationShift) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
-/// One block an axis, one row a transformation: the dot is the Hodges–Lehmann shift, the line its
-/// interval.
+/// One block per axis, one row per transformation: the dot is the Hodges–Lehmann shift, the line
+/// its interval.
 pub(crate) fn forest(scope: &ScopeProfile, id: &str) -> String {
     let axes: Vec<_> = scope.axis_changes.iter().map(|change| change.axis).collect();
     let height = TOP + axes.len() as f64 * HEAD + scope.shifts.iter().map(tall).sum::<f64>() + FOOT;
@@ -74,7 +74,7 @@ pub(crate) fn forest(scope: &ScopeProfile, id: &str) -> String {
     chart.to_string()
 }
 
-/// The signed-rank interval; the bootstrap's where so few data sets have none.
+/// The signed-rank interval; the bootstrap interval if there are too few data sets for the former.
 fn interval(one: &TransformationShift) -> Option<&ShiftInterval> {
     one.shift.signed_rank_interval.as_ref().or(one.shift.interval.as_ref())
 }

@@ -10,16 +10,16 @@ const ROW: f64 = 34.0;
 /// Width of a character, and height of a line; estimated, since fonts differ.
 const CHARACTER: f64 = 7.2;
 const LINE: f64 = 15.0;
-/// Characters of a line of an encoder's and of a transformation's name.
+/// Maximum number of characters in a line of an encoder's and of a transformation's name.
 const ENCODER: usize = 28;
 const TRANSFORMATION: usize = 30;
-/// Slant of the transformations' names, in degrees.
+/// Slope of the transformations' names, in degrees.
 const SLANT: f64 = 38.0;
 const GAP: f64 = 3.0;
-/// Changes below this never take the strongest colour, so that a map of small changes looks like
+/// Changes below this never get the strongest colour, so that a map of small changes looks like
 /// one.
 const LEAST_FULL: f64 = 5.0;
-/// Steps of colour on either side of none.
+/// Number of colour steps on either side of zero.
 const STEPS: f64 = 4.0;
 
 /// Rows are encoders and columns transformations, with their axis above. A cell is the change in
@@ -37,7 +37,7 @@ pub(crate) fn heat_map(report: &Report) -> String {
         .map(|encoder| wrapped(&encoder.encoder, ENCODER))
         .collect();
     let left = 24.0 + longest(names.iter().flatten()) * CHARACTER;
-    // Names stand slanted: their height, with the lines above the last, and what they reach over to
+    // Names are slanted: their height, including the lines above the last, and their overhang to
     // the right.
     let (sine, cosine) = SLANT.to_radians().sin_cos();
     let reach = longest(heads.iter().flatten()) * CHARACTER;
@@ -88,7 +88,7 @@ pub(crate) fn heat_map(report: &Report) -> String {
     chart.to_string()
 }
 
-/// The change that takes the strongest colour.
+/// The change that gets the strongest colour.
 pub(crate) fn largest_change(report: &Report) -> f64 {
     let changes = report
         .profile

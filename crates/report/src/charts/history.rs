@@ -15,11 +15,11 @@ const COLUMN: f64 = 64.0;
 const TOP: f64 = 16.0;
 const PLOT: f64 = 230.0;
 const FOOT: f64 = 50.0;
-/// Releases that have a label of their own, at most.
+/// Maximum number of releases with a label of their own.
 const LABELS: usize = 16;
 
-/// One column a release, one line for the original texts and one for the transformed ones. The dots
-/// of a release take the colour of its verdict.
+/// One column per release, one line for the original texts and one for the transformed ones. The
+/// dots of a release have the colour of its verdict.
 pub(crate) fn releases(history: &History, id: &str) -> String {
     let all = &history.releases;
     let width = LEFT + all.len().max(2) as f64 * COLUMN + RIGHT;

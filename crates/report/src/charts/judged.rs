@@ -14,9 +14,9 @@ const HEAD: f64 = 30.0;
 const TOP: f64 = 26.0;
 const FOOT: f64 = 30.0;
 
-/// Height of a further line of a name.
+/// Height of each further line of a name.
 const LINE: f64 = 14.0;
-/// Characters of a line of a name.
+/// Maximum number of characters in a line of a name.
 const MOST: usize = 25;
 
 /// A transformation's name in lines.
@@ -29,8 +29,8 @@ fn tall(one: &DriftRating) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
-/// One block an encoder, one row a transformation, over all data sets: the dot is Spearman's rho,
-/// the line its interval. None where no correlation is defined.
+/// One block per encoder, one row per transformation, over all data sets: the dot is Spearman's
+/// rho, the line its interval. Empty if no correlation is defined.
 pub(crate) fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> Option<String> {
     let shown = |row: &&DriftRating| row.scale == scale && row.dataset.is_none();
     let rows: Vec<&DriftRating> = judge.drift.iter().filter(shown).collect();
@@ -93,7 +93,7 @@ fn row(ruler: &Ruler, y: f64, one: &DriftRating) -> Group {
     ))
 }
 
-/// The chart in words.
+/// A description of the chart.
 fn description(rows: &[&DriftRating]) -> String {
     let all = rows.iter().map(|one| {
         let told = match (one.spearman, one.low, one.high) {

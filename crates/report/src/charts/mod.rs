@@ -80,14 +80,14 @@ fn short(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// A name in lines of at most `most` characters, broken after punctuation; a longer part is broken
-/// anywhere.
+/// Splits a name into lines of at most `most` characters, after punctuation; a part that is still
+/// too long is split anywhere.
 fn wrapped(name: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     let length = |text: &str| text.chars().count();
     let parts = name.split_inclusive([' ', '-', '/', '_', ',', '=', ':', '@']);
-    // A bracket opens a part.
+    // A bracket starts a part.
     let parts = parts.flat_map(|part| match part.find('(') {
         Some(at) if at > 0 => [&part[..at], &part[at..]],
         _ => [part, ""],
@@ -112,7 +112,8 @@ fn longest<'a>(lines: impl Iterator<Item = &'a String>) -> f64 {
     lines.map(|line| line.chars().count()).max().unwrap_or(0) as f64
 }
 
-/// A name that fits a column, its end replaced by an ellipsis. Widths are estimated: fonts differ.
+/// A name that fits a column; a longer one ends in an ellipsis. Widths are estimated, because fonts
+/// differ.
 fn fitted(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
@@ -132,7 +133,7 @@ mod tests {
             wrapped("cross_translation(target_languages=de,fr)", 20),
             ["cross_translation", "(target_languages=", "de,fr)"]
         );
-        // A part that is too long by itself is broken where it must be.
+        // A part that is too long by itself is split at the limit.
         assert_eq!(wrapped("abcdefgh-ij", 5), ["abcde", "fgh-", "ij"]);
         assert_eq!(wrapped("", 5), [""]);
     }

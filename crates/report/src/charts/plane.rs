@@ -23,8 +23,8 @@ struct Dot<'a> {
     high: f64,
 }
 
-/// One dot an encoder: to the left is robust, up is sensitive. Below the line of chance an encoder
-/// is blind, however robust it looks. None where no encoder has both.
+/// One dot per encoder: robust encoders are on the left, sensitive ones at the top. Below the line
+/// of chance an encoder is blind, however robust it looks. `None` if no encoder has both values.
 pub(crate) fn plane(report: &Report) -> Option<String> {
     let dots = report.profile.encoders.iter().filter_map(|encoder| {
         let total = encoder.total.as_ref()?;
@@ -96,8 +96,8 @@ pub(crate) fn plane(report: &Report) -> Option<String> {
             .set("class", class)
             .add(line(x, up.at(dot.low), x, up.at(dot.high), "range"))
             .add(circle(x, y, 5.5, "now"));
-        // A name stands beside its dot, away from the nearer edge, and a line lower where another
-        // has its place.
+        // A name is placed next to its dot, away from the nearer edge, and one line lower if
+        // another name is already there.
         let mut at = y + 4.5;
         while taken.iter().any(|other| (other - at).abs() < 14.0) {
             at += 14.0;
@@ -113,7 +113,7 @@ pub(crate) fn plane(report: &Report) -> Option<String> {
     Some(chart.to_string())
 }
 
-/// The chart in words.
+/// A description of the chart.
 fn description(dots: &[Dot<'_>]) -> String {
     let told = dots.iter().map(|dot| {
         format!(

@@ -11,7 +11,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale that holds all values, with some air, between two positions and about five ticks.
+    /// A scale that includes all values with a margin, between two positions and with about five
+    /// ticks.
     pub(super) fn new(values: &[f64], from: f64, to: f64) -> Self {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let (low, high) = (
@@ -48,7 +49,7 @@ impl Scale {
         (0..=count).map(|i| self.low + i as f64 * self.step).collect()
     }
 
-    /// A tick in words, with as many decimals as the step needs.
+    /// A tick as text, with as many decimals as the step needs.
     pub(super) fn tick(&self, value: f64) -> String {
         let text = if self.step < 1.0 {
             format!("{value:.1}")
@@ -59,7 +60,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least as large as asked for.
+/// 1, 2 or 5 times a power of ten, and at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);

@@ -1,4 +1,4 @@
-//! How far the result lists of two encoders agree.
+//! Agreement of the result lists of two encoders.
 
 use super::{Change, DiffOptions, ListAgreement, ScoredItems};
 use crate::{
@@ -18,12 +18,12 @@ pub(super) struct Lists {
     lists: u64,
 }
 
-/// Overlap at `k` and rank-biased overlap of each query's lists, mean over seeds, and in how many
-/// lists the first document is the same.
+/// Overlap at `k` and rank-biased overlap of each query's lists, averaged over seeds, and the
+/// number of lists with the same first document.
 ///
 /// # Errors
-/// Why the lists say nothing: they are not kept, not as deep as `k`, do not fit together, or the
-/// first `k` documents are the whole corpus, which every two lists have in common.
+/// The reason why the lists cannot be compared: they are not stored, shorter than `k`,
+/// inconsistent, or the first `k` documents are the whole corpus, which every two lists share.
 pub fn overlaps(
     old: &[Option<&ResultLists>],
     new: &[Option<&ResultLists>],
@@ -99,7 +99,7 @@ pub(super) fn lists(
     })
 }
 
-/// Agreement over data sets, as scores are averaged: within `groups` first.
+/// Agreement over data sets, averaged like scores: within `groups` first.
 pub(super) fn over(all: &[&Lists], groups: &[Vec<usize>]) -> Option<ListAgreement> {
     if all.is_empty() {
         return None;

@@ -1,11 +1,11 @@
-//! What two runs have in common: only scores of the same texts are compared.
+//! The common parts of two runs: only scores of the same texts are compared.
 
 use std::collections::HashMap;
 
 use super::DiffError;
 use crate::{DatasetInfo, Report, ScoreRow, items::Place};
 
-/// What is compared.
+/// The parts to compare.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Names of the data sets.
@@ -14,7 +14,7 @@ pub(crate) struct Shared {
     pub transformations: Vec<String>,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// What the runs do not have in common, in sentences.
+    /// The differences between the runs, in sentences.
     pub differences: Vec<String>,
 }
 
@@ -28,8 +28,8 @@ pub(crate) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
         .collect()
 }
 
-/// Finds what two runs have in common. `shared`: leave out the rest; otherwise any difference is an
-/// error.
+/// Finds the common parts of two runs. With `shared`, the rest is dropped; otherwise any difference
+/// is an error.
 pub(crate) fn shared(
     (old, old_rows): (&Report, &Rows<'_>),
     (new, new_rows): (&Report, &Rows<'_>),
@@ -134,7 +134,7 @@ pub(crate) fn shared(
     })
 }
 
-/// How a data set differs from the other run's of its name.
+/// The difference between two data sets of the same name.
 fn unlike(own: &DatasetInfo, theirs: &DatasetInfo) -> Option<String> {
     let apart = |what: &str, own: &str, theirs: &str| {
         (own != theirs).then(|| format!("its {what} differs: OLD has {own}, NEW has {theirs}"))

@@ -1,4 +1,4 @@
-//! Decisions that one encoder has right and the other wrong.
+//! Decisions that are right with one encoder and wrong with the other.
 
 use super::{Flips, Right, ScoredItems};
 use crate::stats::{mcnemar_exact, sign_test};
@@ -10,13 +10,13 @@ pub(super) struct Tally {
     right: [u64; 2],
     negative: u64,
     positive: u64,
-    /// Positive less negative flips of each cluster.
+    /// Positive minus negative flips of each cluster.
     net: Vec<i64>,
-    /// Whether each cluster holds one decision.
+    /// Whether each cluster contains a single decision.
     single: bool,
 }
 
-/// Counts the decisions of a variant's seeds. `None` if they do not fit the items.
+/// Counts the decisions of a variant's seeds. `None` if they do not match the items.
 pub(super) fn tally(
     right: &[Right; 2],
     (old, new): (&[ScoredItems<'_>], &[ScoredItems<'_>]),
@@ -49,7 +49,7 @@ pub(super) fn tally(
     Some(tally)
 }
 
-/// The flips of several data sets: decisions are added.
+/// The flips of several data sets, with their decisions added up.
 pub(super) fn told(tallies: &[&Tally]) -> Flips {
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(|one| of(one)).sum::<u64>();
     let (negative, positive) = (sum(|one| one.negative), sum(|one| one.positive));

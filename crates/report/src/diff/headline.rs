@@ -3,7 +3,7 @@
 use super::{Diff, DiffRow, Flips, ThresholdOf};
 use crate::format::{count, ends, p_value, share, signed};
 
-/// Below this p-value a difference is called one.
+/// A difference with a p-value below this is reported as one.
 const ALPHA: f64 = 0.05;
 
 pub(super) fn sentences(diff: &Diff) -> Vec<String> {

@@ -59,7 +59,7 @@ fn side_cells(name: &str, side: &DiffSide) -> Vec<String> {
     ]
 }
 
-/// What a reader needs to know to read the tables.
+/// Notes that a reader needs to understand the tables.
 pub(super) fn notes(diff: &Diff) -> String {
     let threshold = match diff.options.threshold {
         ThresholdOf::Old => {
@@ -220,7 +220,7 @@ fn of_dataset(page: &mut String, own: &DatasetDiff, k: usize) {
     page.push('\n');
 }
 
-/// What a reader must know of a data set's numbers.
+/// Remarks on a data set's numbers.
 pub(super) fn remarks(own: &DatasetDiff) -> Vec<String> {
     let mut all = Vec::new();
     match (own.right_old, own.right_new) {

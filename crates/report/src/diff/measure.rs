@@ -1,4 +1,4 @@
-//! Scores, flips and agreement of lists, by data set and over data sets.
+//! Measures scores, flips and agreement of lists, by data set and over data sets.
 
 use super::{
     Change, Compared, DatasetDiff, DiffError, DiffGroup, DiffOptions, DiffRow, Flips, ListAgreement, Right,
@@ -15,7 +15,7 @@ use crate::{
     task::TaskType,
 };
 
-/// Data sets with what was measured on them.
+/// Data sets with their measurements.
 pub(super) struct Measured<'a> {
     /// Labels of the transformations.
     transformations: &'a [String],
@@ -29,11 +29,11 @@ struct OfDataset {
     group: String,
     /// Scores of both encoders in points: the original, then every transformation and seed.
     scores: [Vec<f64>; 2],
-    /// The same, old then new, over resamples of the items; absent without items.
+    /// The same scores, old then new, over resamples of the items; absent without items.
     replicates: Option<Replicates>,
-    /// One for the originals and for each transformation; empty without flips.
+    /// One entry for the originals and for each transformation; empty without flips.
     tallies: Vec<Tally>,
-    /// Likewise for result lists.
+    /// One entry for the originals and for each transformation; empty without result lists.
     lists: Vec<Lists>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Measured<'a> {
         self.rows(&self.datasets.iter().collect::<Vec<_>>())
     }
 
-    /// The rows of each language; none where there is only one.
+    /// The rows of each language; empty if there is only one.
     pub(super) fn groups(&self) -> Vec<DiffGroup> {
         let mut languages: Vec<&str> = self.datasets.iter().map(|own| own.diff.language.as_str()).collect();
         languages.sort_unstable();
@@ -88,7 +88,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Rows over some data sets: members of a group are averaged first, then groups, as in the
-    /// profile. Decisions are added.
+    /// profile. Decisions are added up.
     fn rows(&self, datasets: &[&OfDataset]) -> Vec<DiffRow> {
         let variants = std::iter::once(None).chain(self.transformations.iter().map(Some));
         variants
@@ -129,7 +129,7 @@ fn members(datasets: &[&OfDataset]) -> Vec<Vec<usize>> {
     members
 }
 
-/// One factor for each score of an encoder: those of the variant's mean over seeds.
+/// One factor for each score of an encoder, which gives the variant's mean over seeds.
 fn level(measured: &Measured<'_>, variant: Option<usize>) -> Vec<f64> {
     let seeds = measured.seeds;
     let mut terms = vec![0.0; 1 + measured.transformations.len() * seeds];
@@ -298,7 +298,7 @@ fn dataset(compared: &Compared<'_>, info: &DatasetInfo) -> Result<OfDataset, Dif
     Ok(own)
 }
 
-/// The language of a data set, or the two of its pairs.
+/// The language of a data set, or the two languages of its pairs.
 pub(crate) fn language(info: &DatasetInfo) -> String {
     match (info.languages.as_slice(), &info.language) {
         ([], None) => "not known".to_owned(),
@@ -323,7 +323,7 @@ fn joint(
     Replicates::of(scores.concat(), &evidence, clusters, name)
 }
 
-/// When an item is right, for each encoder.
+/// The definition of a right item, for each encoder.
 fn rules(items: &[Vec<Vec<ScoredItems<'_>>>; 2], options: DiffOptions) -> Result<[Right; 2], String> {
     let original = |side: usize| items[side].first().and_then(|own| own.first()).copied();
     let (Some(old), Some(new)) = (original(0), original(1)) else {

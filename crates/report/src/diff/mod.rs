@@ -1,14 +1,15 @@
-//! `isomer diff`: two encoders on the same items, each with its run: what became wrong, what became
-//! right, how far the result lists agree, and which of them loses more where words change.
+//! `isomer diff`: compares two encoders on the same items, each with its run: items that became
+//! wrong, items that became right, the agreement of the result lists, and the encoder that loses
+//! more under transformation.
 //!
-//! Only scores of the same texts are compared. Where two runs differ in their data sets, texts,
-//! transformations or seeds, there is an error that names the differences, unless the caller asks
-//! for what they share; then they are in the result.
+//! Only scores of the same texts are compared. If two runs differ in their data sets, texts,
+//! transformations or seeds, an error names the differences, unless the caller asks for the common
+//! part; then the result lists them.
 //!
-//! * `comparable`: what two runs have in common. [`Right`]: when an item is right.
+//! * `comparable`: the common parts of two runs. [`Right`]: the definition of a right item.
 //! * `measure`: scores over data sets, with `flips` and the `agreement` of lists. `worst`: the
-//!   items that lose most.
-//! * `markdown`, `html`: the forms.
+//!   items with the largest losses.
+//! * `markdown`, `html`: the output formats.
 
 mod agreement;
 pub(crate) mod comparable;
@@ -38,7 +39,7 @@ use crate::{
     task::{LIST_DEPTH, TaskType},
 };
 
-/// Why two runs are not compared.
+/// The reason why two runs are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
     /// An encoder is not in the run.
@@ -46,25 +47,25 @@ pub enum DiffError {
     NoEncoder {
         /// OLD or NEW.
         side: &'static str,
-        /// What was asked for.
+        /// The requested encoder.
         encoder: String,
-        /// What there is.
+        /// The encoders of the run.
         known: String,
     },
-    /// The items are not those of the report.
+    /// The items do not belong to the report.
     #[error("{side}: its items cannot be used: {why}")]
     Items {
         /// OLD or NEW.
         side: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The scores are defined differently.
     #[error("the scores are of different metric profiles: OLD has {old}, NEW has {new}; run one of them again")]
     Metrics {
-        /// Of the old run.
+        /// Metric profile of the old run.
         old: String,
-        /// Of the new run.
+        /// Metric profile of the new run.
         new: String,
     },
     /// The runs differ.
@@ -73,15 +74,15 @@ pub enum DiffError {
         differences.join("\n  ")
     )]
     Differ {
-        /// In sentences.
+        /// The differences, in sentences.
         differences: Vec<String>,
-        /// What they share.
+        /// The common parts.
         remains: String,
     },
     /// The runs share no data set.
     #[error("the two runs share no data set:\n  {}", differences.join("\n  "))]
     Nothing {
-        /// In sentences.
+        /// The differences, in sentences.
         differences: Vec<String>,
     },
     /// An option is out of range.
@@ -91,7 +92,7 @@ pub enum DiffError {
         option: &'static str,
         /// Its value.
         given: String,
-        /// What is accepted.
+        /// The accepted values.
         accepted: String,
     },
 }
@@ -101,7 +102,7 @@ pub enum DiffError {
 pub struct Side<'a> {
     /// The report.
     pub report: &'a Report,
-    /// The items beside it.
+    /// The items stored with it.
     pub items: &'a RunItems,
     /// Id of the encoder.
     pub encoder: &'a str,
@@ -122,7 +123,7 @@ impl Default for DiffOptions {
 /// Compares two encoders.
 ///
 /// # Errors
-/// If an encoder is not in its run, the items are not those of the report, the runs do not have the
+/// If an encoder is not in its run, the items do not belong to the report, the runs do not have the
 /// same items, or an option is out of range.
 pub fn diff(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Diff, DiffError> {
     check(options)?;
@@ -162,7 +163,7 @@ pub fn diff(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Diff, 
 /// Every file of a comparison: name and content.
 ///
 /// # Errors
-/// If a form cannot be rendered, which is an internal error; the message says why.
+/// If a format cannot be rendered, which is an internal error; the message gives the reason.
 pub fn files(diff: &Diff) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(diff).map_err(|error| format!("diff.json: {error}"))?;
     json.push(b'\n');
@@ -178,7 +179,7 @@ pub fn json_schema() -> serde_json::Value {
     crate::schema::of::<Diff>("Isomer comparison of two encoders", "urn:isomer:diff:1", DIFF_SCHEMA)
 }
 
-/// What is compared, and how.
+/// The comparison with its options.
 struct Compared<'a> {
     sides: [Side<'a>; 2],
     rows: &'a [comparable::Rows<'a>; 2],
@@ -188,7 +189,7 @@ struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    /// What an encoder's score says of the items.
+    /// The item-level data of an encoder's score.
     fn scored(&self, side: usize, task: TaskType, place: Place<'_>) -> Option<ScoredItems<'a>> {
         let items: &'a ItemsOfScore = self.items[side].get(&place).copied()?;
         Some(ScoredItems {

@@ -1,14 +1,14 @@
-//! The items that lose most, with their texts.
+//! The items with the largest losses, with their texts.
 
 use std::collections::BTreeMap;
 
 use super::{Compared, Right, ScoredItems, WorstItem};
 use crate::{RunItems, evidence::Evidence, items::Place, task::ResultLists};
 
-/// Differences of scores below this are rounding.
+/// Differences of scores below this are rounding errors.
 const NOTHING: f64 = 1e-9;
 
-/// What is known of an item so far: the variant on which it loses most.
+/// The findings on an item so far: the variant with its largest loss.
 struct Found<'a> {
     place: Place<'a>,
     flipped: bool,
@@ -19,7 +19,7 @@ struct Found<'a> {
 }
 
 /// The items of a data set that flipped or lost, worst first: those that flipped, then the others,
-/// each by its loss on the variant on which it loses most.
+/// each by its loss on its worst variant.
 pub(super) fn items(
     compared: &Compared<'_>,
     dataset: &str,
@@ -62,7 +62,7 @@ pub(super) fn items(
         .into_iter()
         .filter(|(_, own)| own.flipped || own.loss > 0.0)
         .collect();
-    // A stable sort: equal losses stay in the order of the data set.
+    // The sort is stable, so equal losses stay in the order of the data set.
     lost.sort_by(|(_, a), (_, b)| {
         (b.flipped, b.loss)
             .partial_cmp(&(a.flipped, a.loss))
@@ -94,12 +94,12 @@ pub(super) fn items(
         .collect()
 }
 
-/// Whether items have values that say how much one loses.
+/// Whether items have values that measure a loss.
 fn counts(scored: &ScoredItems<'_>) -> bool {
     matches!(scored.evidence, Some(Evidence::Mean { .. }))
 }
 
-/// How much an item loses.
+/// The loss of an item.
 fn loss(right: Option<&[Right; 2]>, old: &ScoredItems<'_>, new: &ScoredItems<'_>, item: usize) -> Option<f64> {
     match (old.evidence?, new.evidence?) {
         (Evidence::Mean { values: old, .. }, Evidence::Mean { values: new, .. }) => {
@@ -121,7 +121,7 @@ fn loss(right: Option<&[Right; 2]>, old: &ScoredItems<'_>, new: &ScoredItems<'_>
     }
 }
 
-/// How far a pair lies on the right side of the threshold.
+/// The distance of a pair from the threshold, positive on the right side.
 fn margin(right: Right, evidence: &Evidence, item: usize) -> Option<f64> {
     let (Right::Threshold { threshold, .. }, Evidence::AveragePrecision { labels, similarities }) = (right, evidence)
     else {
@@ -131,7 +131,7 @@ fn margin(right: Right, evidence: &Evidence, item: usize) -> Option<f64> {
     Some(if *labels.get(item)? { above } else { -above })
 }
 
-/// What an encoder makes of an item, in words.
+/// The result of an encoder on an item, as text.
 fn told(right: Option<Right>, scored: &ScoredItems<'_>, item: usize) -> String {
     if let Some(lists) = scored.lists {
         return ranked(lists, scored, item);

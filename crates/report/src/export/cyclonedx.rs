@@ -1,5 +1,4 @@
-//! CycloneDX 1.6: the encoders of a report as machine-learning models, with what was measured of
-//! each.
+//! CycloneDX 1.6: the encoders of a report as machine-learning models, with their measurements.
 
 use serde_json::{Value, json};
 
@@ -27,7 +26,7 @@ pub fn bom(report: &Report) -> Value {
     })
 }
 
-/// Data sets of one name may differ in split or language.
+/// Data sets with the same name may differ in split or language.
 fn reference(number: usize) -> String {
     format!("dataset-{}", number + 1)
 }
@@ -107,7 +106,7 @@ fn gate_properties(gate: &GateReport, encoder: &str) -> Vec<Value> {
     all
 }
 
-/// A metric. Its numbers are text there.
+/// A metric. CycloneDX writes its numbers as text.
 fn metric(measured: &Measured<'_>) -> Value {
     let number = |value: f64| format!("{value:.4}");
     let (kind, drawn) = match (measured.moved, measured.interval) {

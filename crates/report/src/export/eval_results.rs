@@ -1,9 +1,9 @@
 //! Hugging Face: entries of `.eval_results/*.yaml`, which a model's page and the leaderboards of
 //! data sets show.
 //!
-//! Each is a score on the texts as they are, of a data set at the commit that its task is defined
-//! for. A score on transformed texts is another task, which no leaderboard has: it stands in the
-//! notes alone.
+//! Each entry is a score on the unchanged texts of a data set, at the commit for which its task is
+//! defined. A score on transformed texts is another task, which no leaderboard has: it is mentioned
+//! only in the notes.
 
 use isomer_datasets::catalogue;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::intervals;
 use crate::{DatasetInfo, Report, profile::DatasetProfile};
 
-/// The entries of an encoder, and what has none.
+/// The entries of an encoder, and the data sets without an entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EvalResults {
     /// The entries: the content of the file.
@@ -21,19 +21,19 @@ pub struct EvalResults {
     pub left_out: Vec<(String, String)>,
 }
 
-/// A score, in the names of the hub.
+/// A score, with the hub's field names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
     /// The data set.
     pub dataset: Benchmark,
     /// The score x 100, as mteb writes it.
     pub value: f64,
-    /// When the check ended.
+    /// The time when the check ended.
     pub date: String,
-    /// Where the report is to be found.
+    /// The location of the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Place>,
-    /// What was scored, and what became of it under transformations.
+    /// The scored texts, and the scores under transformations.
     pub notes: String,
 }
 
@@ -42,18 +42,18 @@ pub struct Entry {
 pub struct Benchmark {
     /// `org/name`.
     pub id: String,
-    /// The task, as mteb defines them in a data set's `eval.yaml`: task, subset and split.
+    /// The task, as mteb defines it in a data set's `eval.yaml`: task, subset and split.
     pub task_id: String,
     /// The commit.
     pub revision: String,
 }
 
-/// Where a report is.
+/// The location of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Place {
     /// The address.
     pub url: String,
-    /// Its name for people.
+    /// Its display name.
     pub name: &'static str,
 }
 
@@ -73,7 +73,7 @@ pub fn eval_results(report: &Report, encoder: &str, url: Option<&str>) -> Option
         }) {
             Ok(dataset) => results.entries.push(Entry {
                 dataset,
-                // As many digits as mteb writes.
+                // The same number of digits as mteb writes.
                 value: (measured.original * 1e5).round() / 1e5,
                 date: report.run.finished.to_string(),
                 source: url.map(|url| Place {
@@ -88,7 +88,7 @@ pub fn eval_results(report: &Report, encoder: &str, url: Option<&str>) -> Option
     Some(results)
 }
 
-/// The task on the hub that a data set's score is one of; why there is none.
+/// The task on the hub that a data set's score belongs to; or the reason why there is none.
 fn benchmark(report: &Report, info: &DatasetInfo) -> Result<Benchmark, String> {
     let plain = info.name.split(" (").next().unwrap_or_default();
     let entry = [info.name.as_str(), plain, info.group.as_str()]

@@ -1,4 +1,4 @@
-//! A report in the forms of other tools: a bill of materials (CycloneDX), the section of a model
+//! A report in the formats of other tools: a bill of materials (CycloneDX), the section of a model
 //! card and the scores of a model's page (Hugging Face).
 
 mod cyclonedx;
@@ -16,24 +16,24 @@ pub use model_card::model_card;
 
 /// A number of an encoder over all data sets.
 struct Measured<'a> {
-    /// What was done to the texts: `original`, `total`, an axis or a transformation.
+    /// The variant of the texts: `original`, `total`, an axis or a transformation.
     of: String,
-    /// The score, or by how many points it moved.
+    /// The score, or the change in points.
     value: f64,
     /// Whether it is a difference.
     moved: bool,
-    /// Its interval, were other data sets or other items drawn.
+    /// Its interval for a draw of other data sets or other items.
     interval: Option<(&'a DeltaInterval, &'static str)>,
 }
 
-/// The intervals of a difference, with what was drawn.
+/// The intervals of a difference, each with the unit that was drawn.
 fn intervals(moved: &Moved) -> impl Iterator<Item = (&DeltaInterval, &'static str)> {
     let datasets = moved.intervals.datasets.as_ref().map(|one| (one, "data sets"));
     let items = moved.intervals.items.as_ref().map(|one| (one, "items"));
     datasets.into_iter().chain(items)
 }
 
-/// The numbers of an encoder: its score on the original texts, then how it moves.
+/// The numbers of an encoder: its score on the original texts, then its changes.
 fn measured(profile: &EncoderProfile) -> Vec<Measured<'_>> {
     let mut all = vec![Measured {
         of: "original".to_owned(),

@@ -1,4 +1,4 @@
-//! Hugging Face: a model card's `model-index`, and a section with what was measured.
+//! Hugging Face: a model card's `model-index`, and a section with the measurements.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::intervals;
 use crate::{DatasetInfo, EncoderInfo, GateVerdict, Report, profile::DatasetProfile};
 
-/// The card of an encoder: `model-index` in front, then a section in Markdown. `None` if the report
+/// The card of an encoder: `model-index` first, then a section in Markdown. `None` if the report
 /// has no such encoder.
 pub fn model_card(report: &Report, encoder: &str) -> Option<String> {
     let info = report.encoders.iter().find(|one| one.id == encoder)?;
@@ -20,14 +20,14 @@ pub fn model_card(report: &Report, encoder: &str) -> Option<String> {
             Some(result(dataset, measured))
         })
         .collect();
-    // JSON is YAML: the texts of others need no quoting of our own.
+    // JSON is YAML, so third-party texts need no quoting by us.
     let index = json!([{ "name": info.id, "results": results }]);
     let mut card = format!("---\nmodel-index: {index}\n---\n\n");
     section(report, info, &profile.datasets, &mut card);
     Some(card)
 }
 
-/// The data set on the hub, where it came from there.
+/// The data set on the hub, if it came from there.
 fn place(dataset: &DatasetInfo) -> &str {
     let hub = dataset
         .source

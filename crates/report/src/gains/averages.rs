@@ -1,4 +1,4 @@
-//! Averages over the data sets of a task, and which of them no other one beats at its price.
+//! Averages over the data sets of a task, and the front of score against cost.
 
 use super::{
     Cells, GainsError,
@@ -125,7 +125,7 @@ fn of_encoder(
     Ok(rows)
 }
 
-/// Milliseconds for each text, where no cache answered.
+/// Milliseconds per text, without cache hits.
 fn per_text(timings: &[GainTiming], encoder: &str, dataset: &str, setting: Option<&str>) -> Option<f64> {
     let own = timings.iter().find(|timing| {
         timing.encoder == encoder && timing.dataset == dataset && timing.setting.as_deref() == setting
@@ -136,8 +136,8 @@ fn per_text(timings: &[GainTiming], encoder: &str, dataset: &str, setting: Optio
         .map(|row| row.milliseconds_per_text)
 }
 
-/// Marks the rows that no other row beats: at least the score at no higher cost, and one of the two
-/// better.
+/// Marks the rows that no other row beats, that is, has at least the score at no higher cost, with
+/// one of the two better.
 fn fronts(rows: &mut [AverageGain]) {
     let tokens: Vec<(f64, f64)> = rows.iter().map(|row| (row.score, row.tokens_per_text)).collect();
     let times: Option<Vec<(f64, f64)>> = rows

@@ -13,9 +13,9 @@ use crate::{
     profile::{LEVEL, Replicates, Sum, over_datasets, resamples},
 };
 
-/// Fewest items of a stratum.
+/// Minimum number of items of a stratum.
 const STRATUM: usize = 40;
-/// Most strata.
+/// Maximum number of strata.
 const STRATA: usize = 10;
 
 /// The cell of an encoder on a data set.
@@ -31,7 +31,8 @@ pub(super) fn cell<'a>(
         .find(|cell| cell.encoder == encoder && cell.dataset == dataset && cell.setting.as_deref() == setting)
 }
 
-/// The scores of these cells over the same resamples of the same items, or why there are none.
+/// The scores of these cells over the same resamples of the same items, or the reason why there are
+/// none.
 pub(super) fn replicates(cells: &[&GainCell]) -> Result<Replicates, String> {
     let evidence: Option<Vec<&Evidence>> = cells.iter().map(|cell| cell.evidence.as_ref()).collect();
     let evidence = evidence.ok_or("its main score is not made of items")?;
@@ -48,7 +49,7 @@ pub(super) fn replicates(cells: &[&GainCell]) -> Result<Replicates, String> {
     Replicates::of(scores, &evidence, &first.clusters, &first.dataset)
 }
 
-/// Score number `at` less the first one, of `all` scores.
+/// Score number `at` minus the first one, of `all` scores.
 pub(super) fn less_first(at: usize, all: usize) -> Sum {
     let mut terms = vec![0.0; all];
     terms[at] += 1.0;
@@ -67,7 +68,7 @@ pub(super) fn gain(value: f64, replicates: Option<&Replicates>, sum: &Sum) -> Ga
     }
 }
 
-/// A mean gain over groups of data sets; `gains` has one entry a data set.
+/// A mean gain over groups of data sets; `gains` has one entry per data set.
 pub(super) fn mean_gain(groups: &[Vec<usize>], gains: &[f64], all: Option<&[&Replicates]>, sum: &Sum) -> Gain {
     let of_groups: Vec<f64> = groups
         .iter()
@@ -84,7 +85,7 @@ pub(super) fn mean_gain(groups: &[Vec<usize>], gains: &[f64], all: Option<&[&Rep
     }
 }
 
-/// The row of Table 5; `None` where the cell has no cosines.
+/// The row of Table 5; `None` if the cell has no cosines.
 pub(super) fn cosines(cell: &GainCell) -> Option<CosineRow> {
     let mean = |name: &str| -> Option<MeanCosine> {
         let values: Vec<f64> = cell
@@ -115,8 +116,8 @@ pub(super) fn cosines(cell: &GainCell) -> Option<CosineRow> {
     })
 }
 
-/// The value by which items are divided beside their words: what the plain search or comparison
-/// says without labels.
+/// The value by which items are divided in addition to their words: the label-free result of the
+/// plain search or comparison.
 fn plain_column(plain: &GainCell) -> Option<(&'static str, &Vec<Option<f64>>)> {
     let of = |name| plain.columns.get(name);
     of("gap")
@@ -124,7 +125,7 @@ fn plain_column(plain: &GainCell) -> Option<(&'static str, &Vec<Option<f64>>)> {
         .or_else(|| of("cosine").map(|own| ("similarity", own)))
 }
 
-/// Which texts gain, by each value that is known of them.
+/// The gain of texts by each known property.
 pub(super) fn strata(plain: &GainCell, augmented: &GainCell) -> Vec<GainStrata> {
     let (Some(before), Some(after), Some(setting)) = (&plain.evidence, &augmented.evidence, &augmented.setting) else {
         return Vec::new();
@@ -164,7 +165,7 @@ pub(super) fn strata(plain: &GainCell, augmented: &GainCell) -> Vec<GainStrata> 
 }
 
 /// Parts of about equal size, in ascending order of the values. Items with equal values are in one
-/// part; those without a value, and those that are not used, in none.
+/// part; items without a value and unused items are in none.
 fn parts(values: &[Option<f64>], used: &[bool], least: usize, most: usize) -> Vec<Mask> {
     let mut ordered: Vec<(f64, usize)> = values
         .iter()
@@ -180,7 +181,7 @@ fn parts(values: &[Option<f64>], used: &[bool], least: usize, most: usize) -> Ve
     let mut masks: Vec<Mask> = vec![vec![false; values.len()]; count];
     let mut first = 0;
     for tied in ordered.chunk_by(|a, b| a.0 >= b.0) {
-        // The middle of those that tie decides for all of them.
+        // The middle of tied items decides for all of them.
         let part = ((first + tied.len() / 2) * count / ordered.len()).min(count - 1);
         for (_, item) in tied {
             masks[part][*item] = true;
@@ -229,7 +230,7 @@ impl Divided<'_> {
         }
     }
 
-    /// Gain on the upper half less gain on the lower half, on the same resamples of all items.
+    /// Gain on the upper half minus gain on the lower half, on the same resamples of all items.
     fn halves(&self, values: &[Option<f64>]) -> Option<Gain> {
         let used = self.before.used();
         let halves = parts(values, &used, STRATUM, 2);
@@ -289,7 +290,7 @@ mod tests {
             assert_eq!(mask.iter().filter(|kept| **kept).count(), 10);
             assert!(mask[number * 10] && mask[number * 10 + 9]);
         }
-        // One value holds most of the items: it is in one part, whole.
+        // The same value occurs in 90 of 100 items: they are all in one part.
         let values: Vec<Option<f64>> = (0..100).map(|i| Some(if i < 90 { 1.0 } else { 2.0 })).collect();
         let found = parts(&values, &[true; 100], 10, 10);
         assert_eq!(found.len(), 2);

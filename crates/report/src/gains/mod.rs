@@ -1,13 +1,13 @@
-//! `isomer eval --augment` over several encoders, data sets and settings: what augmentation (GASE)
-//! gains, what it costs, and which texts gain. The tables are those of the paper.
+//! `isomer eval --augment` over several encoders, data sets and settings: the gain of augmentation
+//! (GASE), its cost, and the texts that gain. The tables are those of the paper.
 //!
 //! Every score of an encoder on a data set, plain and augmented, is resampled over the same items,
-//! so that a gain has an interval of its own. Averages are as in the profile: members of a group of
-//! data sets first, then groups.
+//! so that each gain has its own interval. Averages are computed as in the profile: members of a
+//! group of data sets first, then groups.
 //!
-//! * `model`: input and result. `measure`: differences and intervals, which texts gain.
+//! * `model`: input and result. `measure`: differences and intervals, and the texts that gain.
 //! * `averages`: by task, with fronts of gain against cost. `headline`: the findings.
-//! * `tables`: the result as tables, from which `markdown`, `html` and the command line are made.
+//! * `tables`: the result as tables, which `markdown`, `html` and the command line use.
 
 mod averages;
 mod headline;
@@ -28,7 +28,7 @@ use crate::{
     stats::{mean, sample_sd, special::student_quantile},
 };
 
-/// Why gains cannot be told.
+/// The reason why gains cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GainsError {
     /// A score is missing.
@@ -43,7 +43,7 @@ pub enum GainsError {
     },
 }
 
-/// Gains from scores.
+/// Computes gains from scores.
 ///
 /// # Errors
 /// If an encoder has no plain score on a data set.
@@ -106,10 +106,10 @@ pub fn gains(input: &GainInput) -> Result<Gains, GainsError> {
     Ok(found)
 }
 
-/// Every file: name and content.
+/// All files, with name and content.
 ///
 /// # Errors
-/// If a form cannot be rendered, which is an internal error; the message says why.
+/// If a format cannot be rendered, which is an internal error; the message gives the reason.
 pub fn files(gains: &Gains) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(gains).map_err(|error| format!("gains.json: {error}"))?;
     json.push(b'\n');
@@ -125,7 +125,8 @@ pub fn json_schema() -> serde_json::Value {
     crate::schema::of::<Gains>("Isomer gains by augmentation", "urn:isomer:gains:1", GAINS_SCHEMA)
 }
 
-/// The scores of an encoder on a data set, the plain one first, then in the order of the settings.
+/// The scores of an encoder on a data set, the plain one first, then those of the settings in
+/// order.
 struct Cells<'a> {
     own: Vec<&'a GainCell>,
     replicates: Result<Replicates, String>,

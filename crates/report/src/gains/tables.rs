@@ -3,20 +3,20 @@
 use super::{AverageGain, CosineRow, Gain, GainRow, GainStrata, Gains, MeanCosine, TaskGains, TimeRow};
 use crate::format::{count, ends, fine, signed, signed_fine};
 
-/// A table, ready to be shown.
+/// A table, ready for display.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct GainTable {
     /// Its title.
     pub title: String,
-    /// What its numbers are.
+    /// A description of its numbers.
     pub note: String,
     /// Headings.
     pub head: Vec<String>,
-    /// The first columns that hold words.
+    /// Number of leading columns that contain words.
     pub words: usize,
     /// The rows.
     pub rows: Vec<Vec<String>>,
-    /// Whether it is a detail, which is left out on a terminal.
+    /// Whether it is a detail, which is not shown on a terminal.
     pub detail: bool,
 }
 

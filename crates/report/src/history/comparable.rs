@@ -1,4 +1,4 @@
-//! Which checks of an encoder are compared with each other.
+//! Selects the checks of an encoder that are compared with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use crate::{EncoderInfo, Report, items::Place};
 
 /// The checks that are compared.
 pub(super) struct Kept<'a> {
-    /// The earliest first.
+    /// The reports, earliest first.
     pub(super) reports: Vec<&'a Report>,
-    /// The check that decides what the others are compared by.
+    /// The check that determines comparability of the others.
     pub(super) newest: &'a Report,
     pub(super) reference: HistoryReference,
 }
 
 impl<'a> Kept<'a> {
-    /// What a release is held against: a report and an encoder in it. `None` for the first release
-    /// where the others are held against it.
+    /// The reference of a release: a report and an encoder in it. `None` for the first release, if
+    /// it is itself the reference of the others.
     pub(super) fn compared_with(&self, report: &'a Report) -> Option<(&'a Report, &str)> {
         if self.reference.baseline {
             return Some((report, &self.reference.encoder));
@@ -29,7 +29,7 @@ impl<'a> Kept<'a> {
 /// Chooses the checks.
 ///
 /// # Errors
-/// If none has the encoder, or none has the suite.
+/// If no check has the encoder, or none has the suite.
 pub(super) fn kept<'a>(
     encoder: &str,
     reports: &'a [Report],
@@ -107,7 +107,7 @@ pub(super) fn kept<'a>(
 }
 
 /// The encoder in a check. A model of a registry (`models:/NAME`) is found by its version
-/// (`models:/NAME/3`), where the check has only one that is not the baseline.
+/// (`models:/NAME/3`), if the check has only one version that is not the baseline.
 pub(super) fn info<'a>(report: &'a Report, encoder: &str) -> Option<&'a EncoderInfo> {
     if let Some(own) = report.encoders.iter().find(|one| one.id == encoder) {
         return Some(own);
@@ -137,7 +137,7 @@ fn baseline<'a>(report: &'a Report, encoder: &str) -> Option<&'a EncoderInfo> {
     report.encoders.iter().find(|one| one.baseline && one.id != own.id)
 }
 
-/// What makes a release another one.
+/// The properties that distinguish releases.
 #[derive(PartialEq)]
 struct Identity<'a> {
     weights: &'a str,
@@ -154,7 +154,7 @@ fn release<'a>(report: &'a Report, encoder: &str) -> Identity<'a> {
     }
 }
 
-/// Why a check is not compared with the newest.
+/// The reason why a check is not compared with the newest.
 fn unlike(report: &Report, newest: &Report, encoder: &str, options: &HistoryOptions) -> Option<String> {
     let short = |digest: &str| digest.chars().take(12).collect::<String>();
     if report.suite.digest != newest.suite.digest {

@@ -92,7 +92,7 @@ fn word(verdict: GateVerdict) -> &'static str {
     }
 }
 
-/// How the tests are made.
+/// A description of the tests.
 pub(super) fn method(history: &History) -> String {
     let of = match history.options.of {
         super::HistoryQuantity::Original => "the score of the original texts",

@@ -1,11 +1,11 @@
-//! `isomer history`: the releases of an encoder over the checks that are kept, and whether each is
-//! non-inferior, with one chance of error over all releases.
+//! `isomer history`: the releases of an encoder over the stored checks, and whether each is
+//! non-inferior, with one error probability over all releases.
 //!
 //! Only checks of one suite, one metric profile, one reference and the same texts are compared; the
-//! others are named with the reason. A release that is checked again is no new look: its first
-//! check counts, so that nobody can choose the better of two.
+//! others are listed with the reason. A release that is checked again is not a new look: its first
+//! check counts, so that the better of two checks cannot be chosen.
 //!
-//! * `comparable`: which checks are compared. `markdown`, `html`: the forms.
+//! * `comparable`: selects the checks. `markdown`, `html`: the output formats.
 
 mod comparable;
 mod html;
@@ -26,17 +26,17 @@ use crate::{
     },
 };
 
-/// Why there is no history.
+/// The reason why a history cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HistoryError {
     /// No check has the encoder.
     #[error("{}", no_encoder(encoder, *checks, known))]
     NoEncoder {
-        /// What was asked for.
+        /// The requested encoder.
         encoder: String,
-        /// How many checks there are.
+        /// Number of checks.
         checks: usize,
-        /// What there is.
+        /// The known encoders.
         known: String,
     },
     /// No check has the suite.
@@ -44,9 +44,9 @@ pub enum HistoryError {
     NoSuite {
         /// The encoder.
         encoder: String,
-        /// What was asked for.
+        /// The requested suite.
         suite: String,
-        /// What there is.
+        /// The known suites.
         known: String,
     },
     /// An option is out of range.
@@ -56,10 +56,10 @@ pub enum HistoryError {
         option: &'static str,
         /// Its value.
         given: String,
-        /// What is accepted.
+        /// The accepted values.
         accepted: &'static str,
     },
-    /// The tests cannot be made.
+    /// The tests cannot be computed.
     #[error("the releases cannot be tested: {0}")]
     Test(String),
 }
@@ -84,8 +84,8 @@ impl Default for HistoryOptions {
     }
 }
 
-/// The history of an encoder over reports in any order. `models:/NAME` is the model of a registry,
-/// whose checks each have a version of it.
+/// The history of an encoder over reports in any order. `models:/NAME` is the model of a registry;
+/// each check then has a version of it.
 ///
 /// # Errors
 /// If an option is out of range, no report has the encoder, or none has the suite.
@@ -124,8 +124,8 @@ pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Re
     Ok(history)
 }
 
-/// Drops what no history takes of a report, which is most of it: hundreds of reports are held
-/// together.
+/// Drops the parts of a report that a history does not use, which are most of it, because hundreds
+/// of reports are in memory together.
 pub fn keep(report: &mut Report) {
     report.headline = Vec::new();
     report.subsets = Vec::new();
@@ -136,10 +136,10 @@ pub fn keep(report: &mut Report) {
     (report.notes, report.not_computed) = (Vec::new(), Vec::new());
 }
 
-/// Every file: name and content.
+/// All files, with name and content.
 ///
 /// # Errors
-/// If a form cannot be rendered, which is an internal error; the message says why.
+/// If a format cannot be rendered, which is an internal error; the message gives the reason.
 pub fn files(history: &History) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(history).map_err(|error| format!("history.json: {error}"))?;
     json.push(b'\n');
@@ -204,7 +204,7 @@ fn score(report: &Report, encoder: &str, members: &[String], of: HistoryQuantity
     crate::stats::mean(&own?)
 }
 
-/// Release less reference, for each group.
+/// Release minus reference, for each group.
 fn differences(
     report: &Report,
     encoder: &str,
@@ -287,7 +287,7 @@ fn release(report: &Report, encoder: &str) -> Release {
     }
 }
 
-/// What a reader must know.
+/// Notes for the reader.
 fn notes(history: &History, kept: &Kept<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let looks = history.releases.iter().filter_map(|release| release.test.as_ref());

@@ -18,14 +18,14 @@ pub(super) fn spans(columns: &Value) -> Vec<Value> {
     spans.into_iter().map(|(group, n)| context! { group, n }).collect()
 }
 
-/// The beginning of a caption, for the fold that contains the table.
+/// The beginning of a caption, for the collapsible section that contains the table.
 pub(super) fn brief(caption: String) -> String {
     let ends = [". ", ": ", " (", "; "].into_iter().filter_map(|end| caption.find(end));
     let end = ends.min().unwrap_or(caption.len());
     caption[..end].trim_end_matches('.').to_owned()
 }
 
-/// The number of columns that hold words: all up to the first with a number.
+/// The number of leading columns without numbers.
 pub(super) fn words(table: &Value) -> usize {
     let number = |row: &Value, c: usize| {
         let value = row.get_attr("cells").and_then(|cells| cells.get_item_by_index(c));

@@ -22,7 +22,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
     drift(page, report);
 }
 
-/// Original, axes and total: the quantities that the tables have columns for.
+/// Original, axes and total: the quantities with a column in the tables.
 fn wide(quantity: &Quantity) -> bool {
     quantity.level != Level::Transformation
 }
@@ -121,7 +121,7 @@ fn reliability(page: &mut String, scope: &ScopeProfile) {
     page.push('\n');
 }
 
-/// Drift of a transformation, and in parallel gaps where they are known.
+/// Drift of a transformation, and its value in parallel gaps if known.
 fn moved(report: &Report, encoder: &str, label: &str) -> String {
     let Some(drift) = report.drift_of(encoder, label) else {
         return "–".to_owned();

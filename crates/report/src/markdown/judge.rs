@@ -1,4 +1,4 @@
-//! The judge's ratings, and how drift relates to them.
+//! The judge's ratings, and their relation to drift.
 
 use super::{Report, header, plain, row};
 use crate::{

@@ -1,4 +1,4 @@
-//! What the numbers are based on.
+//! The inputs behind the numbers.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ macro_rules! line {
     ($page:expr, $($part:tt)*) => {{ let _ = writeln!($page, $($part)*); }};
 }
 
-/// The prompts that an encoder's texts got, and those that were not used.
+/// The prompts used for an encoder's texts, and those that were not used.
 fn prompts(page: &mut String, encoder: &EncoderInfo) {
     for one in &encoder.prompts {
         let text = one

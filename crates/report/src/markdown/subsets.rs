@@ -1,4 +1,4 @@
-//! The profile restricted to some of the rewrites.
+//! The profile restricted to subsets of the rewrites.
 
 use super::{Report, header, plain, row};
 use crate::SubsetReport;

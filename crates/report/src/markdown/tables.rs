@@ -1,4 +1,4 @@
-//! The papers' tables, and what is missing.
+//! The papers' tables, and the missing values.
 
 use super::{Report, header, plain, row};
 use crate::{RowKind, Table};
@@ -45,7 +45,7 @@ fn one(page: &mut String, table: &Table) {
     page.push('\n');
 }
 
-/// The number of columns that hold words: all up to the first with a number.
+/// The number of leading columns without numbers.
 fn words(table: &Table) -> usize {
     let number = |c: usize| {
         let mut rows = table.rows.iter();
@@ -56,7 +56,7 @@ fn words(table: &Table) -> usize {
         .unwrap_or(table.columns.len())
 }
 
-/// What a reader may look for, and why it is missing.
+/// Values that a reader may look for, and the reasons why they are missing.
 pub(super) fn missing(page: &mut String, report: &Report) {
     if report.not_computed.is_empty() {
         return;

@@ -53,8 +53,8 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
-    // Equal scores have exactly themselves as mean and no deviation: sums would leave a rounding
-    // error.
+    // The mean of equal scores is exactly that score, without deviation; a sum would leave a
+    // rounding error.
     let first = per_seed.first().copied().unwrap_or(f64::NAN);
     let equal = per_seed.iter().all(|score| *score == first);
     let average = if equal { first } else { mean(per_seed.iter().copied()) };
@@ -89,7 +89,7 @@ pub fn axis_series(grid: &Grid, e: usize, d: usize, axis: Axis) -> PerSeed {
     average(&series)
 }
 
-/// Per-seed total on one dataset; `None` where no axis counts.
+/// Per-seed total on one dataset; `None` if no axis counts.
 pub fn total_series(grid: &Grid, e: usize, d: usize) -> Option<PerSeed> {
     let axes: Vec<PerSeed> = grid
         .axes()
@@ -136,7 +136,7 @@ fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
     }
 }
 
-/// `grid` holds the groups, `apart` the separate datasets.
+/// `grid` contains the groups, `apart` the separate datasets.
 fn encoder(grid: &Grid, apart: &Grid, e: usize) -> EncoderProfile {
     let all: Vec<usize> = (0..grid.datasets.len()).collect();
     let original = mean(grid.original[e].iter().copied());
@@ -187,7 +187,8 @@ fn encoder(grid: &Grid, apart: &Grid, e: usize) -> EncoderProfile {
     }
 }
 
-/// One delta a dataset: transformed less original, seeds averaged first, then encoders.
+/// One delta per dataset: transformed minus original, averaged over seeds first, then over
+/// encoders.
 pub(super) fn deltas(grid: &Grid, encoders: &[usize], column: usize) -> Vec<f64> {
     (0..grid.datasets.len())
         .map(|d| {
@@ -262,8 +263,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Two datasets, three seeds, two lexical transformations, one on length and a control. Worked
-    /// by hand below.
+    /// Two datasets, three seeds, two lexical transformations, one on length and a control. The
+    /// expected values below are computed by hand.
     fn grid() -> Grid {
         let columns = [
             ("paraphrase", Axis::Lexical),

@@ -1,5 +1,5 @@
-//! The values of a rule that bets on items: one value for each item, in the order in which the
-//! items were drawn.
+//! The values of a rule decided by betting on items: one value for each item, in the order in which
+//! the items were drawn.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,15 @@ use super::{
     strata::{Figure, values},
 };
 
-/// Values of a rule, and how many items were left out because they share a text with an earlier
-/// one.
+/// Values of a rule, and the number of items that were omitted because they share a text with an
+/// earlier one.
 ///
 /// `order` is the position of each item in the order of the draw, `texts` the numbers of each
-/// item's texts. Whether an item counts depends only on the items before it, so that a longer draw
-/// begins with the values of a shorter one.
+/// item's texts. Whether an item counts depends only on the items before it, so that the values of
+/// a shorter draw are the first values of a longer one.
 ///
 /// # Errors
-/// Why there is no such value for each item, as a message.
+/// The reason why items lack such values, as a message.
 pub fn sequence(
     grid: &Grid,
     (figure, drop): (Figure, bool),
@@ -74,7 +74,7 @@ mod tests {
             drops(&[2, 0, 3, 1], &apart).unwrap(),
             (vec![0.0, -100.0, 100.0, 50.0], 0)
         );
-        // Item 0 was drawn after item 1, whose text it has.
+        // Item 0 was drawn after item 1, with which it shares a text.
         let shared = [vec![2], vec![2], vec![3], vec![4]];
         assert_eq!(drops(&[2, 0, 3, 1], &shared).unwrap(), (vec![0.0, -100.0, 50.0], 1));
         assert!(drops(&[0, 1], &apart).unwrap_err().contains("order"));

@@ -1,7 +1,7 @@
 //! The values of a rule over items: each data set is a stratum of items, or of a figure with its
 //! standard error.
 //!
-//! Where every score of the rule is a mean over items, the stratum has one value for each item: the
+//! If every score of the rule is a mean over items, the stratum has one value for each item: the
 //! rule's sum over the scores of that item. Items that share a text are one cluster. For scores
 //! that are not means over items (a rank correlation, average precision, V-measure) the stratum has
 //! the figure and the standard error from resampling the items.
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What a rule adds up over the scores of a data set.
+/// The quantity that a rule computes from the scores of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// The original score.
@@ -38,7 +38,7 @@ pub enum Figure {
 /// weight.
 ///
 /// # Errors
-/// Why a data set has none, as a message.
+/// The reason why a data set has none, as a message.
 pub fn strata(
     grid: &Grid,
     e: usize,
@@ -62,11 +62,12 @@ pub fn strata(
     })
 }
 
-/// The strata of an encoder's score less that of the baseline, item by item. Encoders that agree on
-/// every item of every data set are one encoder: other items would not tell them apart either.
+/// The strata of an encoder's score minus that of the baseline, item by item. Encoders that agree
+/// on every item of every data set count as one encoder: other items would not distinguish them
+/// either.
 ///
 /// # Errors
-/// Why a data set has none, as a message.
+/// The reason why a data set has none, as a message.
 pub fn margin_strata(
     grid: &Grid,
     (encoder, baseline): (usize, usize),
@@ -156,7 +157,7 @@ pub fn range(task: &str, drop: bool) -> Range {
     }
 }
 
-/// The rule's sum on each item, in points; `None` where a score is not a mean over items.
+/// The rule's sum on each item, in points; `None` if a score is not a mean over items.
 pub(super) fn values<'a>(sum: &Sum, all: impl Iterator<Item = &'a Evidence>) -> Option<Vec<Option<f64>>> {
     let mut total: Option<Vec<Option<f64>>> = None;
     for (term, evidence) in sum.terms().iter().zip(all) {
@@ -170,7 +171,7 @@ pub(super) fn values<'a>(sum: &Sum, all: impl Iterator<Item = &'a Evidence>) -> 
         total = Some(match total {
             None => own.collect(),
             Some(before) => {
-                // An item that only one of the scores leaves out has no sum: the means would be of
+                // An item that only some of the scores omit has no sum: the means would be of
                 // different items.
                 if before.len() != values.len() || before.iter().zip(values).any(|(a, b)| a.is_some() != b.is_some()) {
                     return None;
@@ -182,7 +183,7 @@ pub(super) fn values<'a>(sum: &Sum, all: impl Iterator<Item = &'a Evidence>) -> 
     total
 }
 
-/// Items by cluster, without those that have no value.
+/// Items by cluster, excluding those without a value.
 pub(crate) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
     let mut all: BTreeMap<u32, Cluster> = BTreeMap::new();
     for (cluster, value) in of.iter().zip(values) {
@@ -206,8 +207,8 @@ pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
             freedom,
         });
     }
-    // No resample changes the figure. Something that none of the clusters shows may still exist,
-    // and only their number bounds it.
+    // No resample changes the figure. A change that none of the clusters shows may still exist, and
+    // only their number bounds it.
     let clusters = (freedom + 1.0).round().max(1.0) as usize;
     Ok(Known::Items {
         clusters: vec![Cluster::from(estimate); clusters],

@@ -1,4 +1,4 @@
-//! HTEB's tables 5 and 13: error rates, and how every number was made.
+//! HTEB's tables 5 and 13: error rates, and the origin of every number.
 
 use super::{Cell, Tables, column, plain};
 use crate::{Report, format::share, profile::Grid};
@@ -23,7 +23,7 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
 }
 
 fn errors(tables: &mut Tables, report: &Report) {
-    // Checks that HTEB does not have (such as a generator that failed) get columns of their own:
+    // Checks that HTEB does not have (such as a failed generator) get columns of their own, so that
     // nothing is dropped.
     let mut names: Vec<(String, String)> = CHECKS.map(|(name, title)| (name.to_owned(), title.to_owned())).to_vec();
     for name in report

@@ -148,7 +148,7 @@ fn by_task(tables: &mut Tables, grid: &Grid, t: usize, datasets: &[usize], multi
         }
         rows.extend([plain(scores), continued(changes)]);
     }
-    // The average counts every task once, as the paper's.
+    // As in the paper, the average counts every task once.
     let (mut scores, mut changes, mut deltas) = (vec![Cell::text("Average")], vec![Cell::default()], Vec::new());
     for (originals, nows) in means {
         let (original, now) = (mean(originals), mean(nows));
@@ -201,8 +201,8 @@ fn sizes(tables: &mut Tables, grid: &Grid, t: usize, datasets: &[usize]) {
     );
 }
 
-/// Baseline less encoder on paraphrases: pairs of dataset and run (table 7), then pairs of datasets
-/// with runs averaged (table 14).
+/// Baseline minus encoder on paraphrases: pairs of dataset and run (table 7), then pairs of
+/// datasets with runs averaged (table 14).
 fn comparisons(tables: &mut Tables, grid: &Grid, report: &Report, t: usize, datasets: &[usize]) {
     let Some(baseline) = &report.profile.baseline else {
         tables.lacks(

@@ -1,4 +1,4 @@
-//! PTEB, table 12: how much the wording of the paraphrase prompt matters.
+//! PTEB, table 12: the influence of the wording of the paraphrase prompt.
 
 use super::{Cell, Tables, column, mean, plain};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     profile::{Grid, LanguageGroup},
 };
 
-/// Adds a row for each wording that the run paraphrased with; no table where there is only one.
+/// Adds a row for each paraphrase wording of the run; no table if there is only one.
 pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     let wordings: Vec<usize> = report
         .suite
@@ -68,8 +68,8 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     );
 }
 
-/// Mean edit distance over the texts of some data sets, weighted by how many of each were
-/// transformed.
+/// Mean edit distance over the texts of some data sets, weighted by the number of transformed
+/// texts.
 fn edit_distance(report: &Report, transformation: &str, datasets: &[&str]) -> Option<f64> {
     let rows = || {
         let own = report.checks.iter().filter(|row| row.transformation == transformation);

@@ -1,6 +1,6 @@
-//! Plain data shared by reports, settings and decisions: names of choices, counts, transformations.
+//! Plain data shared by reports, settings and decisions: enumerations, counts, transformations.
 //!
-//! The code that decides with them is in other crates.
+//! The code that makes decisions with them is in other crates.
 
 mod counters;
 mod gate;

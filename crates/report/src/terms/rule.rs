@@ -1,4 +1,4 @@
-//! The kinds of rules of a gate: the one list of them.
+//! The kinds of gate rules, all declared here.
 //!
 //! Suites, the command line, the protocol, decisions and reports read a kind's row. A new kind is a
 //! variant with its row here. If it compares a value that no kind compares yet, that value is a new
@@ -10,34 +10,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleKind {
-    /// Largest drop.
+    /// Maximum drop.
     MaxDrop,
-    /// Largest drop in percent.
+    /// Maximum drop in percent.
     MaxDropPercent,
-    /// Least score.
+    /// Minimum score.
     MinScore,
     /// Non-inferiority to the baseline.
     Margin,
-    /// Least separation of rewrites from changes of meaning.
+    /// Minimum separation of rewrites from changes of meaning.
     MinSeparation,
-    /// Largest drop of any data set.
+    /// Maximum drop of any data set.
     Worst,
-    /// Largest share of items that became wrong.
+    /// Maximum share of items that became wrong.
     MaxNegativeFlips,
-    /// Least overlap of result lists.
+    /// Minimum overlap of result lists.
     MinOverlap,
 }
 
 /// The value that a rule compares with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// Original score less transformed score, in points.
+    /// Original score minus transformed score, in points.
     Drop,
     /// The same in percent of the original score.
     DropPercent,
     /// The score, in points.
     Score,
-    /// The score less the baseline encoder's, in points.
+    /// The score minus the baseline encoder's, in points.
     Difference,
     /// The share of texts whose rewrites are separated from a change of meaning.
     Separation,
@@ -47,7 +47,7 @@ pub enum Measure {
     Overlap,
 }
 
-/// On which side of the limit a rule is kept.
+/// The side of the limit on which a rule is satisfied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Values up to the limit.
@@ -61,13 +61,13 @@ pub enum Side {
 /// The declaration of a kind.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleRow {
-    /// As suites, the command line and the protocol spell it.
+    /// The spelling in suites, on the command line and in the protocol.
     pub name: &'static str,
     /// The value that is compared with the limit.
     pub measure: Measure,
-    /// Values that keep the rule.
+    /// Values that satisfy the rule.
     pub side: Side,
-    /// Whether each data set, or group, is compared by itself rather than their mean.
+    /// Whether each data set, or group, is compared separately, instead of their mean.
     pub each_dataset: bool,
     /// Whether bounds over the items of the data sets exist.
     pub item_bounds: bool,
@@ -75,9 +75,9 @@ pub struct RuleRow {
     pub bets: bool,
     /// The limit in a sentence, for help.
     pub help: &'static str,
-    /// Unit of the limit, for the message about one out of range.
+    /// Unit of the limit, for the message about a value out of range.
     pub limit_unit: &'static str,
-    /// The rule in words; `{limit}` and `{of}` stand for its limit and quantity.
+    /// The rule in words; `{limit}` and `{of}` are replaced by its limit and quantity.
     pub title: &'static str,
     /// The compared value in words, before the quantity.
     pub value: &'static str,
@@ -96,7 +96,7 @@ impl RuleKind {
         Self::MinOverlap,
     ];
 
-    /// Its declaration.
+    /// The kind's declaration.
     pub const fn row(self) -> RuleRow {
         match self {
             Self::MaxDrop => RuleRow {
@@ -198,7 +198,7 @@ impl RuleKind {
         }
     }
 
-    /// As suites, the command line and the protocol spell it.
+    /// The spelling in suites, on the command line and in the protocol.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
@@ -214,7 +214,7 @@ impl RuleKind {
         format!("{} or {last}", others.join(", "))
     }
 
-    /// The kind of this name.
+    /// The kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -230,7 +230,7 @@ impl Measure {
         }
     }
 
-    /// Smallest and largest limit.
+    /// Minimum and maximum limit.
     pub fn limits(self) -> (f64, f64) {
         match self {
             // From one end of a score's scale to the other.
@@ -254,12 +254,13 @@ impl Measure {
         matches!(self, Self::Difference | Self::NegativeFlips | Self::Overlap)
     }
 
-    /// Whether scores are compared with each other, so that one at chance level says nothing.
+    /// Whether scores are compared with each other, so that one at chance level gives no
+    /// information.
     pub fn compares_scores(self) -> bool {
         matches!(self, Self::Drop | Self::DropPercent | Self::Difference)
     }
 
-    /// Whether the original texts have a value of their own.
+    /// Whether the original texts have a separate value.
     pub fn has_original(self) -> bool {
         self == Self::Score || self.needs_baseline()
     }

@@ -1,7 +1,7 @@
 //! Limits on shares of texts beyond which a rule of the gate is invalid.
 //!
-//! This is the one list of them. Suites, the protocol's `validity` maps, the command line's flags,
-//! reports and errors read it.
+//! All limits are declared here. Suites, the protocol's `validity` maps, the command line's flags,
+//! reports and errors read this list.
 
 use crate::format::percent;
 
@@ -13,7 +13,7 @@ pub enum ValidityLimit {
     MaxZero,
     /// Original texts with the vector of another text.
     MaxShared,
-    /// Test rows or queries of a data set that were to be fitted on, or found.
+    /// Test rows or queries of a data set that leaked into the training rows or the corpus.
     MaxLeak,
     /// Data sets of a rule on a drop or a margin whose original score is at chance level.
     MaxAtChance,
@@ -21,13 +21,13 @@ pub enum ValidityLimit {
     MaxUnchanged,
     /// Rewrites that are nearly the original.
     MaxNearCopies,
-    /// Rewrites that another original has too.
+    /// Rewrites that are also a rewrite of another original.
     MaxSameRewrites,
     /// Rewrites with an alarm of a meaning guard.
     MaxGuarded,
     /// Rated rewrites that a judge accepts.
     MinAccepted,
-    /// Texts that the encoder cut.
+    /// Texts that the encoder truncated.
     MaxCut,
 }
 
@@ -35,9 +35,9 @@ pub enum ValidityLimit {
 struct Row {
     name: &'static str,
     default: f64,
-    /// Beyond it in words, after "A rule is invalid if".
+    /// The condition in words, after "A rule is invalid if".
     help: &'static str,
-    /// Why a rule is invalid; `{share}` and `{limit}` stand for both numbers.
+    /// The reason why a rule is invalid; `{share}` and `{limit}` are replaced by both numbers.
     reason: &'static str,
 }
 
@@ -130,27 +130,27 @@ impl ValidityLimit {
         }
     }
 
-    /// As a suite spells it.
+    /// The spelling in a suite.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The share if neither rule nor gate sets one.
+    /// The default share, if neither rule nor gate sets one.
     pub const fn default_share(self) -> f64 {
         self.row().default
     }
 
-    /// When a rule is invalid, after "A rule is invalid if".
+    /// The condition under which a rule is invalid, after "A rule is invalid if".
     pub const fn help(self) -> &'static str {
         self.row().help
     }
 
-    /// The limit of this name.
+    /// The limit with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
-    /// Whether a smaller share is the better one.
+    /// Whether a smaller share is better.
     pub const fn is_maximum(self) -> bool {
         !matches!(self, Self::MinAccepted)
     }
@@ -166,7 +166,7 @@ impl ValidityLimit {
 
     /// The reason if a share is beyond its limit.
     pub fn broken(self, share: f64, limit: f64) -> Option<String> {
-        // The rounding error of a mean of shares does not break a limit.
+        // The rounding error of a mean of shares does not violate a limit.
         let beyond = if self.is_maximum() {
             share - limit
         } else {

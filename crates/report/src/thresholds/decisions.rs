@@ -1,4 +1,4 @@
-//! The decisions of an encoder on data sets: what is accepted or not, with its score and label.
+//! The decisions of an encoder on data sets: accepted or not, with score and label.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::{
     task::TaskType,
 };
 
-/// Fewest positives and fewest negatives that a threshold is chosen on.
+/// Minimum number of positives and of negatives for choosing a threshold.
 pub(super) const FEWEST: usize = 10;
 /// Number of folds of cross-validation.
 pub(super) const FOLDS: usize = 10;
@@ -29,7 +29,7 @@ pub(super) struct Run<'a> {
     pub(super) encoder: &'a str,
 }
 
-/// A data set with what an encoder's thresholds are chosen on.
+/// A data set with the decisions from which an encoder's thresholds are chosen.
 pub(super) struct OfDataset<'a> {
     pub(super) info: &'a DatasetInfo,
     pub(super) score: ScoreKind,
@@ -37,7 +37,7 @@ pub(super) struct OfDataset<'a> {
     pub(super) clusters: &'a [u32],
     /// Queries without a relevant document, which do not count.
     pub(super) unjudged: usize,
-    /// Documents that are searched.
+    /// Number of documents that are searched.
     pub(super) corpus: Option<usize>,
     /// The original texts, then the seeds of each transformation.
     pub(super) variants: Vec<VariantPoints>,
@@ -45,18 +45,18 @@ pub(super) struct OfDataset<'a> {
 
 /// The decisions on the texts of a variant.
 pub(super) struct VariantPoints {
-    /// Absent for the originals.
+    /// The transformation; absent for the originals.
     pub(super) transformation: Option<String>,
-    /// One for each seed.
+    /// The decisions of each seed.
     pub(super) seeds: Vec<SeedPoints>,
-    /// Share of the texts that stayed as they were, by the report; absent for the originals.
+    /// Share of unchanged texts, from the report; absent for the originals.
     pub(super) unchanged: Option<f64>,
 }
 
 pub(super) struct SeedPoints {
     points: Vec<Point>,
     missed: Vec<u32>,
-    /// Whether all texts of each item changed; absent where texts are not kept, and for the
+    /// Whether all texts of each item changed; absent if texts are not stored, and for the
     /// originals.
     changed: Option<Vec<bool>>,
 }
@@ -64,7 +64,7 @@ pub(super) struct SeedPoints {
 /// Reads a data set.
 ///
 /// # Errors
-/// Why it has no threshold.
+/// The reason why it has no threshold.
 pub(super) fn of_dataset<'a>(
     run: Run<'a>,
     info: &'a DatasetInfo,
@@ -133,7 +133,7 @@ pub(super) fn of_dataset<'a>(
 /// The score by which a task accepts.
 ///
 /// # Errors
-/// Why it accepts nothing.
+/// The reason why it accepts nothing.
 fn kind(task: TaskType, options: &ThresholdOptions) -> Result<ScoreKind, String> {
     let why = match task {
         TaskType::PairClassification => return Ok(ScoreKind::PairCosine),
@@ -151,7 +151,7 @@ fn kind(task: TaskType, options: &ThresholdOptions) -> Result<ScoreKind, String>
     Err(why.to_owned())
 }
 
-/// The decisions of a score, and the positives of each item that have no score.
+/// The decisions of a score, and the number of positives of each item that have no score.
 fn points(found: &ItemsOfScore, task: TaskType, options: &ThresholdOptions) -> Result<(Vec<Point>, Vec<u32>), String> {
     let pairs = |scores: &[f32], positive: &dyn Fn(usize) -> bool| {
         let point = |(item, score): (u32, &f32)| Point {
@@ -220,7 +220,7 @@ fn points(found: &ItemsOfScore, task: TaskType, options: &ThresholdOptions) -> R
     Ok((points, missed))
 }
 
-/// The prompts that texts of a data set got.
+/// The prompts used for the texts of a data set.
 pub(super) fn prompts(run: Run<'_>, dataset: &str) -> Vec<SetPrompt> {
     let info = run.report.encoders.iter().find(|one| one.id == run.encoder);
     let uses = info.map(|info| info.prompts.as_slice()).unwrap_or_default();
@@ -234,13 +234,13 @@ pub(super) fn prompts(run: Run<'_>, dataset: &str) -> Vec<SetPrompt> {
         .collect()
 }
 
-/// Several data sets, with items numbered through.
+/// Several data sets, with items numbered consecutively.
 pub(super) struct Scope<'a> {
     pub(super) datasets: Vec<&'a OfDataset<'a>>,
     /// First item of each data set.
     starts: Vec<u32>,
     pub(super) items: usize,
-    /// Cluster of each item, numbered through.
+    /// Cluster of each item, numbered consecutively.
     pub(super) clusters: Vec<u32>,
     /// Fold of each item.
     pub(super) folds: Vec<usize>,
@@ -290,8 +290,8 @@ impl<'a> Scope<'a> {
         self.datasets.first()?.variants.get(variant)?.transformation.clone()
     }
 
-    /// The decisions of a variant, seeds one after the other. `keep`: items that count, by data
-    /// set, seed and item.
+    /// The decisions of a variant, one seed after the other. `keep`: items that count, by data set,
+    /// seed and item.
     pub(super) fn points(&self, variant: usize, only_changed: bool) -> Option<Points> {
         let (mut all, mut missed) = (Vec::new(), vec![0; self.items]);
         for (own, start) in self.datasets.iter().zip(&self.starts) {
@@ -315,8 +315,8 @@ impl<'a> Scope<'a> {
         Some(Points::new(all, missed))
     }
 
-    /// Share of the items of which some text stayed as it was, or, where texts are not kept, of the
-    /// texts that did, whichever the run says; absent for the originals.
+    /// Share of the items with an unchanged text, or, if texts are not stored, share of unchanged
+    /// texts, whichever the run provides; absent for the originals.
     pub(super) fn unchanged(&self, variant: usize) -> Option<f64> {
         let (mut same, mut of) = (0, 0);
         let mut told: f64 = 0.0;
@@ -332,8 +332,8 @@ impl<'a> Scope<'a> {
         Some(counted.max(told))
     }
 
-    /// Positives and negatives among the decisions on original texts, those without a score
-    /// included.
+    /// Positives and negatives among the decisions on original texts, including those without a
+    /// score.
     pub(super) fn classes(&self) -> (usize, usize) {
         let seeds = || self.datasets.iter().flat_map(|own| &own.variants[0].seeds);
         let points = seeds().flat_map(|seed| &seed.points);

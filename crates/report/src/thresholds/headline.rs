@@ -30,7 +30,7 @@ pub(super) fn target(target: ThresholdTarget) -> String {
     }
 }
 
-/// The rate that a target is about.
+/// The rate that a target limits.
 fn rate(row: &ThresholdRow, of: ThresholdTarget) -> Option<(&'static str, &Rate)> {
     let rates = row.held_out.as_ref().unwrap_or(&row.rates);
     match of {

@@ -1,4 +1,4 @@
-//! A non-decreasing map from an earlier encoder's scores to those of this one, on the same pairs.
+//! A non-decreasing map from an earlier encoder's scores to the current one's, on the same pairs.
 
 use super::{
     decisions::{FOLDS, OfDataset, Run, Scope, of_dataset},
@@ -17,18 +17,18 @@ use crate::{
     task::TaskType,
 };
 
-/// Fewest pairs that a map is fitted on.
+/// Minimum number of pairs for fitting a map.
 const FEWEST_PAIRS: usize = 30;
 
-/// The maps of the data sets that two runs share, and why the others have none: one over all of
-/// them where their prompts are the same, else one for each.
+/// The maps of the data sets that two runs share, and the reasons why the others have none: one
+/// over all of them if their prompts are the same, else one for each.
 pub(super) fn maps(
     [old, new]: [Run<'_>; 2],
     shared: &Shared,
     [from, _]: [&ScoredEncoder; 2],
     options: &ThresholdOptions,
 ) -> (Vec<ScoreMap>, Vec<WithoutThreshold>) {
-    // Graded pairs are mapped too: a map looks at no label.
+    // Graded pairs are mapped too, because a map uses no labels.
     let unlabelled = ThresholdOptions {
         sts_cut: options.sts_cut.or(Some(f64::INFINITY)),
         target: super::ThresholdTarget::F1,
@@ -158,8 +158,8 @@ fn map(
     Ok(own)
 }
 
-/// The error on the texts of each transformation that both runs have: each pair under the function
-/// of the other folds.
+/// The error on the texts of each transformation that both runs have: each pair is mapped with the
+/// function fitted on the other folds.
 fn transformations(
     scopes: &[Scope<'_>; 2],
     shared: &Shared,
@@ -182,7 +182,7 @@ fn transformations(
         };
         let (of_old, of_new) = (scopes[0].scores(of_old), scopes[1].scores(of_new));
         if of_old.len() != of_new.len() {
-            // The runs have other seeds; those that they share are not told apart here.
+            // The runs have different seeds; the shared ones are not distinguished here.
             continue;
         }
         let (mut told, mut real, mut beyond) = (Vec::new(), Vec::new(), 0);
@@ -203,7 +203,7 @@ fn transformations(
     Ok(all)
 }
 
-/// The earlier encoder's threshold, mapped, and what it does.
+/// The earlier encoder's threshold, mapped, and its rates.
 fn mapped(
     [old, new]: [&OfDataset<'_>; 2],
     fitted: &Isotonic,

@@ -1,4 +1,4 @@
-//! A threshold over some data sets: chosen on the original texts, held against all of them.
+//! A threshold over some data sets: chosen on the original texts, evaluated on all of them.
 
 use rayon::prelude::*;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Share of unchanged items from which a set says so: the gate's default limit.
+/// Minimum share of unchanged items for a note: the gate's default limit.
 const MANY_UNCHANGED: f64 = 0.10;
 
 pub(super) fn target(of: ThresholdTarget) -> Target {
@@ -34,7 +34,7 @@ pub(super) fn target(of: ThresholdTarget) -> Target {
 /// The threshold of some data sets.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is none.
 pub(super) fn set(
     name: &str,
     datasets: Vec<&OfDataset<'_>>,
@@ -65,7 +65,7 @@ pub(super) fn set(
     Ok(set)
 }
 
-/// The rows of each language; none where there is only one.
+/// The rows of each language; empty if there is only one.
 fn languages(scope: &Scope<'_>, own: &Chooser<'_>) -> Vec<ThresholdLanguage> {
     let mut all: Vec<String> = scope.datasets.iter().map(|own| language(own.info)).collect();
     all.sort_unstable();
@@ -85,7 +85,7 @@ fn languages(scope: &Scope<'_>, own: &Chooser<'_>) -> Vec<ThresholdLanguage> {
     all.into_iter().map(of).collect()
 }
 
-/// What a reader must know of a set.
+/// Notes on a set.
 fn notes(set: &ThresholdSet, scope: &Scope<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if set.rejected.is_none() {
@@ -135,10 +135,10 @@ fn notes(set: &ThresholdSet, scope: &Scope<'_>) -> Vec<String> {
     notes
 }
 
-/// The threshold of one data set, by itself.
+/// The threshold of a single data set.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is none.
 pub(super) fn alone(own: &OfDataset<'_>, options: &ThresholdOptions) -> Result<f64, String> {
     let scope = Scope::new(vec![own]);
     enough(&scope)?;
@@ -159,14 +159,14 @@ fn enough(scope: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What chooses a threshold, and the thresholds that it chose.
+/// The choice of a threshold, and the thresholds chosen.
 struct Chooser<'a> {
     target: ThresholdTarget,
     chosen: Chosen,
     originals: Points,
-    /// The threshold that the other folds give, for each fold.
+    /// For each fold, the threshold chosen on the other folds.
     of_folds: Vec<Option<f64>>,
-    /// The threshold on each resample; NaN where there is none.
+    /// The threshold on each resample; NaN if there is none.
     resampled: Vec<f64>,
     scope: &'a Scope<'a>,
 }
@@ -204,7 +204,7 @@ impl<'a> Chooser<'a> {
         Ok(own)
     }
 
-    /// The threshold on each resample of the items; NaN where there is none.
+    /// The threshold on each resample of the items; NaN if there is none.
     fn over_resamples(&self, points: &Points) -> Vec<f64> {
         (0..resamples(points.len()))
             .into_par_iter()
@@ -236,7 +236,7 @@ impl<'a> Chooser<'a> {
         rows
     }
 
-    /// The rows of these data sets, which may be some of those that it was chosen on.
+    /// The rows of these data sets, which may be a subset of those that it was chosen on.
     fn on(&self, part: &Scope<'_>) -> Vec<ThresholdRow> {
         let row = |variant| self.row(part, variant);
         (0..part.variants()).filter_map(row).collect()
@@ -246,7 +246,8 @@ impl<'a> Chooser<'a> {
         let points = part.points(variant, false)?;
         let at = |_| self.chosen.threshold;
         let rates = self.rates(part, &points, &at);
-        // A part's own folds differ from those of the whole, so each item asks for the whole's.
+        // A part's own folds differ from those of the whole, so each item uses the fold in the
+        // whole.
         let folds = self.folds_of(part);
         let held_out = self.of_folds.iter().all(Option::is_some).then(|| {
             let threshold = |item: u32| self.of_folds[folds[item as usize]].unwrap_or(f64::INFINITY);
@@ -288,7 +289,7 @@ impl<'a> Chooser<'a> {
         rates(part, points, threshold, self.scope.datasets[0].score)
     }
 
-    /// Whether the target is shown to be met.
+    /// Whether the target is proven to be met.
     fn met(&self, held_out: Option<&Rates>) -> (TargetMet, Option<String>) {
         let Some(rates) = held_out else {
             let why = "some folds have no threshold that reaches the target".to_owned();
@@ -384,8 +385,8 @@ fn whole(counts: Counts) -> DecisionCounts {
     }
 }
 
-/// Percentiles of resampled values; `None` where half of the resamples have no value, or nothing
-/// can vary.
+/// Percentiles of resampled values; `None` if half of the resamples have no value, or nothing can
+/// vary.
 fn percentiles(values: &[f64], scope: &Scope<'_>) -> Option<ScoreInterval> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     if scope.cluster_count() < 2 || sorted.len() < 2 || sorted.len() * 2 < values.len() {
@@ -403,7 +404,7 @@ fn percentiles(values: &[f64], scope: &Scope<'_>) -> Option<ScoreInterval> {
     })
 }
 
-/// Why a rate cannot show a target, where no outcome of so many decisions could.
+/// The reason why a rate cannot prove a target, if no outcome of so few decisions could.
 fn too_few(rate: &Rate, at: f64, least: bool) -> Option<String> {
     let needed = if least { at } else { 1.0 - at };
     let trials = rate.effective.floor() as u64;

@@ -1,14 +1,14 @@
-//! `isomer thresholds`: a threshold of an encoder's scores, what it does where words change, and
-//! what becomes of an earlier encoder's threshold.
+//! `isomer thresholds`: a threshold of an encoder's scores, its rates under transformation, and the
+//! mapping of an earlier encoder's threshold.
 //!
 //! A threshold is chosen on the original texts of pair classification (cosine), of graded pairs
-//! with a stated cut (cosine), or of retrieval (similarity of the first k documents). Nothing is
-//! pooled that has other prompts, and the file names the vector space, so that a service can refuse
-//! scores of another one.
+//! with a stated cut (cosine), or of retrieval (similarity of the first k documents). Data sets
+//! with different prompts are never pooled, and the file names the vector space, so that a service
+//! can refuse scores of another one.
 //!
-//! * `decisions`: what is accepted or not. `measure`: a threshold and its rates. `map`: isotonic
-//!   regression from an earlier encoder's scores.
-//! * `headline`, `markdown`: the forms.
+//! * `decisions`: accepted or not. `measure`: a threshold and its rates. `map`: isotonic regression
+//!   from an earlier encoder's scores.
+//! * `headline`, `markdown`: the output formats.
 
 mod decisions;
 mod headline;
@@ -30,13 +30,13 @@ use crate::{
     task::{LIST_DEPTH, TaskType},
 };
 
-/// Why there are no thresholds.
+/// The reason why there are no thresholds.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdError {
-    /// The runs do not have what is needed.
+    /// The runs lack required data.
     #[error(transparent)]
     Runs(#[from] DiffError),
-    /// A service could not tell whether scores are those of this encoder.
+    /// A service could not determine whether scores belong to this encoder.
     #[error(
         "{side}: the report names no vector space of `{encoder}`, so that nobody could tell whose scores a threshold is for; \
          check an encoder that states its vector space"
@@ -47,18 +47,18 @@ pub enum ThresholdError {
         /// The encoder.
         encoder: String,
     },
-    /// A data set that the run does not have.
+    /// The run does not have the data set.
     #[error("the run has no data set `{name}`; it has {known}")]
     NoDataset {
-        /// What was asked for.
+        /// The requested data set.
         name: String,
-        /// What there is.
+        /// The known data sets.
         known: String,
     },
     /// No data set has a threshold.
     #[error("no data set of the run has a threshold:\n  {}", told(without))]
     Nothing {
-        /// Why.
+        /// The reasons.
         without: Vec<WithoutThreshold>,
     },
 }
@@ -83,8 +83,8 @@ impl Default for ThresholdOptions {
 /// Chooses thresholds of an encoder, with maps from the scores of `old`, if there is one.
 ///
 /// # Errors
-/// If an encoder is not in its run, the items are not those of the report, an option is out of
-/// range, a vector space is not known, no data set has a threshold, or the two runs do not have the
+/// If an encoder is not in its run, the items do not belong to the report, an option is out of
+/// range, a vector space is unknown, no data set has a threshold, or the two runs do not have the
 /// same items.
 pub fn thresholds(
     new: Side<'_>,
@@ -151,10 +151,10 @@ pub fn thresholds(
     Ok(all)
 }
 
-/// Every file: name and content.
+/// All files, with name and content.
 ///
 /// # Errors
-/// If a form cannot be rendered, which is an internal error; the message says why.
+/// If a format cannot be rendered, which is an internal error; the message gives the reason.
 pub fn files(thresholds: &Thresholds) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     let mut json = serde_json::to_vec_pretty(thresholds).map_err(|error| format!("thresholds.json: {error}"))?;
     json.push(b'\n');
@@ -174,7 +174,7 @@ pub fn json_schema() -> serde_json::Value {
     )
 }
 
-/// Whether a data set was asked for.
+/// Whether a data set was requested.
 fn chosen(options: &ThresholdOptions, name: &str) -> bool {
     options.datasets.is_empty() || options.datasets.iter().any(|one| one == name)
 }
@@ -194,8 +194,8 @@ fn add(
     }
 }
 
-/// One threshold over several data sets of a kind. Graded pairs are not among them: a gold score
-/// means something else in each data set.
+/// One threshold over several data sets of a kind. Graded pairs are excluded, because gold scores
+/// have a different meaning in each data set.
 fn pooled(
     found: &[OfDataset<'_>],
     options: &ThresholdOptions,

@@ -1,5 +1,5 @@
-//! A report in the forms of other tools: nothing is lost on the way, and no text of others breaks
-//! the form. `tests/evidence/run` has the other tools read them.
+//! A report in the formats of other tools: no data is lost, and third-party text cannot break the
+//! format. `tests/evidence/run` lets the other tools read them.
 
 use isomer_datasets::catalogue;
 use isomer_report::{
@@ -97,7 +97,7 @@ fn a_model_card_has_every_data_set_and_texts_of_others_break_nothing() {
     assert_eq!(model_card(&report, "no such encoder"), None);
 }
 
-/// The report, with its data sets as the hub has them.
+/// The report, with its data sets described as on the hub.
 fn of_the_hub() -> Report {
     let mut report = report();
     for info in &mut report.datasets {

@@ -1,5 +1,5 @@
 //! Gains by augmentation against numpy and scipy (`fixtures/gains/golden.py`), the published
-//! schema, and the forms.
+//! schema, and the output formats.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn input(golden: &Value) -> GainInput {
     }
 }
 
-/// Without what divides the items, which takes most of the time.
+/// Without the columns by which items are divided, which take most of the time.
 fn without_columns(mut input: GainInput) -> GainInput {
     input.cells.iter_mut().for_each(|cell| cell.columns.clear());
     input
@@ -101,7 +101,7 @@ fn gains_means_and_standard_errors_are_those_of_numpy_and_scipy() {
         near(gain.value, &one["gain"], 1e-9, "gain");
         let interval = gain.intervals.items.as_ref().unwrap();
         let error = one["standard_error"].as_f64().unwrap();
-        // Two bootstraps of their own, of 1,000 and 4,000 resamples.
+        // Two independent bootstraps, of 1,000 and 4,000 resamples.
         assert!(
             (interval.standard_error / error - 1.0).abs() < 0.1,
             "{} against {error}",
@@ -126,7 +126,8 @@ fn gains_means_and_standard_errors_are_those_of_numpy_and_scipy() {
         assert!((items.standard_error / error - 1.0).abs() < 0.1);
         let over = gain.intervals.datasets.as_ref().unwrap();
         let half = one["over_groups"].as_f64().unwrap();
-        // By the spread of the groups the half width is exact; else it is of the bootstrap's error.
+        // By the spread of the groups the half width is exact; otherwise its error is that of the
+        // bootstrap.
         let tolerance = if one["over_groups_by_spread"] == true {
             1e-6
         } else {
@@ -158,7 +159,7 @@ fn which_texts_gain_and_cosines_and_times_are_those_of_numpy_and_scipy() {
         let items: usize = own.strata.iter().map(|part| part.items).sum();
         let pairs = found.datasets.iter().find(|set| set.name == own.dataset).unwrap().items;
         assert_eq!(items, pairs);
-        // Paraphrases of this data help texts of more than 20 words alone.
+        // Paraphrases of this data help only texts of more than 20 words.
         if own.setting == "paraphrase" {
             assert!(contrast.intervals.items.as_ref().unwrap().low > 0.0);
             let last = own.strata.last().unwrap();
@@ -187,7 +188,7 @@ fn which_texts_gain_and_cosines_and_times_are_those_of_numpy_and_scipy() {
             let interval = mean.interval.as_ref().unwrap();
             assert!(interval.low < mean.value && mean.value < interval.high);
         }
-        // Pairs that lack a variant are in no mean that takes it.
+        // Pairs that lack a variant are excluded from every mean that needs it.
         assert!(row.variants.pairs < row.originals.pairs);
         assert_eq!(row.original_variant_2.pairs, row.originals.pairs);
     }
@@ -217,7 +218,7 @@ fn fronts_take_tokens_of_all_texts_and_times_only_where_they_are_whole() {
     };
     assert_eq!(row("weak", Some("paraphrase")).tokens_per_text, 12.0);
     assert_eq!(row("weak", None).tokens_per_text, 0.0);
-    // The strong encoder's plain vectors cost nothing and score more than the weak one's.
+    // The strong encoder's plain vectors cost nothing and score higher than the weak one's.
     assert!(row("strong", None).on_token_front && !row("weak", None).on_token_front);
     assert!(row("strong", Some("paraphrase")).on_token_front);
     assert!(
@@ -247,7 +248,7 @@ fn fronts_take_tokens_of_all_texts_and_times_only_where_they_are_whole() {
     let timed = gains(&input).unwrap();
     let plain = &timed.tasks[0].rows[0];
     assert!((plain.milliseconds_per_text.unwrap() - 61.0).abs() < 1e-9 && plain.on_time_front.is_some());
-    // A vector that came from a cache makes the time too short to be told as one.
+    // With a cached vector, the time is too short to be reported.
     input.timings[0].cached = 1;
     let cached = gains(&input).unwrap();
     assert_eq!(cached.tasks[0].rows[0].milliseconds_per_text, None);
@@ -264,7 +265,7 @@ fn a_score_that_does_not_follow_from_its_items_has_no_interval_and_says_why() {
     let row = found.rows.iter().find(|row| row.setting.is_some()).unwrap();
     assert!(row.gain.as_ref().unwrap().intervals.items.is_none());
     assert!(row.no_interval.as_ref().unwrap().contains("its items give"), "{row:?}");
-    // Then there is none over data sets either, of this encoder; the other one keeps its own.
+    // Then this encoder has none over data sets either; the other one keeps its own.
     let of = |encoder: &str| {
         let rows = found.tasks[0].rows.iter();
         rows.filter(|row| row.encoder == encoder)

@@ -1,4 +1,4 @@
-//! The history of an encoder over reports: which checks are compared, and what each look says.
+//! The history of an encoder over reports: the compared checks, and the result of each look.
 
 use std::path::Path;
 
@@ -57,8 +57,8 @@ fn name() -> String {
     fixture().encoders[0].id.clone()
 }
 
-/// A check of release `number`, whose transformed scores differ from the fixture's by `shift`, a
-/// little different on each data set.
+/// A check of release `number`, whose transformed scores differ from the fixture's by `shift`, with
+/// a small variation over data sets.
 fn release(number: i64, shift: f64) -> Report {
     let mut report = fixture();
     report.run.id = format!("run-{number:02}");
@@ -80,7 +80,7 @@ fn why<'a>(found: &'a History, run: &str) -> &'a str {
 
 #[test]
 fn each_release_is_tested_at_its_share_of_alpha_and_good_and_bad_ones_are_told() {
-    // In any order; the first is what the others are held against.
+    // The order is arbitrary; the others are compared with the first.
     let reports = [release(2, -5.0), release(0, 0.0), release(3, 0.2), release(1, 0.1)];
     let found = of(&reports, HistoryOptions::default());
     let runs: Vec<&str> = found.releases.iter().map(|one| one.run.as_str()).collect();
@@ -156,7 +156,7 @@ fn checks_that_cannot_be_compared_are_left_out_with_the_reason() {
         }),
         changed(6, &|report| report.encoders[0].weights_digest = "weights-0".to_owned()),
         changed(7, &|report| report.encoders[1].baseline = true),
-        // The twin: the same with nothing changed.
+        // The control: the same without any change.
         release(8, 0.1),
     ];
     let found = of(&reports, HistoryOptions::default());
@@ -178,7 +178,7 @@ fn checks_that_cannot_be_compared_are_left_out_with_the_reason() {
         1,
         "what is left out spends nothing"
     );
-    // A weights digest that nobody states makes no two releases one.
+    // Releases with unknown weights digests are not considered equal.
     let unstated = [1, 2, 3].map(|number| changed(number, &|report| report.encoders[0].weights_digest = String::new()));
     let found = of(&unstated, HistoryOptions::default());
     assert_eq!(found.releases.len(), 3);
@@ -188,7 +188,7 @@ fn checks_that_cannot_be_compared_are_left_out_with_the_reason() {
             .iter()
             .any(|note| note.contains("does not state its weights"))
     );
-    // An older suite is chosen by the beginning of its digest.
+    // An older suite is selected by a prefix of its digest.
     let options = HistoryOptions {
         suite: Some("anoth".to_owned()),
         ..HistoryOptions::default()
@@ -219,7 +219,7 @@ fn a_baseline_of_every_check_is_what_releases_are_held_against() {
     };
     let found = of(&reports, first);
     assert!(found.releases[0].test.is_none() && !found.reference.baseline);
-    // The original texts have not moved.
+    // The scores of the original texts have not changed.
     let original = HistoryOptions {
         of: HistoryQuantity::Original,
         ..HistoryOptions::default()
@@ -227,7 +227,7 @@ fn a_baseline_of_every_check_is_what_releases_are_held_against() {
     assert_eq!(of(&reports, original).releases[0].test.as_ref().unwrap().shift, 0.0);
 }
 
-/// A check of version `number` of a registry's model, held against a champion if there is one.
+/// A check of version `number` of a registry's model, compared with a champion if there is one.
 fn version(number: i64, shift: f64, champion: Option<u32>) -> Report {
     let mut report = release(number, shift);
     let baseline = report.encoders[1].id.clone();
@@ -250,7 +250,7 @@ fn versions_of_a_registrys_model_are_releases_of_one_encoder() {
     assert_eq!(verdicts, [None, Some(GateVerdict::Pass), Some(GateVerdict::Fail)]);
     assert_eq!(found.releases[2].weights_digest, "weights-12");
 
-    // A champion of the same model is what a version is held against, not the version itself.
+    // A version is compared with a champion of the same model, not with itself.
     let reports = [version(11, 0.1, Some(10)), version(12, -5.0, Some(10))];
     let found = history("models:/enc", &reports, options()).unwrap();
     assert_eq!(
@@ -259,7 +259,7 @@ fn versions_of_a_registrys_model_are_releases_of_one_encoder() {
     );
     assert_eq!(found.releases.len(), 2);
 
-    // Another model whose name begins alike is another one, and so is a folder.
+    // A model whose name has the same prefix is a different model, and so is a folder.
     for other in ["models:/en", "models:/enc/1", "models:/encoder"] {
         assert!(
             matches!(history(other, &reports, options()), Err(HistoryError::NoEncoder { .. })),

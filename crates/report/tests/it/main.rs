@@ -1,4 +1,4 @@
-//! Reports in every form, their schemas, and what is computed from several reports.
+//! Reports in every form, their schemas, and comparisons of several reports.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
 mod export;

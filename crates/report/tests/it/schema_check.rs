@@ -1,10 +1,10 @@
-//! Checks a value against a JSON Schema as far as ours go. A keyword that it does not know ends the
-//! check with an error, so that nothing passes for being overlooked; so does a property that the
+//! Validates a value against a JSON Schema, for the keywords that ours use. An unknown keyword ends
+//! the check with an error, so that nothing passes by being overlooked; so does a property that the
 //! schema does not name.
 
 use serde_json::{Map, Value};
 
-/// Faults of `value`, each with its path; none where it is valid.
+/// Errors of `value`, each with its path; empty if it is valid.
 pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     check(schema, schema, value, "$", true, &mut faults);
@@ -67,7 +67,7 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, strict: bool, 
             }
             "additionalProperties" => {}
             known if SILENT.contains(&known) => {}
-            // Notes of our own beside the rules.
+            // Our own notes in addition to the rules.
             note if note.starts_with("x-") => {}
             unknown => faults.push(format!("{path}: the keyword {unknown} is not known to this check")),
         }

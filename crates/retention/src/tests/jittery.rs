@@ -1,4 +1,4 @@
-//! A store in memory whose requests take turns at random, by a seed.
+//! An in-memory store whose requests are interleaved at random, by a seed.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -30,7 +30,7 @@ impl Jittery {
         self.turns.lock().random_range(0..below)
     }
 
-    /// Lets others go first, or not.
+    /// Yields to other requests, or not.
     pub(super) async fn turn(&self) {
         for _ in 0..self.draw(6) {
             tokio::task::yield_now().await;

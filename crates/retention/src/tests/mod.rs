@@ -12,7 +12,7 @@ use object_store::memory::InMemory;
 
 use crate::{Digest, Hold, Holder, Holds, Kind, Policy, Step, Sweep, Swept, sweep};
 
-/// Everything that has no holder goes at once.
+/// Every blob without a holder is removed at once.
 const AT_ONCE: Policy = Policy {
     older_than: Duration::ZERO,
     forget_runs: None,

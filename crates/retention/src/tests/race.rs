@@ -1,5 +1,4 @@
-//! Runs and sweeps at the same time, in many orders: what a run holds stays, what has no holder
-//! goes.
+//! Runs and sweeps at the same time, in many orders: held blobs are kept, others are removed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,31 +14,31 @@ const RUNS: usize = 3;
 const SWEEPS: usize = 2;
 const KINDS: [Kind; 3] = [Kind::Answers, Kind::Claims, Kind::Texts];
 
-/// How a run uses the store.
+/// The order in which a run uses the store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Order {
-    /// As it has to.
+    /// The required order.
     HoldThenRead,
-    /// It reads before it holds.
+    /// The run reads before it holds.
     ReadThenHold,
-    /// It does not look for announcements.
+    /// The run does not check for announcements.
     HoldBlindly,
 }
 
-/// What came of one order of events.
+/// The result of one order of events.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// Names that a run held and lost, or found changed.
+    /// Number of names that a run held and lost, or found changed.
     lost: usize,
-    /// Names that runs found, and those that they made.
+    /// Numbers of names that runs found, and of those that they created.
     found: usize,
     made: usize,
-    /// Blobs that a sweep had announced and left.
+    /// Number of blobs that a sweep had announced and spared.
     spared: u64,
     removed: u64,
 }
 
-/// What a run of a test reads, or makes where there is nothing.
+/// A run of a test reads a name, or creates it if it does not exist.
 async fn use_name(blobs: &BlobStore, name: &str, own: &[u8], outcome: &mut Outcome) -> Bytes {
     loop {
         if let Some(found) = blobs.get(name).await.unwrap() {
@@ -85,7 +84,7 @@ async fn one_run(store: Jittery, holds: Holds, id: String, order: Order) -> Outc
             }
         }
     }
-    // Later, when everybody else has had a turn.
+    // Later, when all other tasks have had a turn.
     for _ in 0..600 {
         tokio::task::yield_now().await;
     }
@@ -96,7 +95,7 @@ async fn one_run(store: Jittery, holds: Holds, id: String, order: Order) -> Outc
     outcome
 }
 
-/// One order of events, and then the end of all runs.
+/// Runs one order of events, and then ends all runs.
 async fn one_order(seed: u64, order: Order) -> Outcome {
     let store = Jittery::new(seed);
     let blobs = BlobStore::over(Arc::new(store.clone()), "memory");
@@ -105,7 +104,7 @@ async fn one_order(seed: u64, order: Order) -> Outcome {
             blobs.put_new(&name(kind, n), b"old").await.unwrap();
         }
     }
-    // As in processes of their own: nothing is shared but the store.
+    // As in separate processes: only the store is shared.
     let runs = (0..RUNS).map(|number| {
         let holds = Holds::new(blobs.clone());
         tokio::spawn(one_run(store.clone(), holds, format!("run-{number}"), order))
@@ -140,7 +139,7 @@ async fn one_order(seed: u64, order: Order) -> Outcome {
     all
 }
 
-/// Many orders of events.
+/// Runs many orders of events.
 fn many(seeds: std::ops::Range<u64>, order: Order) -> Outcome {
     let mut all = Outcome::default();
     for seed in seeds {
@@ -167,14 +166,15 @@ fn many(seeds: std::ops::Range<u64>, order: Order) -> Outcome {
 fn what_a_run_holds_survives_every_order_of_events_and_the_rest_goes() {
     let all = many(0..200, Order::HoldThenRead);
     assert_eq!(all.lost, 0);
-    // The sweeps met the runs: some names were gone, some were spared at the last moment.
+    // The sweeps and the runs interacted: some names were gone, and some were spared at the last
+    // moment.
     assert!(
         all.made > 0 && all.found > 0 && all.spared > 0 && all.removed > 0,
         "{all:?}"
     );
 }
 
-/// Orders of events, until a run loses a name that it relied on.
+/// Runs orders of events until a run loses a name on which it relied.
 fn until_one_loses(order: Order) {
     const MOST: u64 = 10_000;
     let lost = (0..MOST).any(|seed| many(seed..seed + 1, order).lost > 0);

@@ -1,4 +1,4 @@
-//! What a sweep removes, one rule at a time.
+//! Tests the rules of a sweep, one at a time.
 
 use std::{
     collections::BTreeMap,
@@ -99,7 +99,7 @@ async fn a_dry_run_says_what_would_go_and_writes_nothing() {
     let dry = sweep(&blobs, AT_ONCE, Sweep::DryRun, &silent).await.unwrap();
     assert_eq!(names(&blobs, "").await, before);
     assert_eq!(dry.total().objects, 2 * EACH);
-    // What is removed is what was said.
+    // The removed blobs are those that were reported.
     assert_eq!(removed(&blobs).await, dry);
 }
 
@@ -115,7 +115,7 @@ async fn what_is_young_stays_and_the_blobs_of_one_digest_go_together() {
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Held) {
         age(place.path(), &name(kind, 0), 2 * HOUR);
     }
-    // An old answer whose claim is new.
+    // An old answer with a new claim.
     age(place.path(), &name(Kind::Answers, 1), 2 * HOUR);
     let swept = sweep(&blobs, policy, Sweep::Remove, &silent).await.unwrap();
     assert_eq!((swept.total().objects, swept.young.objects), (EACH, 2 * EACH));
@@ -134,7 +134,7 @@ async fn what_a_unit_held_is_kept_as_long_as_the_unit() {
     run(&holds, "one").hold(vec![digest(1)]).await.unwrap();
     assert_eq!(removed(&blobs).await.total().objects, 0);
     let used = usage(&blobs, &silent).await.unwrap();
-    // The answer, what its execution held, and that note itself.
+    // The answer, the blobs that its execution held, and that record itself.
     assert_eq!((used.runs[0].held.objects, used.unheld.objects), (3, 0));
     release(&blobs, "one").await.unwrap();
     assert_eq!(removed(&blobs).await.total().objects, 2);
@@ -152,7 +152,7 @@ async fn a_run_is_forgotten_when_it_has_not_been_active_and_not_before() {
         let n = id.len() as u8 % 3;
         let hold = run(&Holds::new(blobs.clone()), id);
         hold.hold(vec![digest(n)]).await.unwrap();
-        // The first sign of life too.
+        // The first sign of life is also removed.
         drop(hold);
         while names(&blobs, &format!("runs/{id}/alive")).await.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -177,7 +177,7 @@ async fn a_run_is_forgotten_when_it_has_not_been_active_and_not_before() {
     other.hold(vec![digest(2)]).await.unwrap();
     let swept = sweep(&blobs, policy, Sweep::Remove, &silent).await.unwrap();
     assert_eq!(swept.forgotten_runs, ["old"]);
-    // `old` held 0, as does `new`; `taken-up-again` held 2.
+    // `old` held 0, which `new` also holds; `taken-up-again` held 2.
     assert_eq!(swept.total().objects, EACH);
     assert_eq!(names(&blobs, "runs/old").await, [""; 0]);
     assert!(!names(&blobs, "runs/new").await.is_empty());
@@ -244,7 +244,7 @@ async fn a_holder_waits_for_the_end_of_a_removal_unless_it_was_abandoned() {
     let announced = announce(&blobs, vec![digest(1), digest(2)]).await.unwrap();
     let holds = Holds::new(blobs.clone());
     let hold = run(&holds, "one");
-    // Another digest is not concerned.
+    // Another digest is not affected.
     hold.hold(vec![digest(3)]).await.unwrap();
     let waiting = tokio::spawn({
         let hold = hold.clone();
@@ -269,7 +269,7 @@ async fn small_segments_are_repeated_in_one_and_then_removed() {
     fill(&blobs, 0..70).await;
     for n in 0..70 {
         hold.hold(vec![digest(n)]).await.unwrap();
-        // Held already.
+        // The digest is held already.
         hold.hold(vec![digest(n)]).await.unwrap();
     }
     let references = names(&blobs, "runs/one/refs").await;

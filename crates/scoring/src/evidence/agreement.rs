@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Clustering;
 
-/// A clustering beside the classes of its items, numbered densely.
+/// A clustering with the classes of its items, numbered densely.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     /// Item, class, cluster, count.
@@ -13,7 +13,7 @@ pub(super) struct Table {
     clusters: usize,
 }
 
-/// Assigns dense numbers to the values that occur.
+/// Assigns dense numbers to distinct values.
 #[derive(Default)]
 pub(super) struct Numbers(BTreeMap<u32, u32>);
 

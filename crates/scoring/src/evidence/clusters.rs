@@ -1,11 +1,11 @@
-//! Clusters of items that share a text: one sentence in five pairs makes five scores that move
+//! Clusters of items that share a text: one sentence in five pairs gives five scores that move
 //! together.
 
 use std::collections::HashMap;
 
-/// The cluster of each item, numbered from 0 in the order of their first items. `texts` holds the
-/// numbers of each item's texts, equal numbers for equal texts; items are in one cluster if a chain
-/// of shared texts joins them.
+/// The cluster of each item, numbered from 0 in the order of their first items. `texts` gives the
+/// numbers of each item's texts; equal texts have equal numbers. Items are in one cluster if a
+/// chain of shared texts connects them.
 pub fn clusters<I>(texts: impl IntoIterator<Item = I>) -> Vec<u32>
 where
     I: IntoIterator<Item = u32>,
@@ -63,9 +63,9 @@ mod tests {
     fn items_are_together_where_a_chain_of_shared_texts_joins_them() {
         let of = |rows: &[[u32; 2]]| clusters(rows.iter().copied());
         assert_eq!(of(&[[0, 1], [2, 3], [4, 5]]), [0, 1, 2]);
-        // The first and the third share nothing, but the second shares one text with each.
+        // The first and the third share no text, but the second shares one text with each.
         assert_eq!(of(&[[0, 1], [1, 2], [2, 3], [4, 4]]), [0, 0, 0, 1]);
-        // The item that joins them comes last.
+        // The item that connects them comes last.
         assert_eq!(of(&[[0, 1], [2, 3], [3, 1]]), [0, 0, 0]);
         assert!(clusters(Vec::<Vec<u32>>::new()).is_empty());
     }

@@ -1,19 +1,20 @@
-//! The parts of a main score, item by item: enough to compute it again on any weighting of the
-//! items, without vectors.
+//! The parts of a main score, item by item. They suffice to compute the score again for any weights
+//! of the items, without vectors.
 //!
 //! An *item* corresponds to a row of a data set: a pair, a query, a test text, a document, a
 //! summarised text. [`Evidence`] is kept with every score of a run. [`Prepared`] sorts it once and
-//! then gives the score of any item weights in one pass over the items. Weights are counts: weight
-//! 2 is the row written twice, weight 0 the row left out. All weights 1 give the main score itself.
+//! then computes the score for any item weights in one pass over the items. Weights are counts:
+//! weight 2 means that the row occurs twice, weight 0 that it is left out. With all weights 1, the
+//! result is the main score itself.
 //!
-//! Two things are held fixed, because other items of the data set would not change them: the
-//! classifier is not fitted again on other train rows, and documents are not clustered again.
-//! Weights then give the score on other items under the same classifier and the same clusters.
+//! Two things are held fixed: the classifier is not fitted again on other train rows, and documents
+//! are not clustered again. Other items of the data set would not change them. So weights give the
+//! score on other items under the same classifier and the same clusters.
 //!
-//! * [`clusters`]: items that share a text and are drawn together.
+//! * [`clusters`]: items that share a text are drawn together.
 //! * [`resample`]: weights of a bootstrap resample.
-//! * [`interval`]: from resampled differences to an interval and a one-sided bound.
-//! * `permuted`: the score beside those of permuted labels.
+//! * [`interval`]: computes an interval and a one-sided bound from resampled differences.
+//! * `permuted`: the score relative to those of permuted labels.
 //! * [`subset`]: the difference of two scores over some of the items.
 
 mod agreement;
@@ -32,7 +33,7 @@ pub use prepared::Prepared;
 
 use crate::chance::Chance;
 
-/// Decimals to which mteb rounds means over queries.
+/// Number of decimals to which mteb rounds means over queries.
 pub const MTEB_DECIMALS: u8 = 5;
 
 /// The parts of a main score.
@@ -40,15 +41,15 @@ pub const MTEB_DECIMALS: u8 = 5;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
     /// The score is the mean of the items' values: nDCG, average precision or reciprocal rank of a
-    /// query, the fraction of fits that label a text correctly, the correlation within a text.
+    /// query, the fraction of fits that label a text correctly, or the correlation within a text.
     Mean {
         /// One value per item; `None` if the metric leaves the item out.
         values: Vec<Option<f64>>,
-        /// Decimals to which the mean is rounded, as mteb rounds it.
+        /// Number of decimals to which mteb rounds the mean.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decimals: Option<u8>,
-        /// How the score compares with those of permuted labels, which the values do not say.
-        /// Absent in evidence of versions that did not store it.
+        /// The comparison of the score with those of permuted labels, which the values do not
+        /// contain. Absent in evidence of versions that did not store it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chance: Option<Chance>,
     },
@@ -77,10 +78,10 @@ pub enum Evidence {
         /// The clusterings.
         clusterings: Vec<Clustering>,
     },
-    /// The score is the F1 of nearest neighbours read as predictions (bitext): item i is correct if
-    /// its nearest is i.
+    /// The score is the F1 of nearest neighbours as predictions (bitext): item i is correct if its
+    /// nearest is i.
     Nearest {
-        /// The second text nearest to each first one.
+        /// The nearest second text of each first text.
         nearest: Vec<u32>,
     },
 }
@@ -92,7 +93,7 @@ pub struct Clustering {
     pub items: Vec<u32>,
     /// The cluster of each.
     pub clusters: Vec<u32>,
-    /// How often each was drawn into this clustering; empty: once.
+    /// How often each item was drawn into this clustering; empty: once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u32>,
 }
@@ -107,8 +108,8 @@ impl Evidence {
         }
     }
 
-    /// The same with what is known of permuted labels; other evidence than that of a mean has its
-    /// labels.
+    /// Adds the known comparison with permuted labels. Only evidence of a mean stores it; other
+    /// evidence contains its labels.
     #[must_use]
     pub fn with_chance(mut self, known: Option<Chance>) -> Self {
         if let Self::Mean { chance, .. } = &mut self {
@@ -129,7 +130,7 @@ impl Evidence {
         }
     }
 
-    /// Number of points that scoring goes through: the cost of a score.
+    /// Number of points that scoring visits: the cost of a score.
     pub fn points(&self) -> usize {
         match self {
             Self::Spearman { gold, .. } => gold.len(),
@@ -139,8 +140,8 @@ impl Evidence {
         }
     }
 
-    /// Whether its lists fit together. All other functions take it for granted; evidence that comes
-    /// from outside is checked first.
+    /// Whether its lists match. All other functions assume it; evidence from outside is checked
+    /// first.
     pub fn is_consistent(&self) -> bool {
         match self {
             Self::Mean { .. } => true,
@@ -164,7 +165,7 @@ impl Evidence {
         }
     }
 
-    /// The items that the score depends on: mteb's clustering scores a sample of the documents.
+    /// The items on which the score depends: mteb's clustering scores a sample of the documents.
     pub fn used(&self) -> Vec<bool> {
         let Self::VMeasure { classes, clusterings } = self else {
             return vec![true; self.items()];
@@ -178,10 +179,10 @@ impl Evidence {
         used
     }
 
-    /// The score of these items, each counted as often as its weight says. `None` if it is
-    /// undefined on them.
+    /// The score of these items, each counted as often as its weight. `None` if it is undefined on
+    /// them.
     ///
-    /// For many weightings, sort once with [`Prepared::new`].
+    /// To score many weightings, sort once with [`Prepared::new`].
     pub fn score(&self, weights: &[f64]) -> Option<f64> {
         Prepared::new(self).score(weights)
     }

@@ -1,4 +1,4 @@
-//! A score beside the scores of its permuted labels.
+//! Compares a score with the scores of its permuted labels.
 
 use super::{
     Clustering, Evidence,
@@ -10,8 +10,8 @@ use super::{
 use crate::chance::{Chance, affordable, shuffled};
 
 impl Evidence {
-    /// How the main score compares with those of permuted labels; `None` if that is not known: a
-    /// mean over items that an earlier version stored, or a metric without labels.
+    /// The comparison of the main score with those of permuted labels. `None` if it is unknown: for
+    /// a mean over items that an earlier version stored, or a metric without labels.
     pub fn chance(&self) -> Option<Chance> {
         match self {
             Self::Mean { chance, .. } => *chance,
@@ -44,8 +44,8 @@ fn unit_ranks(values: &[f64]) -> Vec<f64> {
     ranks.into_iter().map(|rank| (rank - mean) / length).collect()
 }
 
-/// Sum of Spearman's correlations of gold scores with predictions, group by group, beside that of
-/// gold scores that are permuted within their groups. A group of equal values is left out.
+/// Sum of Spearman's correlations of gold scores with predictions over the groups, compared with
+/// that of gold scores permuted within their groups. A group of equal values is left out.
 pub(crate) fn correlations_within<'a, P: AsRef<[f64]>>(groups: impl IntoIterator<Item = (&'a [f64], P)>) -> Chance {
     let groups: Vec<(Vec<f64>, Vec<f64>)> = groups
         .into_iter()
@@ -66,7 +66,7 @@ pub(crate) fn correlations_within<'a, P: AsRef<[f64]>>(groups: impl IntoIterator
     })
 }
 
-/// Sum of the average precisions of scores, group by group, beside that of labels that are permuted
+/// Sum of the average precisions of scores over the groups, compared with that of labels permuted
 /// within their groups.
 pub(crate) fn precisions_within<'a>(groups: impl IntoIterator<Item = (&'a [f64], Vec<bool>)>) -> Chance {
     let groups: Vec<(Ranked, Vec<bool>)> = groups
@@ -101,8 +101,8 @@ fn of_precision(labels: &[bool], similarities: &[Vec<f32>]) -> Chance {
     Chance::of_labels(labels, best)
 }
 
-/// V-measure. Classes change places among the items that some chain of clusterings has in common,
-/// so that the items of separate sets keep theirs.
+/// Compares the V-measure. Classes are permuted among the items that a chain of clusterings
+/// connects, so that the items of separate sets keep their classes.
 fn of_clusterings(classes: &[u32], clusterings: &[Clustering]) -> Chance {
     let mut numbers = Numbers::default();
     let classes: Vec<u32> = classes.iter().map(|class| numbers.of(*class)).collect();
@@ -143,8 +143,8 @@ mod tests {
 
     use super::*;
 
-    /// Evidence of each kind on 60 items whose labels are `related` to their values, or
-    /// drawn without looking at them.
+    /// Evidence of each kind on 60 items whose labels are `related` to their values, or drawn
+    /// independently.
     fn kinds(related: bool) -> [Evidence; 4] {
         let mut rng = stream(3, 0);
         let values: Vec<f64> = (0..60).map(|_| uniform(&mut rng)).collect();
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn items_of_separate_sets_keep_their_labels() {
-        // In each set all items have one label and one cluster: no permutation within the sets
+        // In each set all items have one label and one cluster. So no permutation within the sets
         // changes anything, although one over both sets would.
         let set = |items: [u32; 3], cluster: u32| Clustering {
             items: items.to_vec(),

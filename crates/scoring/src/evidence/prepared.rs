@@ -7,30 +7,30 @@ use super::{
 };
 use crate::metric::rounding::round_decimals;
 
-/// Evidence that scores a weighting of its items in one pass over them.
+/// Evidence that scores a weighting of its items in one pass.
 #[derive(Debug, Clone)]
 pub struct Prepared<'a> {
     evidence: &'a Evidence,
     order: Order,
 }
 
-/// The order that is computed in advance.
+/// The precomputed order.
 #[derive(Debug, Clone)]
 enum Order {
     Nothing,
-    /// Places of gold scores and similarities, and the item of each point.
+    /// Order of gold scores and similarities, and the item of each point.
     Spearman {
         gold: Ranked,
         predicted: Ranked,
         points: Points,
     },
-    /// Places of each similarity, the highest first.
+    /// Order of each similarity, the highest first.
     Precision(Vec<Ranked>),
     Tables(Vec<Table>),
 }
 
 impl<'a> Prepared<'a> {
-    /// Sorts.
+    /// Sorts the evidence.
     pub fn new(evidence: &'a Evidence) -> Self {
         let order = match evidence {
             Evidence::Mean { .. } | Evidence::Nearest { .. } => Order::Nothing,
@@ -53,7 +53,7 @@ impl<'a> Prepared<'a> {
         Self { evidence, order }
     }
 
-    /// As [`Evidence::score`].
+    /// Like [`Evidence::score`].
     pub fn score(&self, weights: &[f64]) -> Option<f64> {
         let score = match (self.evidence, &self.order) {
             (Evidence::Mean { values, decimals, .. }, _) => mean(values, *decimals, weights),
@@ -90,7 +90,7 @@ pub(super) fn widened(values: &[f32]) -> Vec<f64> {
 }
 
 fn mean(values: &[Option<f64>], decimals: Option<u8>, weights: &[f64]) -> Option<f64> {
-    // Summed from the left, as in the metrics: a sum in another order may round to another decimal.
+    // Summed from the left, like the metrics: a sum in another order may round to another decimal.
     let (mut sum, mut total) = (0.0, 0.0);
     for (value, weight) in values.iter().zip(weights) {
         if let Some(value) = value {
@@ -107,7 +107,7 @@ fn mean(values: &[Option<f64>], decimals: Option<u8>, weights: &[f64]) -> Option
     })
 }
 
-/// Mean over the clusterings that hold any item of weight.
+/// Mean over the clusterings that contain an item with weight.
 pub(super) fn v_measure(tables: &[Table], weights: &[f64]) -> Option<f64> {
     let values: Vec<f64> = tables.iter().filter_map(|table| table.v_measure(weights)).collect();
     crate::stats::mean(&values)

@@ -1,6 +1,6 @@
 //! Values in order, with their ties: weighted ranks, correlation and average precision in one pass.
 
-/// Indices of values in order, and where each group of equal values ends.
+/// Indices of values in order, with the end of each group of equal values.
 #[derive(Debug, Clone)]
 pub(super) struct Ranked {
     order: Vec<u32>,
@@ -19,7 +19,7 @@ impl Ranked {
     }
 
     fn by(values: &[f64], descending: bool) -> Self {
-        // −0 and 0 tie, as everywhere else.
+        // −0 and 0 are tied, as everywhere else.
         let keys: Vec<f64> = values.iter().map(|v| v + 0.0).collect();
         let mut order: Vec<u32> = (0..u32::try_from(keys.len()).unwrap_or(u32::MAX)).collect();
         order.sort_by(|&a, &b| {
@@ -42,8 +42,7 @@ impl Ranked {
             .map(|(start, end)| &self.order[start as usize..*end as usize])
     }
 
-    /// The average rank that each value has among the values written out as often as their weights
-    /// say.
+    /// The average rank of each value if each value occurs as often as its weight.
     pub(super) fn average_ranks(&self, weights: &[f64]) -> Vec<f64> {
         let mut ranks = vec![0.0; self.order.len()];
         let mut before = 0.0;
@@ -93,7 +92,7 @@ pub(super) struct Points {
 }
 
 impl Points {
-    /// From the number of points of each item; none: each point is an item.
+    /// From the number of points of each item; empty: each point is an item.
     pub(super) fn new(points: &[u32], total: usize) -> Self {
         let mut items = Vec::new();
         if !points.is_empty() {
@@ -105,7 +104,7 @@ impl Points {
         Self { items }
     }
 
-    /// The weight of each point, from those of the items.
+    /// The weight of each point, from the weights of the items.
     pub(super) fn weights<'a>(&self, weights: &'a [f64]) -> std::borrow::Cow<'a, [f64]> {
         if self.items.is_empty() {
             weights.into()

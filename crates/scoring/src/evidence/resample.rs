@@ -13,13 +13,13 @@ pub struct Clusters {
 
 impl Clusters {
     /// From the cluster of each item (see [`super::clusters::clusters`]). Items on which the score
-    /// does not depend are never drawn. `name` is that of the data set; its draws depend on nothing
-    /// else in the run.
+    /// does not depend are never drawn. `name` is that of the data set; apart from it, the draws
+    /// depend on nothing in the run.
     pub fn new(clusters: &[u32], evidence: &Evidence, name: &str) -> Self {
         Self::among(clusters, &evidence.used(), name)
     }
 
-    /// As [`Clusters::new`], of these items alone.
+    /// Like [`Clusters::new`], restricted to these items.
     pub fn among(clusters: &[u32], used: &[bool], name: &str) -> Self {
         let mut members: Vec<Vec<u32>> = Vec::new();
         for (item, (cluster, used)) in (0_u32..).zip(clusters.iter().zip(used)) {
@@ -48,13 +48,13 @@ impl Clusters {
         self.members.len()
     }
 
-    /// Whether there is nothing to draw.
+    /// Whether there are no clusters.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Number of clusters of equal size that would be equivalent: (Σ m)² / Σ m² (Kish). One huge
-    /// cluster beside many small ones counts little more than one.
+    /// Number of equivalent clusters of equal size: (Σ m)² / Σ m² (Kish). One huge cluster beside
+    /// many small ones counts for little more than one.
     pub fn effective(&self) -> f64 {
         let sizes = self.members.iter().map(|own| own.len() as f64);
         let (sum, squares) = sizes.fold((0.0, 0.0), |(sum, squares), m| (sum + m, squares + m * m));
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(weights[0] + weights[1] + weights[3] + weights[5], 4.0);
             left_out += usize::from(weights[0] == 0.0);
         }
-        // Left out with a chance of (3/4)^4 = 0.316.
+        // Left out with a probability of (3/4)^4 = 0.316.
         assert!((40..90).contains(&left_out), "{left_out}");
         assert_eq!(own.effective(), 36.0 / 10.0);
     }

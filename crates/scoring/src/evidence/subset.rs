@@ -1,11 +1,11 @@
-//! The difference that a transformation makes on a subset of the items.
+//! The difference that a transformation causes on a subset of the items.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
 
-/// Items by position: whether each belongs to the subset.
+/// For each item, whether it belongs to the subset.
 pub type Mask = Vec<bool>;
 
 /// The score of the transformed items minus the original's, over a subset of the items.
@@ -30,8 +30,8 @@ pub fn delta(original: &Evidence, transformed: &Evidence, mask: &[bool]) -> Opti
     Some((transformed.score(&weights)? - original.score(&weights)?) * 100.0)
 }
 
-/// [`delta`] with its numbers of items, for one transformed score and mask per seed. A seed whose
-/// score is undefined on its items is left out of the mean.
+/// [`delta`] and its numbers of items, for one transformed score and mask per seed. A seed whose
+/// score is undefined on its items is excluded from the mean.
 pub fn over_seeds<'a>(original: &Evidence, seeds: impl IntoIterator<Item = (&'a Evidence, &'a [bool])>) -> SubsetDelta {
     let (mut deltas, mut items, mut of) = (Vec::new(), 0, 0);
     for (transformed, mask) in seeds {
@@ -46,7 +46,7 @@ pub fn over_seeds<'a>(original: &Evidence, seeds: impl IntoIterator<Item = (&'a 
     }
 }
 
-/// The items all of whose transformed texts pass a test; `texts` holds the positions of these
+/// The items whose transformed texts all pass a test; `texts` contains the positions of these
 /// texts. An item without such a text never passes.
 pub fn items_where<'a>(texts: impl IntoIterator<Item = &'a [u32]>, mut test: impl FnMut(u32) -> bool) -> Mask {
     texts

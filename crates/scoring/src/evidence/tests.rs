@@ -1,4 +1,4 @@
-//! Weights as written-out rows: the metrics themselves are the reference.
+//! Tests weights against repeated rows: the metrics themselves are the reference.
 #![allow(clippy::unwrap_used)]
 
 use ndarray::Array2;
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Item numbers written out as often as their weights say.
+/// Item numbers, each repeated as often as its weight.
 fn written_out(weights: &[u8]) -> Vec<usize> {
     let rows = weights.iter().enumerate();
     rows.flat_map(|(i, w)| std::iter::repeat_n(i, usize::from(*w)))
@@ -78,7 +78,7 @@ proptest! {
         let classes: Vec<u32> = rows.iter().map(|r| u32::from(r.0)).collect();
         let weights: Vec<u8> = rows.iter().map(|r| r.3).collect();
         let all: Vec<u32> = (0..u32::try_from(rows.len()).unwrap()).collect();
-        // The second clustering drew only the items at even places, and some of them twice.
+        // The second clustering drew only the items at even positions, some of them twice.
         let even: Vec<u32> = all.iter().copied().filter(|i| i % 2 == 0).collect();
         let counts: Vec<u32> = even.iter().map(|i| 1 + i % 4).collect();
         let cluster = |i: u32| u32::from(rows[i as usize].1);
@@ -102,12 +102,12 @@ proptest! {
     #[test]
     fn a_weighted_bitext_f1_is_that_of_the_rows_written_out(rows in rows()) {
         let n = rows.len();
-        // Half of the items find themselves, the others some item.
+        // Half of the items find themselves, the others find another item.
         let predictions: Vec<usize> =
             rows.iter().enumerate().map(|(i, r)| if r.2 { i } else { usize::from(r.0) % n }).collect();
         let weights: Vec<u8> = rows.iter().map(|r| r.3).collect();
         let out = written_out(&weights);
-        // scikit-learn's weighted F1 of labels and predictions written out, class by class.
+        // scikit-learn's weighted F1, computed class by class.
         let total = out.len() as f64;
         let mut f1 = 0.0;
         for class in 0..n {
@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Vectors that look random, with some rows equal so that ties occur.
+/// Pseudo-random vectors, some rows of which are equal so that ties occur.
 fn vectors(rows: usize, salt: u64) -> Array2<f32> {
     let cell = |i: usize| {
         let row = (i / 4) % (rows - rows / 5).max(1);
@@ -278,7 +278,7 @@ fn all_weights_one_give_the_main_score_of_every_task_and_profile() {
 
 #[test]
 fn a_mean_is_rounded_as_its_metric_rounds_it() {
-    // nDCG of three queries: 1, 1, and 1 / log2(3) where the relevant document comes second.
+    // nDCG of three queries: 1, 1, and 1 / log2(3) for the one whose relevant document is second.
     let judged = Judgements::from([("a", 1)]);
     let list = |score| [Retrieved { id: "a", score }, Retrieved { id: "b", score: 0.5 }];
     let values: Vec<f64> = [0.9, 0.8, 0.1]

@@ -1,9 +1,9 @@
-//! Normalised area under the abstention curve: does the retriever know when it does not know?
+//! Normalised area under the abstention curve: does the retriever know when it fails?
 //!
 //! Source: arXiv 2402.12997 as implemented in mteb 2.20.0 `_evaluators/retrieval_metrics.py`. The
-//! curve is the mean of a metric over the queries left when the least confident 0 %, 10 %, …, 90 %
-//! are dropped; its area is scaled between that of no abstention (0) and that of an oracle which
-//! drops the worst queries first (1).
+//! curve is the mean of a metric over the remaining queries when the least confident 0 %, 10 %, …,
+//! 90 % are dropped. Its area is scaled between that of no abstention (0) and that of an oracle
+//! which drops the worst queries first (1).
 
 use crate::stats::{describe::population_sd, mean, pairwise_sum};
 
@@ -31,8 +31,8 @@ pub fn confidence(scores: &[f64]) -> Confidence {
     }
 }
 
-/// Normalised area under the abstention curve of a metric, at most 1; `None` if the oracle gains
-/// nothing (every query scores the same, or there are none); mteb writes NaN then.
+/// Normalised area under the abstention curve of a metric, at most 1. `None` if the oracle gains
+/// nothing (every query scores the same, or there are none); mteb writes NaN in that case.
 pub fn nauc(confidence: &[f64], metric: &[f64]) -> Option<f64> {
     if metric.is_empty() || confidence.len() != metric.len() {
         return None;
@@ -41,8 +41,8 @@ pub fn nauc(confidence: &[f64], metric: &[f64]) -> Option<f64> {
     let oracle = abstention_curve(metric, metric)?;
     let flat = oracle[0] * (rate(RATES - 1) - rate(0));
     let (area, best) = (trapezoid(&curve), trapezoid(&oracle));
-    // Compared exactly, as mteb does: sums run in numpy's order so that equality falls where it
-    // does there.
+    // Compared exactly, like mteb: sums run in numpy's order so that values are equal in the same
+    // cases.
     (best != flat).then(|| (area - flat) / (best - flat))
 }
 

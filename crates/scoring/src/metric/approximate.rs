@@ -1,8 +1,8 @@
 //! Approximate search through a graph, with its recall against the exact search.
 //!
 //! The index is a graph of [`hnsw`]: the same vectors and seed give the same graph, whatever the
-//! number of threads. The documents found are scored again as in [`super::search`], so that a
-//! document found by both has the same score, to the bit, and ties are broken the same way.
+//! number of threads. The found documents are scored again as in [`super::search`]. So a document
+//! found by both searches has the same score, to the bit, and ties are broken in the same way.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use super::{
     similarity::Similarity,
 };
 
-/// Queries whose answers are compared with the exact ones.
+/// Maximum number of queries whose answers are compared with the exact ones.
 const MOST_COMPARED: usize = 1000;
-/// The depths for which recall is reported, as far as that many documents are requested.
+/// The depths for which recall is reported, up to the requested number of documents.
 const RECALL_DEPTHS: [usize; 3] = [10, 100, 1000];
 
-/// An approximate search, with the part of the exact answer it found.
+/// The recall of an approximate search against the exact answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApproximateReport {
     /// The index with its settings, for people.
     pub index: String,
-    /// By k: the fraction of the k best documents found among the first k, as the mean over the
-    /// queries compared. A document that ties with the exact k-th counts as found.
+    /// By k: the fraction of the k best documents that are among the first k found, averaged over
+    /// the compared queries. A document that ties with the exact k-th counts as found.
     pub recall: BTreeMap<usize, f64>,
-    /// Queries compared with the exact search: all, or 1,000 at equal intervals.
+    /// Number of queries compared with the exact search: all, or 1,000 at equal intervals.
     pub compared: usize,
 }
 
 impl ApproximateReport {
-    /// One sentence for people.
+    /// A summary in one sentence, for people.
     pub fn sentence(&self) -> String {
         let recall: Vec<String> = self
             .recall
@@ -50,8 +50,9 @@ impl ApproximateReport {
     }
 }
 
-/// As [`search::top_k`], through a graph: the documents found may not be the best, and may be fewer
-/// than `k` where a similarity is not a number. Also returns the recall against the exact search.
+/// Like [`search::top_k`], through a graph: the documents found may not be the best, and may be
+/// fewer than `k` if a similarity is not a number. Also returns the recall against the exact
+/// search.
 ///
 /// # Panics
 /// For 2³¹ documents or more.
@@ -101,8 +102,8 @@ pub fn top_k(
     (hits, report)
 }
 
-/// Mean over queries of the share of the `k` best (first of a pair) that the other list has among
-/// its first `k`.
+/// Mean over queries of the fraction of the `k` best (first of a pair) that are among the first `k`
+/// of the other list.
 fn recall(pairs: &[(&[Hit], &[Hit])], k: usize) -> f64 {
     let share = |(exact, found): &(&[Hit], &[Hit])| {
         let wanted = exact.len().min(k);
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::metric::vector_matrix;
 
-    /// Documents around so many centres, from a linear congruence.
+    /// Documents around a few centres, from a linear congruential generator.
     fn crowd(rows: usize, cols: usize, seed: u64) -> Array2<f32> {
         let mut state = seed;
         let mut next = move || {
@@ -190,7 +191,8 @@ mod tests {
             10,
             Ties::CorpusOrder,
         );
-        // Continuous vectors: nothing ties, so recall is the share of equal documents.
+        // The vectors are continuous, so nothing ties and recall is the fraction of equal
+        // documents.
         let common = |(exact, found): (&Vec<Hit>, &Vec<Hit>)| {
             exact
                 .iter()

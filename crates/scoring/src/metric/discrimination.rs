@@ -8,14 +8,14 @@ use super::similarity::{self, norm};
 use crate::stats::{StatsError, pearson, sample_sd, spearman};
 
 /// Whether the target is nearer to its source than every distractor, by cosine. A tie is a failure:
-/// the definition asks for strictly nearer.
+/// the definition requires strictly nearer.
 pub fn target_is_nearest<'a>(source: &[f32], target: &[f32], mut distractors: impl Iterator<Item = &'a [f32]>) -> bool {
     let reached = similarity::cosine_of_units(source, target);
     distractors.all(|distractor| reached > similarity::cosine_of_units(source, distractor))
 }
 
 /// Mean cosine of parallel pairs minus the mean cosine of unrelated ones (every source with every
-/// other row's target): the scale on which changes are given. Means need two rows; 0 of fewer.
+/// other row's target). It is the unit of changes. Both means need two rows; 0 for fewer.
 pub fn parallel_gap<'a>(
     sources: impl ExactSizeIterator<Item = &'a [f32]>,
     targets: impl Iterator<Item = &'a [f32]>,
@@ -24,8 +24,8 @@ pub fn parallel_gap<'a>(
     if rows < 2 {
         return 0.0;
     }
-    // Σᵢⱼ sᵢ·tⱼ is one dot product of two sums, so the mean over all pairs costs no more than that
-    // over the rows.
+    // Σᵢⱼ sᵢ·tⱼ is one dot product of two sums, so the mean over all pairs costs no more than the
+    // mean over the rows.
     let (mut all_sources, mut all_targets, mut parallel) = (Vec::new(), Vec::new(), 0.0);
     for (source, target) in sources.zip(targets) {
         all_sources.resize(source.len(), 0.0);
@@ -53,7 +53,7 @@ pub struct Change {
     pub mono: f64,
 }
 
-/// The change between a target and a distractor.
+/// The change from a target to a distractor.
 pub fn change(source: &[f32], target: &[f32], distractor: &[f32], gap: f64) -> Change {
     let cosine = |x, y| f64::from(similarity::cosine_of_units(x, y));
     Change {
@@ -62,10 +62,10 @@ pub fn change(source: &[f32], target: &[f32], distractor: &[f32], gap: f64) -> C
     }
 }
 
-/// Changes of a group: all, or those of one part of speech.
+/// Summary of the changes of a group: all changes, or those of one part of speech.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
-    /// How many.
+    /// Number of pairs.
     pub pairs: usize,
     /// Mean cross-lingual change.
     pub cross_mean: f64,
@@ -73,13 +73,13 @@ pub struct Group {
     pub cross_sd: Option<f64>,
     /// Mean monolingual change.
     pub mono_mean: f64,
-    /// Pearson's r of the two; `None` where it is undefined.
+    /// Pearson's r of the two; `None` if it is undefined.
     pub pearson: Option<f64>,
-    /// Spearman's rho of the two; `None` where it is undefined.
+    /// Spearman's rho of the two; `None` if it is undefined.
     pub spearman: Option<f64>,
 }
 
-/// Sums up changes; `None` if there are none.
+/// Summarises changes; `None` if there are none.
 pub fn group(changes: &[Change]) -> Option<Group> {
     let cross: Vec<f64> = changes.iter().map(|c| c.cross).collect();
     let mono: Vec<f64> = changes.iter().map(|c| c.mono).collect();

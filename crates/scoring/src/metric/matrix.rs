@@ -1,7 +1,7 @@
-//! Vectors as matrices: one f32 row a text.
+//! Vectors as matrices: one f32 row per text.
 //!
 //! Functions take [`ArrayView2`]s of any layout. Rows are read as slices: a view in standard layout
-//! (row-major, contiguous) is borrowed, any other is copied once where it enters.
+//! (row-major, contiguous) is borrowed, any other is copied once on entry.
 
 use std::borrow::Cow;
 
@@ -19,9 +19,9 @@ pub enum MatrixError {
         rows: usize,
         /// Columns given.
         cols: usize,
-        /// Values needed (saturated).
+        /// Number of values needed (saturating).
         needed: usize,
-        /// Values found.
+        /// Number of values found.
         found: usize,
     },
     /// A vector without elements.
@@ -100,7 +100,7 @@ impl<'a> Rows<'a> {
         &self.values
     }
 
-    /// One row. Panics past the last row, as indexing a slice does.
+    /// One row. Panics beyond the last row, like slice indexing.
     #[inline]
     pub fn row(&self, row: usize) -> &[f32] {
         &self.values[row * self.width..(row + 1) * self.width]

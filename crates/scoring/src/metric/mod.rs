@@ -1,17 +1,17 @@
-//! Task metrics, pure, each as the named reference library defines it.
+//! Pure task metrics, each as defined by the named reference library.
 //!
-//! * [`matrix`]: vectors as rows of `ndarray` matrices, one a text.
-//! * [`similarity`]: similarities of pairs of vectors, in f32 as mteb computes them.
+//! * [`matrix`]: vectors as rows of `ndarray` matrices, one per text.
+//! * [`similarity`]: similarities of pairs of vectors, in f32 like mteb.
 //! * [`sts`], [`pair_classification`]: the pair tasks.
 //! * [`nearest`]: nearest neighbours scored as predictions (bitext).
 //! * [`summarisation`]: machine summaries against human ones.
 //! * [`discrimination`]: a translation against its distractors (CLSD).
-//! * [`search`]: the best documents of each query, blocked and parallel.
+//! * [`search`]: the best documents for each query, blocked and parallel.
 //! * [`approximate`]: the same through a graph, with its recall; [`hnsw`]: that graph.
-//! * [`ranking`]: nDCG, MAP, recall, precision, MRR, hit rate, as trec_eval and mteb define them.
-//! * [`overlap`]: how far two result lists agree.
+//! * [`ranking`]: nDCG, MAP, recall, precision, MRR and hit rate, as defined by trec_eval and mteb.
+//! * [`overlap`]: the agreement of two result lists.
 //! * [`abstention`]: normalised area under the abstention curve.
-//! * [`rounding`]: decimal rounding as Python does it.
+//! * [`rounding`]: decimal rounding as in Python.
 
 pub mod abstention;
 pub mod approximate;

@@ -1,8 +1,8 @@
-//! Nearest neighbours read as predictions: bitext mining.
+//! Nearest neighbours as predictions: bitext mining.
 //!
-//! Source: mteb 2.20.0 `abstasks/text/bitext_mining.py`: row i of the second side is the label of
+//! Source: mteb 2.20.0 `abstasks/text/bitext_mining.py`. Row i of the second side is the label of
 //! row i of the first, and scikit-learn's `precision_score`, `recall_score`, `f1_score` with
-//! `average="weighted", zero_division=0` are taken over the rows as classes.
+//! `average="weighted", zero_division=0` are computed over the rows as classes.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_row_that_attracts_others_loses_precision_but_not_recall() {
-        // Row 0 is predicted twice, once rightly; row 1 never; row 2 rightly.
+        // Row 0 is predicted twice, once correctly; row 1 never; row 2 correctly.
         let scores = score(&[0, 0, 2]);
         let third = 1.0 / 3.0;
         assert!((scores["precision"] - (0.5 + 1.0) * third).abs() < 1e-15);

@@ -1,20 +1,19 @@
-//! How far two result lists of one query agree: overlap at k, and rank-biased overlap.
+//! The agreement of two result lists of one query: overlap at k, and rank-biased overlap.
 //!
 //! Rank-biased overlap (W. Webber, A. Moffat and J. Zobel, "A similarity measure for indefinite
-//! rankings", ACM TOIS 28, 2010) is the mean over depths d of the share of documents that the two
-//! lists have in common down to d, depth d weighed by (1 − p) p^(d − 1). Lists that end are
-//! extrapolated: below, they are taken to agree as they do where they end (equation 32 of the
-//! paper, for lists of unequal length too).
+//! rankings", ACM TOIS 28, 2010) is the mean over depths d of the fraction of documents that the
+//! two lists share down to d, with the weight (1 − p) p^(d − 1) for depth d. Finite lists are
+//! extrapolated: below their end, they are assumed to agree as they do at the end (equation 32 of
+//! the paper, also for lists of unequal length).
 
 use std::{collections::HashSet, hash::Hash};
 
-/// Persistence of rank-biased overlap unless another is given: the ten best documents carry 86 % of
-/// the weight.
+/// Default persistence of rank-biased overlap: the ten best documents have 86 % of the weight.
 pub const PERSISTENCE: f64 = 0.9;
 
-/// The share of the first `k` documents that two lists of distinct documents have in common,
-/// whatever their order. Where the longer list has fewer than `k` documents, of its length. 1 for
-/// two empty lists.
+/// The fraction of the first `k` documents that two lists of distinct documents share, in any
+/// order. If the longer list has fewer than `k` documents, its length replaces `k`. 1 for two empty
+/// lists.
 pub fn overlap_at<T: Eq + Hash>(first: &[T], second: &[T], k: usize) -> f64 {
     let (first, second) = (&first[..k.min(first.len())], &second[..k.min(second.len())]);
     let longest = first.len().max(second.len());
@@ -25,9 +24,9 @@ pub fn overlap_at<T: Eq + Hash>(first: &[T], second: &[T], k: usize) -> f64 {
     second.iter().filter(|one| seen.contains(one)).count() as f64 / longest as f64
 }
 
-/// Extrapolated rank-biased overlap of two lists of distinct documents, best first: 0 where they
-/// have nothing in common, 1 where they are equal. `p` lies between 0 and 1, both exclusive. 1 for
-/// two empty lists, 0 where only one is empty.
+/// Extrapolated rank-biased overlap of two lists of distinct documents, best first: 0 if they are
+/// disjoint, 1 if they are equal. `p` lies between 0 and 1, both exclusive. 1 for two empty lists,
+/// 0 if only one is empty.
 pub fn rank_biased_overlap<T: Eq + Hash>(first: &[T], second: &[T], p: f64) -> f64 {
     let (short, long) = if first.len() <= second.len() {
         (first, second)
@@ -61,7 +60,7 @@ pub fn rank_biased_overlap<T: Eq + Hash>(first: &[T], second: &[T], p: f64) -> f
         }
         let mut agreement = common / d;
         if depth + 1 > s {
-            // Below its end, the shorter list goes on to agree as it did at its end.
+            // Below its end, the shorter list is assumed to agree as it did at its end.
             agreement += at_short * (d - s as f64) / (s as f64 * d);
         }
         sum += agreement * power;
@@ -70,8 +69,8 @@ pub fn rank_biased_overlap<T: Eq + Hash>(first: &[T], second: &[T], p: f64) -> f
     ((1.0 - p) / p * sum + beyond * power).clamp(0.0, 1.0)
 }
 
-/// The share of the weight of rank-biased overlap that the first `depth` documents carry, i.e. that
-/// no extrapolation decides (equation 21 of the paper).
+/// The share of the weight of rank-biased overlap in the first `depth` documents, which no
+/// extrapolation affects (equation 21 of the paper).
 pub fn weight_of_prefix(p: f64, depth: usize) -> f64 {
     if depth == 0 {
         return 0.0;
@@ -92,15 +91,15 @@ mod tests {
         assert_eq!(overlap_at(&[1, 2, 3, 4], &[3, 1, 9, 8], 3), 2.0 / 3.0);
         assert_eq!(overlap_at(&[1, 2, 3], &[2, 1, 3], 3), 1.0);
         assert_eq!(overlap_at(&[1, 2, 3], &[2, 1, 3], 1), 0.0);
-        // A list that ended early lacks what the other found.
+        // A list that ended early lacks the documents of the other.
         assert_eq!(overlap_at(&[1, 2], &[1, 2, 3, 4], 10), 0.5);
         assert_eq!(overlap_at::<u32>(&[], &[], 10), 1.0);
     }
 
     #[test]
     fn rank_biased_overlap_is_that_of_reference_values() {
-        // `RankingSimilarity(S, T).rbo_ext(p)` of the Python package `rbo` 0.1.3; the definition
-        // summed to depth 4000, with lists that go on to agree as they end, gives the same.
+        // `RankingSimilarity(S, T).rbo_ext(p)` of the Python package `rbo` 0.1.3. The definition
+        // summed to depth 4000, with lists that continue to agree as at their end, gives the same.
         let twenty: Vec<u32> = (1..=20).collect();
         let other = [20, 3, 1, 25, 2, 5, 7, 31, 9, 11, 13, 4, 41, 6, 8, 10, 50, 51, 12, 14];
         let cases: [(&[u32], &[u32], f64, f64); 7] = [

@@ -1,4 +1,4 @@
-//! Pair classification: how well a similarity tells positive pairs from negative ones.
+//! Pair classification: how well a similarity separates positive pairs from negative ones.
 //!
 //! Source: mteb 2.20.0 `abstasks/pair_classification.py`; average precision as scikit-learn 1.8
 //! `average_precision_score`.
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::similarity::{self, Similarity};
 
-/// What one set of scores reaches.
+/// The metrics of one set of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairMetrics {
     /// Best accuracy over thresholds.
@@ -25,7 +25,7 @@ pub struct PairMetrics {
 }
 
 /// Metrics of the five score sets (`similarity`, `cosine`, `manhattan`, `euclidean`, `dot`) under
-/// mteb's keys, and `max_*`, the best of the five. Labels must hold both classes, or average
+/// mteb's keys, and `max_*`, the best of the five. Labels must include both classes, or average
 /// precision is meaningless; the caller checks that.
 pub fn score<'a>(
     pairs: impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
@@ -38,8 +38,8 @@ pub fn score<'a>(
     let sets: [(&str, Vec<f64>); 5] = [
         ("similarity", measure(&|x, y| own.of(x, y))),
         ("cosine", measure(&similarity::cosine)),
-        // Distances are negated, so that higher means more alike. Sorting, ties and average
-        // precision are the same.
+        // Distances are negated, so that higher values mean more similar. Sorting, ties and average
+        // precision are unchanged.
         ("manhattan", measure(&|x, y| -similarity::manhattan(x, y))),
         ("euclidean", measure(&|x, y| -similarity::euclidean(x, y))),
         ("dot", measure(&similarity::dot)),
@@ -63,11 +63,11 @@ pub fn score<'a>(
     scores
 }
 
-/// Metrics of one set of scores, higher meaning more alike.
+/// Metrics of one set of scores, where higher means more similar.
 ///
-/// Best accuracy and best F1 walk down the pairs in stable order of score and ask, after each pair,
-/// what a threshold below it would give. Ties are not grouped and the last pair is never counted,
-/// as in mteb, so that numbers agree.
+/// Best accuracy and best F1 are computed by visiting the pairs in stable order of score and
+/// evaluating a threshold below each pair. As in mteb, ties are not grouped and the last pair is
+/// never counted, so that numbers agree.
 pub fn metrics(scores: &[f64], labels: &[bool]) -> PairMetrics {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| (scores[b] + 0.0).total_cmp(&(scores[a] + 0.0)));
@@ -102,8 +102,7 @@ pub fn metrics(scores: &[f64], labels: &[bool]) -> PairMetrics {
 }
 
 /// Average precision: Σ (R_n − R_{n−1}) P_n over distinct thresholds from the highest down, ties
-/// grouped, without interpolation (scikit-learn `average_precision_score`). 0 if there is no
-/// positive.
+/// grouped, without interpolation (scikit-learn `average_precision_score`). 0 without positives.
 pub fn average_precision(scores: &[f64], labels: &[bool]) -> f64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| (scores[b] + 0.0).total_cmp(&(scores[a] + 0.0)));
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_last_pair_is_never_counted() {
-        // Counting it would reach recall 1 at the lowest threshold; mteb stops one short.
+        // Counting it would reach recall 1 at the lowest threshold; mteb stops one pair earlier.
         let m = metrics(&[0.9, 0.8, 0.1], &[true, false, true]);
         assert_eq!((m.recall, m.precision), (0.5, 1.0));
         assert!((m.accuracy - 2.0 / 3.0).abs() < 1e-15);

@@ -25,18 +25,18 @@ pub struct Retrieved<'a> {
     pub score: f64,
 }
 
-/// Metrics of one query at each cut-off, in the order of the cut-offs given.
+/// Metrics of one query at each cut-off, in the given order of cut-offs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueryMetrics {
     /// Normalised discounted cumulative gain: linear gain, log2(rank + 1), ideal list cut at k too.
     pub ndcg: Vec<f64>,
     /// Average precision cut at k, over the number of all relevant documents.
     pub map: Vec<f64>,
-    /// Share of the relevant documents found.
+    /// Fraction of the relevant documents that were found.
     pub recall: Vec<f64>,
-    /// Share of k that is relevant.
+    /// Fraction of the first k that are relevant.
     pub precision: Vec<f64>,
-    /// 1 where any relevant document was found.
+    /// 1 if any relevant document was found.
     pub hit: Vec<f64>,
     /// Reciprocal rank of the first relevant document.
     pub mrr: Vec<f64>,
@@ -106,8 +106,8 @@ fn discounted_gain(grades: &[i32]) -> f64 {
     gains.map(|(i, g)| f64::from(*g) / ((i + 2) as f64).log2()).sum()
 }
 
-/// A series per metric and cut-off, keyed as mteb keys scores (`ndcg_at_10`), one value a query.
-/// Hit rate is kept apart because mteb computes no abstention for it.
+/// A series per metric and cut-off under mteb's keys (`ndcg_at_10`), one value per query. The hit
+/// rate is separate because mteb computes no abstention for it.
 pub fn series(queries: &[QueryMetrics], cutoffs: &[usize]) -> BTreeMap<String, Vec<f64>> {
     let mut series = BTreeMap::new();
     for (name, of) in METRICS {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_tie_in_f32_goes_to_the_later_id_though_mrr_sees_the_difference() {
         let judgements = Judgements::from([("a", 1)]);
-        // 0.7 and 0.7 + 1e-10 are one f32, two f64.
+        // 0.7 and 0.7 + 1e-10 are the same f32, but different f64.
         let m = query_metrics(&judgements, &list(&[("b", 0.7), ("a", 0.700_000_000_1)]), &[1]);
         assert_eq!((m.precision[0], m.mrr[0]), (0.0, 1.0));
     }

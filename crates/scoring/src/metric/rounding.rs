@@ -1,8 +1,8 @@
-//! Decimal rounding as Python's `round` does it.
+//! Decimal rounding like Python's `round`.
 
 /// Rounds to `places` decimals: the decimal nearest to the double's exact value, ties to even.
 /// Python's `round(x, n)` and Rust's formatting both work on the exact value, so formatting and
-/// reading back is the same operation.
+/// parsing is the same operation.
 pub fn round_decimals(value: f64, places: usize) -> f64 {
     if !value.is_finite() {
         return value;

@@ -1,14 +1,14 @@
-//! Exact search: the best documents of each query.
+//! Exact search: the best documents for each query.
 //!
-//! Documents are taken in slabs, each packed into blocks for the matrix kernel; groups of queries
-//! run against a slab in parallel. Memory besides the vectors themselves: one normalised and packed
-//! slab (`SLAB` × `BLOCK` rows), one normalised copy of the queries, a tile of `GROUP` × `BLOCK`
-//! scores a thread and at most 2·k candidates a query, whatever the size of the corpus. For 1 M ×
-//! 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB. A score depends on its
-//! own query and document alone, so equal documents tie exactly.
+//! Documents are processed in slabs, each packed into blocks for the matrix kernel; groups of
+//! queries run against a slab in parallel. Memory in addition to the vectors: one normalised and
+//! packed slab (`SLAB` × `BLOCK` rows), one normalised copy of the queries, a tile of `GROUP` ×
+//! `BLOCK` scores per thread and at most 2·k candidates per query, whatever the size of the corpus.
+//! For 1 M × 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB. A score
+//! depends only on its query and document, so equal documents tie exactly.
 //!
-//! A corpus whose vectors are never all at hand is searched shard by shard, and [`Merge`] joins the
-//! hits.
+//! A corpus whose vectors are never all in memory is searched shard by shard, and [`Merge`] joins
+//! the hits.
 
 use std::borrow::Cow;
 
@@ -21,21 +21,21 @@ use super::{
     similarity::{self, Similarity},
 };
 
-/// Documents of a block: a tile of scores stays in the second-level cache.
+/// Number of documents in a block: a tile of scores stays in the second-level cache.
 const BLOCK: usize = 1024;
 /// Blocks of a slab.
 const SLAB: usize = 16;
-/// Queries scored together by one thread.
+/// Number of queries scored together by one thread.
 const GROUP: usize = 32;
-/// Scores compared with a query's worst at a time.
+/// Number of scores compared at a time with a query's worst.
 const LANES: usize = 32;
 
-/// How ties are broken.
+/// The rule for ties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// In favour of the document whose id sorts last by bytes, as in trec_eval and mteb 2.
+    /// The document whose id sorts last by bytes wins, as in trec_eval and mteb 2.
     IdDescending,
-    /// In favour of the document that comes first in the corpus, as in a stable sort.
+    /// The document that comes first in the corpus wins, as in a stable sort.
     CorpusOrder,
 }
 
@@ -90,15 +90,15 @@ pub fn top_k(
 /// The best documents of each query over all shards of a corpus, from the best of each shard.
 ///
 /// A shard is a run of consecutive documents, searched by [`top_k`] with the order of its own ids.
-/// The result is that of [`top_k`] over the whole corpus, to the bit, in whatever order the shards
-/// are added:
+/// The result equals that of [`top_k`] over the whole corpus, to the bit, in whatever order the
+/// shards are added:
 ///
-/// * A score depends on its own query and document alone.
-/// * Ties are broken by the same rule within a shard and over shards: by id or by place in the
-///   corpus, and both orders of a shard are those of the whole corpus restricted to it. So no
-///   document that is among the `k` best of the corpus is missing from the `k` best of its shard.
+/// * A score depends only on its query and document.
+/// * Ties are broken by the same rule within a shard and over shards: by id or by position in the
+///   corpus. Both orders of a shard are those of the whole corpus restricted to it. So no document
+///   among the `k` best of the corpus is missing from the `k` best of its shard.
 ///
-/// Holds at most 2·k candidates a query.
+/// Holds at most 2·k candidates per query.
 #[derive(Debug)]
 pub struct Merge {
     order: TieOrder<'static>,
@@ -106,7 +106,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Before the first shard. `id_order` is that of the whole corpus, as in [`top_k`].
+    /// A merge without shards. `id_order` is that of the whole corpus, as in [`top_k`].
     pub fn new(queries: usize, id_order: Vec<u32>, k: usize, ties: Ties) -> Self {
         Self {
             order: TieOrder::new(id_order.into(), ties),
@@ -114,8 +114,9 @@ impl Merge {
         }
     }
 
-    /// Adds a shard, once: `hits` of each query, in the order of the queries, by row in the shard.
-    /// `first` is the row of the shard's first document in the corpus.
+    /// Adds a shard; call it once per shard. `hits` are the hits of each query, in the order of the
+    /// queries, by row in the shard. `first` is the row of the shard's first document in the
+    /// corpus.
     pub fn add(&mut self, first: usize, hits: &[Vec<Hit>]) {
         let order = &self.order;
         self.best.par_iter_mut().zip(hits).for_each(|(best, hits)| {
@@ -131,8 +132,8 @@ impl Merge {
     }
 }
 
-/// The order of documents that tie. A hit is one integer: the score's bits, made to sort as numbers
-/// do, above the rank of its document in this order. Comparing hits is then comparing integers.
+/// The order of documents that tie. A hit is one integer: the score's bits, transformed to sort
+/// like numbers, above the rank of its document in this order. So hits are compared as integers.
 #[derive(Debug)]
 struct TieOrder<'a> {
     id_order: Cow<'a, [u32]>,
@@ -154,7 +155,7 @@ impl<'a> TieOrder<'a> {
         }
     }
 
-    /// The rank of a document: its place in the order of ids, or its place from the end.
+    /// The rank of a document: its position in the order of ids, or its position from the end.
     fn rank(&self, document: usize) -> u32 {
         match self.ties {
             Ties::IdDescending => self.id_order[document],
@@ -180,8 +181,8 @@ impl<'a> TieOrder<'a> {
     }
 }
 
-/// Scores the given documents of one query as [`top_k`] does: `rows` holds their vectors one after
-/// the other, `documents` their numbers. Returns the best `k`, best first, without those whose
+/// Scores the given documents of one query like [`top_k`]: `rows` contains their vectors one after
+/// another, `documents` their numbers. Returns the best `k`, best first, without those whose
 /// similarity is not a number.
 pub(super) fn ranked(
     query: &[f32],
@@ -196,7 +197,7 @@ pub(super) fn ranked(
     let query = prepared(query, width, similarity);
     let mut scores = Vec::new();
     Block::new(rows, width, similarity).scores(&query, width, similarity, &mut scores);
-    // The documents are known by their numbers, so the order is not turned round.
+    // The documents are identified by their numbers, so the order is not reversed.
     let rank = |document: usize| match ties {
         Ties::IdDescending => id_order[document],
         Ties::CorpusOrder => u32::MAX - document as u32,
@@ -215,14 +216,14 @@ pub(super) fn ranked(
     found.into_iter().map(hit).collect()
 }
 
-/// The best keys of one query. At most 2·k are held; they are then cut back to k.
+/// The best keys of one query. At most 2·k are held; then they are reduced to k.
 #[derive(Debug)]
 struct Best {
     k: usize,
     keys: Vec<u64>,
-    /// No score below it can enter. It is a number, so that most scores cost one comparison.
+    /// No score below it can enter. It is a number, so that most scores cost only one comparison.
     threshold: f32,
-    /// The worst key kept at the last cut; 0 before the first.
+    /// The worst key kept at the last reduction; 0 before the first.
     worst: u64,
 }
 
@@ -270,7 +271,7 @@ impl Best {
         }
     }
 
-    /// Best first.
+    /// The best keys, best first.
     fn sorted(mut self) -> Vec<u64> {
         self.cut();
         self.keys.sort_unstable_by(|a, b| b.cmp(a));
@@ -287,7 +288,7 @@ struct Block {
 enum BlockKind {
     /// Cosine and dot product: packed for the matrix kernel.
     Packed(PackedMatrix),
-    /// Distances: unchanged rows.
+    /// Distances: unmodified rows.
     Plain(Vec<f32>),
 }
 
@@ -340,7 +341,7 @@ fn inverse(permutation: &[u32]) -> Vec<u32> {
     inverse
 }
 
-/// A copy of the vectors, scaled to unit length where the similarity is cosine (torch `normalize`).
+/// A copy of the vectors, scaled to unit length if the similarity is cosine (torch `normalize`).
 fn prepared(data: &[f32], width: usize, similarity: Similarity) -> Vec<f32> {
     let mut copy = data.to_vec();
     if similarity == Similarity::Cosine {
@@ -422,8 +423,7 @@ mod tests {
         }
     }
 
-    /// A corpus with ids in no order of their own, equal documents, and scores that tie; and where
-    /// its shards begin.
+    /// A corpus with unordered ids, equal documents and tied scores, with the starts of its shards.
     struct Sharded {
         queries: Array2<f32>,
         documents: Array2<f32>,
@@ -443,7 +443,7 @@ mod tests {
         };
         let queries = matrix(5, 7, |_, _| next());
         let mut data: Vec<f32> = (0..rows * 7).map(|_| next()).collect();
-        // Every third document equals one before it.
+        // Every third document equals an earlier one.
         for row in (3..rows).step_by(3) {
             let (earlier, own) = data.split_at_mut(row * 7);
             own[..7].copy_from_slice(&earlier[(row / 2) * 7..(row / 2) * 7 + 7]);
@@ -531,7 +531,7 @@ mod tests {
 
     #[test]
     fn a_merge_in_the_wrong_order_of_ties_or_without_a_shard_is_seen() {
-        // The property above can fail: every document ties with the others.
+        // Shows that the property above can fail: every document ties with the others.
         let mut corpus = sharded(1, 40, &[13, 20], false);
         corpus.documents = matrix(40, 7, |_, c| c as f32);
         let shards = corpus.shards();

@@ -1,11 +1,11 @@
 //! Similarities and distances of pairs of vectors.
 //!
-//! mteb works on f32 vectors throughout. A score is reproduced to its last published digit only if
-//! the same values tie as in mteb. Results are therefore rounded to f32 in the same places, and
+//! mteb works on f32 vectors throughout. A score can be reproduced to its last published digit only
+//! if the same values tie as in mteb. Results are therefore rounded to f32 in the same places, and
 //! cosine keeps scikit-learn's form 1 − ½‖x̂ − ŷ‖², which gives exactly 1 for equal texts. Sums are
-//! accumulated in f64 before the rounding.
+//! accumulated in f64 before rounding.
 
-/// How an encoder's vectors are meant to be compared.
+/// The similarity for which an encoder's vectors are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Similarity {
     /// Cosine of the angle.
@@ -34,11 +34,11 @@ impl Similarity {
     }
 }
 
-/// Sums side by side, so that one addition does not wait for the one before.
+/// Number of parallel sums, so that an addition does not wait for the previous one.
 const LANES: usize = 16;
 
 /// Sum of a function of both elements in f64, rounded once. Element i goes to lane i mod 16, and
-/// lanes are added pairwise, so the result depends on the vectors alone.
+/// lanes are added pairwise, so the result depends only on the vectors.
 #[inline(always)]
 fn sum(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f64) -> f32 {
     let mut lanes = [0.0; LANES];
@@ -62,7 +62,7 @@ fn sum(x: &[f32], y: &[f32], term: impl Fn(f32, f32) -> f64) -> f32 {
     total as f32
 }
 
-/// The highest of some similarities; NaN if one is.
+/// The highest of some similarities; NaN if one of them is NaN.
 pub fn highest(values: impl Iterator<Item = f32>) -> f64 {
     let higher = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
     values.map(f64::from).fold(f64::NEG_INFINITY, higher)
@@ -73,8 +73,8 @@ pub fn norm(x: &[f32]) -> f32 {
     sum(x, x, |a, _| f64::from(a) * f64::from(a)).sqrt()
 }
 
-/// 1 − `paired_cosine_distances` of scikit-learn. A zero vector is left as it is, so its cosine
-/// with a unit vector is 0.5, as in scikit-learn.
+/// 1 − `paired_cosine_distances` of scikit-learn. A zero vector is not scaled, so its cosine with a
+/// unit vector is 0.5, as in scikit-learn.
 pub fn cosine(x: &[f32], y: &[f32]) -> f32 {
     let (nx, ny) = (divisor(norm(x)), divisor(norm(y)));
     1.0 - 0.5 * sum(x, y, |a, b| f64::from(squared(a / nx - b / ny)))
@@ -111,7 +111,7 @@ pub fn euclidean(x: &[f32], y: &[f32]) -> f32 {
 }
 
 impl Similarity {
-    /// The encoder's own similarity of two vectors; higher is more alike.
+    /// The encoder's own similarity of two vectors; a higher value means more similar.
     pub fn of(self, x: &[f32], y: &[f32]) -> f32 {
         match self {
             Self::Cosine => cosine_of_units(x, y),
@@ -141,7 +141,7 @@ mod tests {
         assert!((cosine(&x, &y) - cosine_of_units(&x, &y)).abs() < 1e-6);
     }
 
-    /// Of every length around whole lanes, against sums one after the other.
+    /// Tests every length around whole lanes, against sequential sums.
     #[test]
     fn no_element_is_left_out_or_counted_twice() {
         for len in (0..70).chain([384]) {

@@ -10,13 +10,13 @@ use rayon::prelude::*;
 use super::similarity;
 use crate::stats::{StatsError, pearson, spearman};
 
-/// Every score mteb reports for the task: `{cosine,manhattan,euclidean}_{pearson,spearman}`, and
-/// `pearson`, `spearman` of the encoder's own similarity. Distances are negated first. A
-/// correlation that is undefined because all of one kind's similarities are equal is left out,
-/// except of cosine, whose error is returned.
+/// Every score that mteb reports for the task: `{cosine,manhattan,euclidean}_{pearson,spearman}`,
+/// and `pearson`, `spearman` of the encoder's own similarity. Distances are negated first. A
+/// correlation is undefined if all similarities of one kind are equal. It is then left out, except
+/// for cosine, whose error is returned.
 ///
-/// `cosine` and `own` are the similarities of the pairs by [`similarity::cosine`] and by the
-/// encoder's own.
+/// `cosine` and `own` are the similarities of the pairs: by [`similarity::cosine`] and by the
+/// encoder's own similarity.
 ///
 /// # Errors
 /// If gold scores or cosines do not vary, or there are fewer than two pairs.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::similarity::{self, Similarity};
 use crate::stats::{StatsError, correlation_p_value, mean, pearson, spearman};
 
-/// A text's machine summaries, with people's and the vectors' rating of each.
+/// A text's machine summaries, each with its human rating and its ratings by the vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// Human relevance.
@@ -27,7 +27,7 @@ pub struct Judged {
     pub own: Vec<f64>,
 }
 
-/// What is averaged over texts.
+/// The values that are averaged over texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Average {
     /// The correlations.
@@ -47,7 +47,7 @@ impl Average {
 }
 
 impl Judged {
-    /// Judges the machine summaries of one text. `human` must not be empty.
+    /// Rates the machine summaries of one text. `human` must not be empty.
     pub fn new<'a>(
         human: &[&'a [f32]],
         machine: impl Iterator<Item = &'a [f32]>,

@@ -1,4 +1,4 @@
-//! Classification: labelled vectors to fit on, and others to predict.
+//! Classification: labelled vectors for fitting, and others for prediction.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct ClassificationInput<'a> {
     pub experiments: usize,
 }
 
-/// Scores classification. `mteb-v2` and `mteb-v1`: logistic regressions (ten) on a few rows of each
+/// Scores classification. `mteb-v2` and `mteb-v1`: ten logistic regressions on a few rows of each
 /// label, averaged; `hteb`: one on all train rows.
 ///
 /// # Errors
@@ -89,11 +89,11 @@ fn classes<'a>(input: &ClassificationInput<'a>) -> Vec<&'a String> {
     classes
 }
 
-/// Accuracy beside that of permuted test labels.
+/// Compares the accuracy with that of permuted test labels.
 fn chance(report: &ClassificationReport, input: &ClassificationInput<'_>, classes: &[&String]) -> Chance {
     let position = |label: &String| classes.binary_search(&label).unwrap_or(classes.len());
     let labels: Vec<usize> = input.test_labels.iter().map(position).collect();
-    // Fits that predict each class, row by row.
+    // For each row and class, the number of fits that predict the class.
     let mut fits = vec![0_u32; labels.len() * (classes.len() + 1)];
     for fit in &report.experiments {
         for (row, class) in fits.chunks_mut(classes.len() + 1).zip(&fit.predictions) {

@@ -29,15 +29,15 @@ pub struct OneWord {
 /// The input of discrimination scores.
 #[derive(Debug, Clone, Copy)]
 pub struct ClsdInput<'a> {
-    /// One vector a source.
+    /// One vector per source.
     pub sources: ArrayView2<'a, f32>,
-    /// One vector a target, in the same order.
+    /// One vector per target, in the same order.
     pub targets: ArrayView2<'a, f32>,
-    /// Distractors of all rows, one row after the other.
+    /// Distractors of all rows, one row after another.
     pub distractors: ArrayView2<'a, f32>,
     /// Distractors of each row.
     pub counts: &'a [usize],
-    /// Whether each distractor is equal to its target; mteb then counts it as found.
+    /// Whether each distractor is equal to its target; in that case mteb counts it as found.
     pub same_as_target: &'a [bool],
     /// Distractors that differ in one word, for the fine-grained analysis; may be empty.
     pub one_word: &'a [OneWord],
@@ -45,14 +45,14 @@ pub struct ClsdInput<'a> {
 
 /// Scores discrimination.
 ///
-/// * `candidates_precision_at_1`: the paper's P@1, the share of rows whose target is strictly
+/// * `candidates_precision_at_1`: the paper's P@1, the fraction of rows whose target is strictly
 ///   nearer (cosine) than each of its distractors. Main score under `hteb`.
-/// * `recall_at_1` and every other retrieval score: mteb's form, where each source must find its
+/// * `recall_at_1` and every other retrieval score: mteb's form, in which each source must find its
 ///   target among all targets and distractors of the data set, by the encoder's own similarity.
 ///   Main score under the mteb profiles.
 /// * `one_word_pairs`, `one_word_change` and its `_sd`, `one_word_mono_change`, `one_word_pearson`,
 ///   `one_word_spearman`: the fine-grained analysis, over distractors that differ in one word;
-///   `one_word_change_<pos>` and the rest by part of speech, where the data says it. Changes are in
+///   `one_word_change_<pos>` and the rest by part of speech, if the data contain it. Changes are in
 ///   units of the gap between parallel and unrelated pairs (`parallel_gap`).
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> R
         targets.count() as f64
     });
     items.insert("candidates_precision_at_1".to_owned(), nearest);
-    // The paper's share is not rounded, mteb's means are.
+    // The paper's share is not rounded, but mteb's means are.
     let decimals = match main_key {
         "candidates_precision_at_1" => None,
         key => ranked::decimals(key),

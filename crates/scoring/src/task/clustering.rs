@@ -14,7 +14,7 @@ use crate::{
     stats::{describe::population_sd, mean},
 };
 
-/// Seed of mteb.
+/// mteb's seed.
 const SEED: u32 = 42;
 /// Seeds of HTEB's three runs.
 const HTEB_SEEDS: [u32; 3] = [1337, 1338, 1339];
@@ -28,17 +28,17 @@ pub struct ClusteringInput<'a> {
     pub labels: &'a [String],
     /// Documents of each set, for data whose rows are sets. Empty: the documents are one set.
     pub sets: &'a [usize],
-    /// The older form under `mteb-v2` too, for data of single documents.
+    /// Use the older form under `mteb-v2` too, for data of single documents.
     pub legacy: bool,
-    /// Current form: share of the documents that is clustered; `None`: mteb's 0.04.
+    /// Current form: fraction of the documents that are clustered; `None`: mteb's 0.04.
     pub max_fraction: Option<f64>,
 }
 
 /// Scores clustering by V-measure.
 ///
-/// * `mteb-v2`, documents: ten mini-batch k-means on documents drawn with replacement from a share
-///   of them; `v_measure` and `ami` with population standard deviations.
-/// * `mteb-v2`, sets, and `mteb-v1`: one mini-batch k-means a set.
+/// * `mteb-v2`, documents: ten mini-batch k-means on documents drawn with replacement from a
+///   fraction of them; `v_measure` and `ami` with population standard deviations.
+/// * `mteb-v2`, sets, and `mteb-v1`: one mini-batch k-means per set.
 /// * `hteb`: the same with each of the seeds 1337, 1338 and 1339, averaged; `v_measure_std` is over
 ///   the seeds.
 ///
@@ -104,7 +104,7 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
     }
 }
 
-/// V-measure of each set, and its clusters. A set of one label scores 1, as in mteb.
+/// V-measure of each set, and its clusters. A set with one label scores 1, as in mteb.
 fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<(Vec<f64>, Vec<Clustering>), ScoreError> {
     let (mut rest, mut labels, mut first) = (input.vectors, input.labels, 0);
     let mut values = Vec::with_capacity(sets.len());
@@ -134,7 +134,7 @@ fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Documents' labels, numbered, beside their clusters.
+/// Documents' numbered labels, with their clusters.
 fn evidence(labels: &[String], clusterings: Vec<Clustering>) -> Evidence {
     let mut distinct: Vec<&String> = labels.iter().collect();
     distinct.sort_unstable();
@@ -151,7 +151,7 @@ fn evidence(labels: &[String], clusterings: Vec<Clustering>) -> Evidence {
 /// The documents of each clustering, their clusters, and how often each was drawn.
 fn drawn(chosen: &[usize], assignments: &[(Vec<usize>, Vec<usize>)]) -> Vec<Clustering> {
     let one = |(drawn, clusters): &(Vec<usize>, Vec<usize>)| {
-        // Every draw of a document has the same vector, and so the same cluster.
+        // Every draw of a document has the same vector and therefore the same cluster.
         let mut counts: BTreeMap<(usize, usize), u32> = BTreeMap::new();
         for (draw, cluster) in drawn.iter().zip(clusters) {
             *counts.entry((chosen[*draw], *cluster)).or_default() += 1;
@@ -199,7 +199,7 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
         .flat_map(|level| level.v_measures.iter().copied())
         .collect();
     let items = BTreeMap::from([("v_measure".to_owned(), runs)]);
-    // The items here are the clusterings: a document has no V-measure of its own.
+    // The items here are the clusterings, because a document has no V-measure.
     let clusterings = clustering.clusterings;
     let assignments: Vec<_> = report
         .levels

@@ -1,4 +1,4 @@
-//! Why vectors could not be scored.
+//! The errors of scoring vectors.
 
 use ndarray::ArrayView2;
 
@@ -11,7 +11,7 @@ pub enum ScoreError {
     /// The number of vectors does not match the texts.
     #[error("{what}: {expected} vectors are needed, {found} given")]
     Rows {
-        /// Which vectors, e.g. `documents`.
+        /// The name of the vectors, e.g. `documents`.
         what: &'static str,
         /// The expected number.
         expected: usize,
@@ -21,17 +21,17 @@ pub enum ScoreError {
     /// Vectors that do not form a matrix, or of unequal widths.
     #[error("{what}: {source}")]
     Matrix {
-        /// Which vectors.
+        /// The name of the vectors.
         what: &'static str,
-        /// What is wrong.
+        /// The problem.
         source: MatrixError,
     },
     /// The main metric is undefined on this data.
     #[error("{metric} is undefined here: {reason}")]
     Undefined {
-        /// Which metric.
+        /// The name of the metric.
         metric: &'static str,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// The main score is not among the scores: an internal error.
@@ -40,7 +40,7 @@ pub enum ScoreError {
         /// Its key.
         key: &'static str,
     },
-    /// The task type is not served yet.
+    /// The task type is not supported yet.
     #[error("{task} is not served yet under {profile}")]
     NotServed {
         /// The task.
@@ -51,23 +51,23 @@ pub enum ScoreError {
     /// An item of a task that cannot be scored.
     #[error("{what} {index}: {problem}")]
     Item {
-        /// What kind of item, e.g. `query`.
+        /// The kind of item, e.g. `query`.
         what: &'static str,
         /// Its position, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// Data from which classification or clustering cannot be learnt.
     #[error(transparent)]
     Learn(#[from] isomer_learn::LearnError),
-    /// What another process said when it scored.
+    /// An error that another process reported when it scored.
     #[error("{problem}")]
     Told {
-        /// Its words.
+        /// Its message.
         problem: String,
     },
-    /// A judgement names something that was not given.
+    /// A judgement names an unknown query or document.
     #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
     UnknownId {
         /// Position of the judgement.
@@ -88,7 +88,7 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
-    /// Refuses vectors of different widths, and those without columns.
+    /// Refuses vectors of different widths, and vectors without columns.
     pub(super) fn widths(
         what: &'static str,
         left: ArrayView2<'_, f32>,

@@ -2,8 +2,8 @@
 //! paraphrases).
 //!
 //! Source: the PARTIAL paper, section 5.1: R-Precision and Spearman's rho of each group, averaged
-//! over groups; the same groups as a classification, where the best candidate is a paraphrase and
-//! the others are not.
+//! over groups. The same groups also form a classification, in which the best candidate is a
+//! paraphrase and the others are not.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,13 +19,13 @@ use crate::{
 /// Scores of the pairs of one group, best candidate first, from any scorer of pairs.
 pub type PairScores = Vec<f64>;
 
-/// Scores graded ranking with vectors: `anchors` holds one a group, `candidates` those of all
-/// groups, best first, `counts` how many each group has.
+/// Scores graded ranking with vectors: `anchors` contains one per group, `candidates` those of all
+/// groups, best first, and `counts` the number per group.
 ///
-/// * `r_precision`: one candidate of a group is the paraphrase, so R is 1: the share of groups
-///   whose best candidate scores strictly highest. A tie is a failure.
-/// * `spearman`: of the scores with the degrees, averaged over the `spearman_groups` groups whose
-///   scores are not all equal.
+/// * `r_precision`: one candidate of a group is the paraphrase, so R is 1. The score is the
+///   fraction of groups whose best candidate scores strictly highest. A tie is a failure.
+/// * `spearman`: the correlation of the scores with the degrees, averaged over the
+///   `spearman_groups` groups whose scores are not all equal.
 ///
 /// # Errors
 /// If vectors do not match, there are no groups, a group has fewer than two candidates, or scores
@@ -55,12 +55,12 @@ pub fn score_graded_ranking(
     score_pair_scores(&groups, None, profile)
 }
 
-/// As [`score_graded_ranking`], from scores of pairs. With the threshold at which the scorer calls
-/// a pair a paraphrase, `accuracy_at_0_swaps` is the share of best candidates at or above it, and
-/// `accuracy_at_<k>_swaps` the share of candidates k places down below it.
+/// Like [`score_graded_ranking`], from scores of pairs. With the scorer's threshold for a
+/// paraphrase, `accuracy_at_0_swaps` is the fraction of best candidates at or above it, and
+/// `accuracy_at_<k>_swaps` the fraction of candidates k places further down that are below it.
 ///
 /// # Errors
-/// As [`score_graded_ranking`]; a score or threshold that is not finite.
+/// Those of [`score_graded_ranking`]; also if a score or threshold is not finite.
 pub fn score_pair_scores(
     groups: &[PairScores],
     threshold: Option<f64>,
@@ -103,7 +103,7 @@ pub fn score_pair_scores(
         .with_mean_of_column(None, Some(chance)))
 }
 
-/// How close each candidate is to the anchor: the first is the closest.
+/// The closeness of each candidate to the anchor; the first is the closest.
 fn degrees(group: &[f64]) -> Vec<f64> {
     (0..group.len()).rev().map(|degree| degree as f64).collect()
 }
@@ -148,7 +148,7 @@ fn accuracies(groups: &[PairScores], threshold: f64) -> BTreeMap<String, f64> {
 }
 
 /// Jaccard overlap of the word types of two texts, in [0, 1]: lower-cased, split at white space,
-/// punctuation trimmed from the ends of words. 1 of two texts without words.
+/// punctuation trimmed from the ends of words. 1 for two texts without words.
 pub fn lexical_overlap(left: &str, right: &str) -> f64 {
     let words = |text: &str| -> HashSet<String> {
         text.split_whitespace()
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn groups_are_scored_apart_and_averaged() {
-        // In order; first two swapped; all equal (no correlation, and a tie for the first place).
+        // In order; the first two swapped; all equal (no correlation, and a tie for the first
+        // place).
         let groups = vec![vec![0.9, 0.8, 0.5, 0.1], vec![0.8, 0.9, 0.5, 0.1], vec![0.4; 4]];
         let scores = score_pair_scores(&groups, Some(0.5), Profile::MtebV2).unwrap();
         assert!((scores.main - (1.0 + 0.8) / 2.0).abs() < 1e-12);

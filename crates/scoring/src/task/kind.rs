@@ -36,7 +36,7 @@ pub enum TaskType {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown task `{name}`: known are {}", TaskType::ALL.map(TaskType::name).join(", "))]
 pub struct UnknownTask {
-    /// The name given.
+    /// The given name.
     pub name: String,
 }
 
@@ -71,12 +71,12 @@ impl TaskType {
         }
     }
 
-    /// Whether datasets of this kind can be loaded and scored now.
+    /// Whether datasets of this kind can be loaded and scored.
     pub const fn served(self) -> bool {
         true
     }
 
-    /// mteb's key of the main score under a profile; `None` if the kind is not served yet.
+    /// mteb's key of the main score under a profile; `None` if the kind is not supported yet.
     pub const fn main_score(self, profile: Profile) -> Option<&'static str> {
         match (self, profile) {
             (Self::Sts, _) => Some("cosine_spearman"),
@@ -116,8 +116,8 @@ impl TaskType {
             ],
             Self::Summarisation => &["text", "human_summaries", "machine_summaries", "relevance"],
             Self::Bitext => &["sentence1", "sentence2"],
-            // `distractor_pos` is optional: for each distractor null, or the part of speech of the
-            // one word that differs.
+            // `distractor_pos` is optional. For each distractor it is null, or the part of speech
+            // of the one differing word.
             Self::Clsd => &["source", "target", "distractors", "distractor_pos"],
             Self::GradedRanking => &["anchor", "candidates"],
         }

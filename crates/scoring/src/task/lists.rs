@@ -1,36 +1,37 @@
-//! The result lists of a search, as far as they are kept with its scores.
+//! The result lists of a search that are kept with its scores.
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::search::Hit;
 
-/// Documents of each query that are kept, best first. At the usual persistence of 0.9 they carry
-/// 97 % of the weight of rank-biased overlap.
+/// Number of best documents kept per query. At the usual persistence of 0.9 they have 97 % of the
+/// weight of rank-biased overlap.
 pub const LIST_DEPTH: usize = 20;
 
-/// The best documents of each query. A field has an entry for each query.
+/// The best documents of each query. Every field has one entry per query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResultLists {
-    /// How many documents were kept of each query at most.
+    /// Maximum number of documents kept per query.
     pub depth: usize,
-    /// How many the search returned of each query at most: relevant documents beyond are not found.
+    /// Maximum number of documents per query that the search returned: relevant documents beyond it
+    /// are not found.
     pub searched: usize,
-    /// Documents of the corpus.
+    /// Number of documents in the corpus.
     pub corpus: usize,
     /// Rows of the documents in the corpus, best first.
     pub documents: Vec<Vec<u32>>,
     /// Their similarities.
     pub similarities: Vec<Vec<f32>>,
-    /// The ranks, from 1, of the relevant documents among those that are kept.
+    /// The ranks, from 1, of the relevant documents among the kept ones.
     pub relevant: Vec<Vec<u32>>,
     /// The rank of the first relevant document among all that the search returned.
     pub first_relevant: Vec<Option<u32>>,
-    /// How many documents are judged relevant.
+    /// Number of documents judged relevant.
     pub judged: Vec<u32>,
 }
 
 impl ResultLists {
-    /// From what a search found of each query, best first, and the judgements.
+    /// Creates lists from the documents found for each query, best first, and the judgements.
     pub(super) fn new(hits: &[Vec<Hit>], judgements: &[Vec<(usize, i32)>], searched: usize, corpus: usize) -> Self {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let mut lists = Self {

@@ -1,4 +1,4 @@
-//! Task types, metric profiles, and the one place where vectors of a task become its scores.
+//! Task types, metric profiles, and the conversion of a task's vectors into its scores.
 
 mod classification;
 mod clsd;
@@ -42,15 +42,15 @@ pub struct Scores {
     pub all: BTreeMap<String, f64>,
     /// Rows scored: pairs, queries, texts or groups.
     pub items: u64,
-    /// Values of single items, one column a key, one value an item; NaN where a value is undefined
-    /// for its item.
+    /// Values of single items, one column per key and one value per item; NaN if a value is
+    /// undefined for its item.
     pub per_item: BTreeMap<String, Vec<f64>>,
     /// The parts of the main score, item by item; `None` if it has no such parts (macro F1 of
     /// classification).
     pub evidence: Option<Evidence>,
     /// The best documents of each query; `None` for tasks other than retrieval.
     pub lists: Option<ResultLists>,
-    /// Notes for users on how it was scored.
+    /// Notes for users about the scoring.
     pub notes: Vec<String>,
     /// Set if the search was approximate.
     pub approximate: Option<ApproximateReport>,
@@ -96,8 +96,8 @@ impl Scores {
         self
     }
 
-    /// Evidence of a main score that is the mean of the column of its name; `decimals` and `chance`
-    /// as in [`Evidence::Mean`].
+    /// Evidence of a main score that is the mean of the column with its name; `decimals` and
+    /// `chance` as in [`Evidence::Mean`].
     fn with_mean_of_column(self, decimals: Option<u8>, chance: Option<Chance>) -> Self {
         let evidence = self
             .per_item

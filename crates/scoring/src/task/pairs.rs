@@ -1,4 +1,4 @@
-//! The pair tasks: vectors of the first and second texts, and one label a pair (bitext: none).
+//! The pair tasks: vectors of the first and second texts, and one label per pair (bitext: none).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Scores semantic textual similarity. `gold` holds one score a pair.
+/// Scores semantic textual similarity. `gold` contains one score per pair.
 ///
 /// # Errors
 /// If vectors and scores do not match, gold scores are constant or not finite, there are fewer than
@@ -56,10 +56,10 @@ pub fn score_sts(
         .with_evidence(evidence))
 }
 
-/// Scores pair classification. `labels` holds one label a pair, true for a positive.
+/// Scores pair classification. `labels` contains one label per pair, true for a positive.
 ///
 /// # Errors
-/// If vectors and labels do not match, there are labels of one class only, or a similarity is not a
+/// If vectors and labels do not match, there are labels of only one class, or a similarity is not a
 /// number.
 pub fn score_pair_classification(
     first: ArrayView2<'_, f32>,
@@ -115,9 +115,9 @@ pub fn score_pair_classification(
         .with_evidence(evidence))
 }
 
-/// Scores bitext mining: for each first text, the second text nearest to it by the encoder's own
-/// similarity, the first of those that tie. Row i of one side is the translation of row i of the
-/// other; one direction only, as mteb does.
+/// Scores bitext mining: for each first text, the nearest second text by the encoder's own
+/// similarity, or the first one if several tie. Row i of one side is the translation of row i of
+/// the other. As in mteb, only one direction is scored.
 ///
 /// # Errors
 /// If the sides have different sizes or widths, there are no pairs, or no similarity of a first

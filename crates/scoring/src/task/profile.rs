@@ -1,5 +1,5 @@
-//! Metric profiles: published numbers differ by definition, so a number names the definition it
-//! follows.
+//! Metric profiles. Published numbers differ by definition, so each number names the definition
+//! that it follows.
 
 use std::{fmt, str::FromStr};
 
@@ -39,7 +39,7 @@ impl Profile {
         }
     }
 
-    /// The name with the versions of the libraries whose numbers it equals.
+    /// The name with the versions of the libraries whose numbers it reproduces.
     pub const fn stamp(self) -> &'static str {
         match self {
             Self::MtebV2 => "mteb-v2 (mteb 2.20, scikit-learn 1.8, scipy 1.17, trec_eval 9)",

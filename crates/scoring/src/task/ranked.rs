@@ -1,5 +1,5 @@
-//! The parts that retrieval and reranking share: from ranked lists and their judgements to mteb's
-//! scores.
+//! The parts that retrieval and reranking share: mteb's scores from ranked lists and their
+//! judgements.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64
     scores
 }
 
-/// Decimals to which mteb rounds a mean over queries: every one but that of MRR.
+/// Number of decimals to which mteb rounds a mean over queries. MRR is not rounded.
 pub(super) fn decimals(key: &str) -> Option<u8> {
     (!key.starts_with("mrr")).then_some(MTEB_DECIMALS)
 }

@@ -19,13 +19,13 @@ use crate::{
     stats::mean,
 };
 
-/// mteb 1 looks for the first relevant candidate among the ten best.
+/// mteb 1 searches the first relevant candidate among the ten best.
 const V1_MRR_DEPTH: usize = 10;
 
-/// How many consecutive vectors belong to one item.
+/// The numbers of consecutive vectors that belong to one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Candidates {
-    /// Queries with the same meaning; a candidate counts by the nearest of them.
+    /// Queries with the same meaning; a candidate counts by the nearest query.
     pub queries: usize,
     /// Relevant candidates.
     pub positives: usize,
@@ -45,7 +45,7 @@ impl Candidates {
 /// The input of reranking scores.
 #[derive(Debug, Clone, Copy)]
 pub struct RerankingInput<'a> {
-    /// Queries of all items, one after the other.
+    /// Queries of all items, one after another.
     pub queries: ArrayView2<'a, f32>,
     /// Candidates of all items: positives, then negatives, item after item.
     pub documents: ArrayView2<'a, f32>,
@@ -59,9 +59,9 @@ pub struct RerankingInput<'a> {
 /// Scores reranking.
 ///
 /// * `mteb-v2`: candidates ordered by the encoder's own similarity, then trec_eval's measures and
-///   MRR over at most 1000, `map_at_1000` first among them; ties go to the id that sorts last by
-///   bytes: of rows of lists to the later candidate, negatives before positives, as the ids decide
-///   that mteb gives to them.
+///   MRR over at most 1000, with `map_at_1000` as the main score. Ties go to the id that sorts last
+///   by bytes. For rows of lists, mteb's own ids decide: ties go to the later candidate, and to
+///   negatives before positives.
 /// * `mteb-v1`: `map`, the mean of scikit-learn's average precision (ties grouped) by cosine, and
 ///   `mrr` at 10.
 /// * `hteb`: the same `map` by the encoder's own similarity.
@@ -131,7 +131,7 @@ fn check(input: &RerankingInput<'_>, main_key: &'static str) -> Result<(), Score
     ScoreError::widths("documents", input.queries, input.documents)
 }
 
-/// Scores of each item's candidates: over its queries, the highest; NaN if any is.
+/// Scores of each item's candidates: the highest over its queries; NaN if one is NaN.
 fn candidate_scores(input: &RerankingInput<'_>, similarity: Similarity) -> Vec<Vec<f64>> {
     let starts: Vec<(usize, usize)> = input
         .items
@@ -154,7 +154,7 @@ fn candidate_scores(input: &RerankingInput<'_>, similarity: Similarity) -> Vec<V
     starts.par_iter().zip(input.items).map(score).collect()
 }
 
-/// mteb 2: trec_eval's measures, with the candidates' own ids or those that mteb gives to them.
+/// mteb 2: trec_eval's measures, with the candidates' own ids or those that mteb assigns to them.
 fn trec(input: &RerankingInput<'_>, scores: &[Vec<f64>], main_key: &'static str) -> Result<Scores, ScoreError> {
     let depth = CUTOFFS.last().copied().unwrap_or(1);
     let items = input.items;

@@ -13,10 +13,10 @@ use crate::metric::{
     search::{self, Hit, Ties},
 };
 
-/// HTEB keeps the ten best documents.
+/// Cut-offs of HTEB, which keeps the ten best documents.
 const HTEB_CUTOFFS: [usize; 4] = [1, 3, 5, 10];
 
-/// Documents of a list that the comparison with chance looks at.
+/// Depth of the lists in the comparison with chance.
 const CHANCE_DEPTH: usize = 100;
 
 /// The input of retrieval scores. Ids are unique; the caller checks that.
@@ -32,52 +32,52 @@ pub struct RetrievalInput<'a> {
     pub document_ids: &'a [String],
     /// Judgements of each query, by document row.
     pub judgements: &'a [Vec<(usize, i32)>],
-    /// Leave out a retrieved document whose id is the query's own (mteb's `ignore_identical_ids`).
+    /// Exclude a retrieved document whose id is the query's own (mteb's `ignore_identical_ids`).
     pub ignore_identical_ids: bool,
     /// The search method.
     pub search: SearchMode,
 }
 
-/// How the documents of a query are found.
+/// The method of finding the documents of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SearchMode {
-    /// Every document is scored.
+    /// Exact: every document is scored.
     #[default]
     Exact,
-    /// Through an approximate index, whose recall is measured.
+    /// Uses an approximate index, whose recall is measured.
     Hnsw(HnswOptions),
 }
 
-/// What retrieval is scored against. Ids are unique; the caller checks that.
+/// The labels against which retrieval is scored. Ids are unique; the caller checks that.
 #[derive(Debug, Clone, Copy)]
 pub struct RetrievalLabels<'a> {
     /// Query ids.
     pub query_ids: &'a [String],
     /// Document ids.
     pub document_ids: &'a [String],
-    /// Judgements of each query, by document row. A row that the corpus does not have is a document
-    /// that is never found.
+    /// Judgements of each query, by document row. A row beyond the corpus is a document that is
+    /// never found.
     pub judgements: &'a [Vec<(usize, i32)>],
-    /// As in [`RetrievalInput`].
+    /// Like the field in [`RetrievalInput`].
     pub ignore_identical_ids: bool,
 }
 
-/// What a search must find so that retrieval can be scored. Every score is made of the documents
-/// found and of the judgements: a judged document beyond the `k` best counts as not found.
+/// The requirements on a search whose result is scored. Every score depends only on the found
+/// documents and the judgements: a judged document beyond the `k` best counts as not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchTerms {
-    /// Documents of each query: the deepest cut-off, 1000 under mteb's profiles and 10 under
-    /// `hteb`, and one more where `hteb` leaves out a query's own document.
+    /// Documents per query: the deepest cut-off, 1000 under mteb's profiles and 10 under `hteb`,
+    /// plus one if `hteb` excludes a query's own document.
     pub k: usize,
-    /// How ties are broken.
+    /// The rule for ties.
     pub ties: Ties,
 }
 
 impl RetrievalLabels<'_> {
-    /// What a search must find under a profile.
+    /// The requirements on a search under a profile.
     pub fn terms(&self, profile: Profile) -> SearchTerms {
         let (cutoffs, ties): (&[usize], _) = cutoffs(profile);
-        // HTEB drops a query's own document before the cut, mteb after it, so in mteb such a query
+        // HTEB drops a query's own document before the cut, mteb after it. So in mteb such a query
         // keeps one document fewer.
         let spare = usize::from(self.ignore_identical_ids && profile == Profile::Hteb);
         SearchTerms {
@@ -135,15 +135,15 @@ pub fn score_retrieval(
     }
 }
 
-/// Scores the documents that an exact search found for each query, best first, as
-/// [`RetrievalLabels::terms`] says: nDCG, MAP, recall, precision, hit rate (means over queries,
-/// rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised areas
-/// under the abstention curve. Under the profile `hteb` only the best ten documents count, chosen
-/// in corpus order where they tie, and there is no abstention.
+/// Scores the documents that an exact search under [`RetrievalLabels::terms`] found for each query,
+/// best first. The scores are nDCG, MAP, recall, precision, hit rate (means over queries, rounded
+/// to 5 decimals like mteb), MRR, `accuracy` (recall at 1) and the normalised areas under the
+/// abstention curve. Under the profile `hteb` only the best ten documents count, with ties in
+/// corpus order, and abstention is not scored.
 ///
 /// # Errors
-/// If lists and ids do not match, there are no queries or no documents, or a list is too short,
-/// since a similarity was not a number.
+/// If lists and ids do not match, there are no queries or no documents, or a list is too short
+/// because a similarity was not a number.
 pub fn score_found(labels: &RetrievalLabels<'_>, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
     let whole = labels.terms(profile).k.min(labels.document_ids.len());
     if let Some(query) = hits.iter().position(|hits| hits.len() < whole) {
@@ -201,7 +201,7 @@ fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Pr
     Ok(scores)
 }
 
-/// Reciprocal ranks beside those of judgements that are permuted over queries.
+/// Compares reciprocal ranks with those of judgements permuted over queries.
 fn chance(hits: &[Vec<Hit>], judgements: &[Vec<(usize, i32)>]) -> Chance {
     let mut wanted: HashMap<usize, Vec<usize>> = HashMap::new();
     for (query, judged) in judgements.iter().enumerate() {
@@ -209,7 +209,8 @@ fn chance(hits: &[Vec<Hit>], judgements: &[Vec<(usize, i32)>]) -> Chance {
             wanted.entry(*document).or_default().push(query);
         }
     }
-    // For each list, the queries that it would serve, and the reciprocal rank of each.
+    // For each list, the queries for which it has a relevant document, and the reciprocal rank of
+    // each.
     let of_list = |hits: &Vec<Hit>| -> HashMap<usize, f64> {
         let mut ranks = HashMap::new();
         for (rank, hit) in hits.iter().take(CHANCE_DEPTH).enumerate() {
@@ -252,7 +253,7 @@ fn counted(what: &'static str, found: usize, expected: usize, main_key: &'static
 }
 
 fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {
-    // Of an id, only whether it was found counts: any name that no document has will do.
+    // Only whether an id was found matters, so any name that no document has will do.
     let outside: Vec<(String, i32)> = judgements
         .iter()
         .filter(|(document, _)| *document >= ids.len())

@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// One text: how many human summaries it has, and the relevance of each machine summary.
+/// One text: its number of human summaries, and the relevance of each machine summary.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SummarisedText {
-    /// Human summaries, at least one.
+    /// Number of human summaries, at least one.
     pub human: usize,
     /// Relevance of each machine summary, finite.
     pub relevance: Vec<f64>,
@@ -28,7 +28,7 @@ pub struct SummarisedText {
 /// The input of summarisation scores.
 #[derive(Debug, Clone, Copy)]
 pub struct SummarisationInput<'a> {
-    /// Human summaries of all texts, one text after the other.
+    /// Human summaries of all texts, one text after another.
     pub human: ArrayView2<'a, f32>,
     /// Machine summaries of all texts.
     pub machine: ArrayView2<'a, f32>,
@@ -36,9 +36,9 @@ pub struct SummarisationInput<'a> {
     pub texts: &'a [SummarisedText],
 }
 
-/// Scores summarisation: `mteb-v2` averages a correlation per text, `mteb-v1` the correlations
-/// together with their p-values (as the first leaderboard did), `hteb` takes one correlation over
-/// everything. See [`crate::metric::summarisation`].
+/// Scores summarisation. `mteb-v2` averages a correlation per text, `mteb-v1` averages the
+/// correlations together with their p-values (like the first leaderboard), and `hteb` takes one
+/// correlation over all texts. See [`crate::metric::summarisation`].
 ///
 /// # Errors
 /// If vectors do not match the texts, there are no texts, a text has no human summaries, a
@@ -105,7 +105,7 @@ pub fn score_summarisation(
     Ok(scores.with_evidence(evidence))
 }
 
-/// A correlation per text, or (HTEB) the points of one correlation over all texts.
+/// One correlation per text, or (HTEB) the points of one correlation over all texts.
 fn evidence(judged: &[Judged], items: &BTreeMap<String, Vec<f64>>, average: Average, profile: Profile) -> Evidence {
     if profile == Profile::Hteb {
         return Evidence::Spearman {

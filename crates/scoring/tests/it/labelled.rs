@@ -34,7 +34,7 @@ fn golden_classification_and_legacy_clustering() {
     for (key, value) in set["expected"].as_object().unwrap() {
         close(found.all[key], value.as_f64().unwrap(), 1e-6, key);
     }
-    // So many fits are the first of ten.
+    // These fits are the first of the ten.
     let three = ClassificationInput {
         experiments: 3,
         ..input
@@ -44,7 +44,7 @@ fn golden_classification_and_legacy_clustering() {
         .map(|i| set["expected_per_experiment"][i]["accuracy"].as_f64().unwrap())
         .collect();
     close(three.main, each.iter().sum::<f64>() / 3.0, 1e-12, "three fits");
-    // The share of fits that were right, averaged over rows, is the accuracy.
+    // The share of correct fits, averaged over rows, is the accuracy.
     let shares = &found.per_item["correct"];
     close(
         shares.iter().sum::<f64>() / shares.len() as f64,

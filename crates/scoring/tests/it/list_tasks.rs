@@ -59,7 +59,7 @@ fn candidates_with_ids_tie_as_mteb_s_search_and_trec_eval_order_them() {
     };
     let v2 = score_reranking(&input, similarity(case), Profile::MtebV2).unwrap();
     same_scores(&v2, &case["mteb_v2"], 1e-6);
-    // Without the ids the ties fall otherwise.
+    // Without the ids the ties are resolved differently.
     input.document_ids = &[];
     assert_ne!(
         score_reranking(&input, similarity(case), Profile::MtebV2).unwrap().main,

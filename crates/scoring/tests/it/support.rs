@@ -32,7 +32,7 @@ pub(crate) fn similarity(case: &Value) -> Similarity {
     }
 }
 
-/// Every score that mteb gives, and no other.
+/// All scores that mteb gives, and no others.
 #[track_caller]
 pub(crate) fn same_scores(found: &Scores, expected: &Value, tolerance: f64) {
     let expected: BTreeMap<String, Option<f64>> = serde_json::from_value(expected.clone()).unwrap();

@@ -234,7 +234,7 @@ fn views_that_are_not_contiguous_score_as_their_copies() {
     let case = &fixture["sts"][0];
     let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
     let gold = floats(&case["gold"]);
-    // Rows by turns in one matrix, as a data set of pairs has them, and columns first.
+    // Alternating rows in one matrix, as in a data set of pairs, and column-major.
     let mut both = Array2::zeros((2 * first.nrows(), first.ncols()));
     both.slice_mut(s![..;2, ..]).assign(&first);
     both.slice_mut(s![1..;2, ..]).assign(&second);

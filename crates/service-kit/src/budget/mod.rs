@@ -1,10 +1,12 @@
-//! Memory that all requests in flight may take together, and their answers until they are written.
+//! Limits the memory of all requests in flight, and of their answers until they are written.
 //!
-//! Each request reserves memory as its bytes arrive, and its answer before it is sent. Both are
-//! given back when the last byte of the answer is written. A request for which too little is left
-//! is refused with a retry hint. No request waits for memory, so requests cannot deadlock on it.
+//! Each request reserves memory as its bytes arrive, and memory for its answer before the answer is
+//! sent. Both are given back when the last byte of the answer is written. If too little memory is
+//! left, the request is refused with a retry hint. No request waits for memory, so requests cannot
+//! deadlock on it.
 //!
-//! One caller may reserve a share of it only, so that it cannot refuse everybody else.
+//! One caller may reserve only a share of the memory, so one caller cannot cause refusals for all
+//! others.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,16 +19,16 @@ use parking_lot::Mutex;
 use crate::{Fault, limits::LimitsConfig, metric_names};
 
 /// Memory that a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its
-/// decompressed messages, the decoded request and what a handler makes of it.
+/// decompressed messages, the decoded request and the handler's intermediate values.
 pub(crate) const PEAK_FACTOR: usize = 4;
-/// Reservations are multiples of this.
+/// Reservations are multiples of this size.
 const UNIT: usize = 1024;
-/// Largest answer that is sent although no memory is left for it.
+/// Size up to which an answer is sent even if no memory is left for it.
 const SMALL: usize = 16 << 10;
-/// Memory assumed for a machine that does not tell how much it has.
+/// Memory assumed for a machine that does not report its size.
 const UNKNOWN_MEMORY: u64 = 4 << 30;
 
-/// The one that reserves.
+/// The owner of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Reserver {
     /// An account that the authenticator names.
@@ -36,7 +38,7 @@ pub(crate) enum Reserver {
 }
 
 impl Reserver {
-    /// A client of IPv6 owns the lower half of its address.
+    /// An IPv6 client owns the lower half of its address, so only the upper half counts.
     pub(crate) fn at(address: IpAddr) -> Self {
         Self::Address(match address {
             IpAddr::V4(_) => address,
@@ -55,7 +57,7 @@ pub(crate) struct Budget(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     total: usize,
-    /// Limit on what one caller reserves.
+    /// Limit on the reservations of one caller.
     share: usize,
     percent: u8,
     reserved: Mutex<Totals>,
@@ -68,7 +70,7 @@ struct Totals {
 }
 
 impl Budget {
-    /// As configured; at least enough for one request of the largest size.
+    /// The configured budget; at least enough for one request of the largest size.
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
         let wanted = match limits.max_bytes_in_flight {
             0 => usize::try_from(memory() / 4).unwrap_or(usize::MAX),
@@ -188,7 +190,7 @@ struct Held {
 struct Parts {
     request: usize,
     answer: usize,
-    /// Held for a while by the handler.
+    /// Reserved by the handler for the duration of some work.
     work: usize,
 }
 
@@ -204,7 +206,7 @@ impl Held {
         change(&mut wanted);
         let whole = |bytes: usize| bytes.checked_next_multiple_of(UNIT).unwrap_or(usize::MAX);
         wanted.request = whole(wanted.request);
-        // A larger answer is sent when its caller has nothing else in flight: otherwise it could
+        // A larger answer is sent if its caller has nothing else in flight. Otherwise it could
         // never be sent.
         wanted.answer = whole(wanted.answer).min(self.budget.share);
         match wanted.sum().checked_sub(self.parts.sum()) {
@@ -232,31 +234,30 @@ tokio::task_local! {
 }
 
 impl Reservation {
-    /// Makes the part of the request at least `bytes` large.
+    /// Grows the request's part to at least `bytes`.
     pub(crate) fn grow_to(&self, bytes: usize) -> Result<(), Fault> {
         self.0.lock().change(|parts| parts.request = parts.request.max(bytes))
     }
 
-    /// Gives the part of the request back: its handler has ended, or the next message of a stream
-    /// begins.
+    /// Releases the request's part: its handler has ended, or the next message of a stream begins.
     pub(crate) fn clear(&self) {
-        // Giving back is never refused.
+        // A release is never refused.
         let _ = self.0.lock().change(|parts| parts.request = 0);
     }
 
-    /// Makes the part of the answer `bytes` large. A small answer is not refused: it may itself
-    /// be a refusal.
+    /// Sets the answer's part to `bytes`. A small answer is not refused: it may itself be a
+    /// refusal.
     pub(crate) fn answer(&self, bytes: usize) -> Result<(), Fault> {
         let changed = self.0.lock().change(|parts| parts.answer = bytes);
         if bytes <= SMALL { Ok(()) } else { changed }
     }
 
-    /// Makes the part of the answer at least `bytes` large.
+    /// Grows the answer's part to at least `bytes`.
     pub(crate) fn grow_answer_to(&self, bytes: usize) -> Result<(), Fault> {
         self.0.lock().change(|parts| parts.answer = parts.answer.max(bytes))
     }
 
-    /// Counts the reservation as this account's.
+    /// Assigns the reservation to this account.
     pub(crate) fn of_account(&self, account: Arc<str>) -> Result<(), Fault> {
         let mut held = self.0.lock();
         let parts = held.parts;
@@ -265,20 +266,19 @@ impl Reservation {
         held.change(|own| *own = parts)
     }
 
-    /// Runs a handler whose [`reserve_answer`] is counted here.
+    /// Runs a handler whose calls of [`reserve_answer`] count in this reservation.
     pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
         CURRENT.scope(self, work).await
     }
 
-    /// Polls the body of an answer in the same way.
+    /// Polls the body of an answer in the scope of this reservation.
     pub(crate) fn sync_scope<T>(self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self, work)
     }
 }
 
-/// Reserves memory for the answer of the request that is being handled, before it is made: at least
-/// `bytes`. The answer itself takes its place once it is there. Outside a request from the network
-/// nothing is reserved.
+/// Reserves at least `bytes` for the answer of the current request, before the answer is made. The
+/// finished answer replaces this estimate. Outside a request from the network nothing is reserved.
 ///
 /// # Errors
 /// `RESOURCE_EXHAUSTED` with a retry hint if too little memory is left for all requests
@@ -289,8 +289,8 @@ pub fn reserve_answer(bytes: usize) -> Result<(), Fault> {
         .unwrap_or(Ok(()))
 }
 
-/// Memory that a handler needs for a while, in the reservation of its request. Outside a request
-/// from the network nothing is reserved.
+/// Temporary memory of a handler, counted in the reservation of its request. Outside a request from
+/// the network nothing is reserved.
 #[derive(Debug)]
 pub struct WorkMemory {
     reservation: Option<Reservation>,
@@ -298,7 +298,7 @@ pub struct WorkMemory {
 }
 
 impl WorkMemory {
-    /// Nothing yet, for the request that is being handled.
+    /// An empty reservation for the current request.
     pub fn new() -> Self {
         Self {
             reservation: CURRENT.try_with(Clone::clone).ok(),
@@ -306,12 +306,12 @@ impl WorkMemory {
         }
     }
 
-    /// Makes it at least `bytes` large.
+    /// Grows it to at least `bytes`.
     ///
     /// # Errors
-    /// As [`reserve_answer`].
+    /// Those of [`reserve_answer`].
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Fault> {
-        // In units, so that parts add up to what is given back.
+        // Rounded to units, so that the parts add up to the released amount.
         let bytes = bytes.checked_next_multiple_of(UNIT).unwrap_or(usize::MAX);
         let (Some(reservation), Some(more)) = (&self.reservation, bytes.checked_sub(self.bytes)) else {
             return Ok(());
@@ -333,14 +333,14 @@ impl Drop for WorkMemory {
     fn drop(&mut self) {
         if let Some(reservation) = &self.reservation {
             let bytes = self.bytes;
-            // Giving back is never refused.
+            // A release is never refused.
             let give_back = |parts: &mut Parts| parts.work = parts.work.saturating_sub(bytes);
             let _ = reservation.0.lock().change(give_back);
         }
     }
 }
 
-/// Memory of this machine, or of the control group of this process where that is less.
+/// Memory of this machine, or of this process's control group if that is less.
 fn memory() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,8 +1,8 @@
 //! Cancels a call whose caller drops the answer.
 //!
-//! HTTP/2 closes the two halves of a stream separately: while the request half stays open, dropping
-//! only the answer tells the server nothing, and its work goes on. Here the halves are tied: the
-//! request ends with the answer.
+//! HTTP/2 closes the two halves of a stream separately. If only the answer is dropped while the
+//! request half stays open, the server does not notice and its work continues. Here the two halves
+//! are tied together: the request ends with the answer.
 
 use std::{
     pin::Pin,
@@ -25,7 +25,7 @@ pub(super) fn tie(request: Body) -> (Body, Tie) {
 pub(super) struct Tie(DropGuard);
 
 impl Tie {
-    /// The answer has begun: from now on the request ends when `body` is dropped. `more` is dropped
+    /// The answer has begun. From now on the request ends when `body` is dropped; `more` is dropped
     /// with it.
     pub(super) fn hold<T: Send + Unpin + 'static>(self, body: Body, more: T) -> Body {
         Body::new(Answer {
@@ -49,7 +49,8 @@ impl http_body::Body for Request {
         if let frame @ Poll::Ready(_) = Pin::new(&mut self.body).poll_frame(cx) {
             return frame;
         }
-        // An error, not an end: the server must see a cancelled call, not a complete request.
+        // This is an error rather than an end: the server must see a cancelled call, not a complete
+        // request.
         self.ended
             .as_mut()
             .poll(cx)

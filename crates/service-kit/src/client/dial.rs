@@ -13,7 +13,8 @@ use tonic::codegen::StdError;
 
 use super::tls::Encryption;
 
-/// Head start of one address before the next one is tried as well (RFC 8305 recommends 250 ms).
+/// Head start of one address before the next address is tried in parallel (RFC 8305 recommends 250
+/// ms).
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// A connection, with or without TLS.
@@ -21,7 +22,7 @@ pub(super) type Stream = TokioIo<Either<TcpStream, tokio_rustls::client::TlsStre
 
 /// Finds the addresses of a host.
 pub trait Resolve: fmt::Debug + Send + Sync {
-    /// The addresses of `host` that may be connected to.
+    /// The addresses of `host` to which connections are permitted.
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<SocketAddr>, StdError>>;
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// The server's addresses now, each once.
+    /// The server's current addresses, without duplicates.
     pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, StdError> {
         let mut found = self.resolver.resolve(&self.host, self.port).await?;
         let mut seen = Vec::with_capacity(found.len());
@@ -59,8 +60,8 @@ impl Dialer {
         Ok(found)
     }
 
-    /// Connects to `wanted`, or to another address of the server if that one does not answer soon.
-    /// Returns the address too.
+    /// Connects to `wanted`, or to another address of the server if `wanted` does not answer soon.
+    /// Also returns the address.
     pub(super) async fn dial(&self, wanted: Option<SocketAddr>) -> Result<(Stream, SocketAddr), StdError> {
         if let Some(wanted) = wanted
             && let Ok(Ok(stream)) = timeout(HEAD_START, TcpStream::connect(wanted)).await
@@ -68,7 +69,7 @@ impl Dialer {
             return Ok((self.over(stream).await?, wanted));
         }
         let mut addresses = self.addresses().await?;
-        // The one that did not answer comes last.
+        // The address that did not answer comes last.
         addresses.sort_by_key(|address| Some(*address) == wanted);
         let (stream, address) = first(&addresses).await?;
         Ok((self.over(stream).await?, address))
@@ -76,7 +77,7 @@ impl Dialer {
 
     async fn over(&self, stream: TcpStream) -> Result<Stream, StdError> {
         stream.set_nodelay(true).or_else(|error| match error.kind() {
-            // The peer has closed it already; the first write reports that better.
+            // The peer has already closed the connection; the first write gives the better error.
             io::ErrorKind::InvalidInput => Ok(()),
             _ => Err(error),
         })?;
@@ -87,7 +88,8 @@ impl Dialer {
     }
 }
 
-/// The first of these addresses that answers, each with a head start before the next.
+/// Returns the first of these addresses that answers. Each address has a head start before the
+/// next.
 async fn first(addresses: &[SocketAddr]) -> io::Result<(TcpStream, SocketAddr)> {
     let mut waiting = addresses.iter().copied();
     let mut attempts = FuturesUnordered::new();

@@ -96,7 +96,7 @@ impl Validate for ClientConfig {
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
             return Err(bad(format!("`{}` does not name a server", self.address)));
         }
-        // Never in plain text where TLS was asked for.
+        // The key is never sent in plain text if TLS was requested.
         if self.tls.is_some() && uri.scheme_str() == Some("http") {
             let hint = "write https:// in the address, or remove the tls section";
             return Err(ConfigError::new(
@@ -131,7 +131,7 @@ fn is_loopback(uri: &http::Uri) -> bool {
 fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
     let Some(key) = key.expose() else { return Ok(None) };
     let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
-        // A key that cannot be sent is not repeated in the error.
+        // The error does not repeat a key that cannot be sent.
         ConfigError::new(
             "api_key",
             "holds characters that a key cannot have",
@@ -143,25 +143,25 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
 }
 
 /// A cheaply cloned channel to a gRPC server, across a network or inside this process. Each call
-/// carries the W3C trace context of the current span and the key of the configuration, and is
-/// cancelled on the server when its answer is dropped. A call whose connection cannot be made, or
-/// breaks before the answer, fails with `UNAVAILABLE`; the message names the server and the cause.
-/// A host name that has several addresses is one server at all of them: each call goes to the
-/// address with the fewest calls in flight, and the name is resolved again while calls are made.
-/// Use the channel with any generated client: `EncoderServiceClient::new(channel)`.
+/// carries the W3C trace context of the current span and the configured key. It is cancelled on the
+/// server when its answer is dropped. A call fails with `UNAVAILABLE` if its connection cannot be
+/// made or breaks before the answer; the message names the server and the cause. If a host name has
+/// several addresses, all of them count as one server: each call goes to the address with the
+/// fewest calls in flight, and the name is resolved again from time to time. Use the channel with
+/// any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     way: Way,
     authorization: Option<HeaderValue>,
-    /// The tenant that all calls are made for; none: calls keep the one that they name.
+    /// The tenant of all calls. `None`: each call keeps the tenant that it names.
     tenant: Option<HeaderValue>,
-    /// The server, as error messages name it.
+    /// The server's name in error messages.
     place: Arc<str>,
-    /// The server, as spans name it; none where it is in this process.
+    /// The server as spans name it; `None` if it is in this process.
     server: Option<span::Server>,
 }
 
-/// How calls reach the server.
+/// The transport to the server.
 #[derive(Clone, Debug)]
 enum Way {
     /// In this process.
@@ -201,8 +201,8 @@ impl GrpcChannel {
     }
 }
 
-/// Connects, and fails at once if the server does not answer. A connection that is lost later is
-/// made again at the next call.
+/// Connects, and fails at once if the server does not answer. If the connection is lost later, the
+/// next call reconnects.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable, or the server does not answer.
@@ -219,7 +219,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     GrpcChannel::of(config, spread)
 }
 
-/// Connects at the first call, and again after the connection was lost.
+/// Connects at the first call, and reconnects after the connection is lost.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
@@ -227,8 +227,8 @@ pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     connect_lazy_to(config, Box::new(System))
 }
 
-/// [`connect_lazy`] to the addresses that `resolver` finds, which may leave out some that may not
-/// be connected to.
+/// Like [`connect_lazy`], but connects to the addresses that `resolver` finds. The resolver may
+/// leave out addresses that are not permitted.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
@@ -253,8 +253,8 @@ fn prepare(config: &ClientConfig, resolver: Box<dyn Resolve>) -> Result<(Dialer,
         port: url.port_u16().unwrap_or(if secure { 443 } else { 80 }),
         encryption,
     };
-    // The dialer makes the connection, TLS included. tonic would add TLS of its own to `https`, so
-    // it sees the address without it, and requests have the right one.
+    // The dialer makes the connection, including TLS. tonic would add its own TLS to `https`, so it
+    // gets an address without that scheme, while requests carry the right one.
     let plain = config.url().replacen("https://", "http://", 1);
     let endpoint = Endpoint::from_shared(plain)
         .map_err(|error| bad(&error))?
@@ -278,9 +278,9 @@ fn root(error: &dyn std::error::Error) -> String {
 }
 
 /// The status of a call whose connection could not be made or broke before the answer. tonic
-/// recognises a connection that could not be made, but reports one that broke later as an unknown
-/// error, for example one that the server closed because it does not trust the client's certificate
-/// (in TLS 1.3 that happens after the client's own handshake).
+/// recognises a connection that could not be made. It reports a connection that broke later as an
+/// unknown error, for example if the server closed it because it does not trust the client's
+/// certificate (in TLS 1.3 that happens after the client's own handshake).
 fn lost(place: &str, error: tonic::transport::Error) -> Status {
     let cause = root(&error);
     let (message, error) = match Status::try_from_error(error.into()) {
@@ -309,7 +309,7 @@ impl Service<http::Request<Body>> for GrpcChannel {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         match &mut self.way {
             Way::Memory(channel) => Service::poll_ready(channel, cx).map_err(|error| lost(&self.place, error)),
-            // The subchannel is chosen when there is a call for it.
+            // The subchannel is chosen at the time of the call.
             Way::Network(_) => Poll::Ready(Ok(())),
         }
     }

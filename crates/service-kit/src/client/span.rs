@@ -14,7 +14,7 @@ use tracing::{Span, field::Empty};
 
 use isomer_fault::code_name;
 
-/// Where a server is, as spans name it.
+/// A server as spans name it.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     host: Arc<str>,
@@ -41,8 +41,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Begins a call. Health checks, made every second, have no span; nor has a call within this
-    /// process, whose server side has one.
+    /// Begins a call. Health checks have no span because they happen every second. A call within
+    /// this process has none because the server side records one.
     pub(super) fn start(path: &str, server: Option<&Server>) -> Self {
         let method = path.trim_start_matches('/');
         let span = match server {
@@ -67,7 +67,7 @@ impl Call {
         self.span.clone()
     }
 
-    /// Records how the call ended. For a client every code but OK is a failure.
+    /// Records the outcome of the call. For a client every code but OK is a failure.
     pub(super) fn end(&mut self, code: Code) {
         self.ended = true;
         let name = code_name(code);
@@ -78,7 +78,7 @@ impl Call {
         }
     }
 
-    /// The answer has begun; the call ends when the answer ends.
+    /// Follows the answer after it has begun; the call ends with it.
     pub(super) fn follow(mut self, answer: http::Response<Body>) -> http::Response<Body> {
         if let Some(status) = Status::from_header_map(answer.headers()) {
             self.end(status.code());

@@ -1,8 +1,8 @@
-//! Calls over all addresses of a server.
+//! Distributes calls over all addresses of a server.
 //!
-//! gRPC sends all calls of a channel over one connection. Where a name has several addresses, as a
-//! headless Service of Kubernetes has one for each ready pod, one server would get everything. So
-//! there is a subchannel for each address, and a call goes to the one with the fewest calls in
+//! gRPC sends all calls of a channel over one connection. If a name has several addresses, as a
+//! headless Service of Kubernetes has one for each ready pod, one server would get every call. So
+//! each address has a subchannel, and a call goes to the subchannel with the fewest calls in
 //! flight.
 
 use std::{
@@ -30,13 +30,14 @@ use tower::{Service, ServiceExt};
 
 use super::dial::{Dialer, Stream};
 
-/// A name is resolved again by the first call after this time.
+/// Age of the addresses after which the next call resolves the name again.
 const FRESH: Duration = Duration::from_secs(5);
-/// How long an address that did not answer gets no subchannel of its own; doubled each time.
+/// Time for which an address that did not answer gets no subchannel of its own; doubled after each
+/// failure.
 const PENALTY: Duration = Duration::from_secs(5);
 const LONGEST_PENALTY: Duration = Duration::from_secs(60);
 
-/// A server, by all its addresses. Cheap to clone.
+/// A server with all its addresses. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Spread(Arc<Inner>);
 
@@ -49,7 +50,8 @@ struct Inner {
 struct State {
     /// Never empty.
     subchannels: Vec<Arc<Subchannel>>,
-    /// Where the search for the next subchannel begins, so that equally busy ones take turns.
+    /// Where the search for the next subchannel begins, so that equally busy subchannels take
+    /// turns.
     turn: usize,
     resolved: Option<Instant>,
     resolving: bool,
@@ -65,12 +67,12 @@ struct Penalty {
 
 /// One connection, made at the first call and made again when it breaks.
 struct Subchannel {
-    /// The address it is for; none where the name has only one.
+    /// The address of the connection; `None` if the name has only one.
     address: Option<SocketAddr>,
     channel: Channel,
     in_flight: Arc<AtomicUsize>,
-    /// Whether its address did not answer, so that it is connected to another one. It ends with the
-    /// next resolution.
+    /// Whether the connection goes to another address because its own did not answer. The next
+    /// resolution resets this.
     strayed: Arc<AtomicBool>,
 }
 
@@ -113,7 +115,7 @@ impl Spread {
     pub(super) fn call(&self, request: Request<Body>) -> BoxFuture<'static, Result<(Response<Body>, InFlight), Error>> {
         let (subchannel, stale) = self.0.choose();
         if stale {
-            // The call does not wait for it.
+            // The call does not wait for the resolution.
             tokio::spawn(refresh(Arc::downgrade(&self.0)));
         }
         let in_flight = InFlight::begin(&subchannel.in_flight);
@@ -123,7 +125,7 @@ impl Spread {
 }
 
 impl Inner {
-    /// The subchannel with the fewest calls in flight, and whether the name has to be resolved.
+    /// The subchannel with the fewest calls in flight, and whether the name must be resolved again.
     fn choose(&self) -> (Arc<Subchannel>, bool) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -144,7 +146,7 @@ impl Inner {
         (chosen, stale)
     }
 
-    /// Keeps a subchannel for each address that is still there, and makes one for each new address.
+    /// Keeps a subchannel for each address that still exists, and creates one for each new address.
     fn adopt(self: &Arc<Self>, found: &[SocketAddr]) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -155,11 +157,11 @@ impl Inner {
         let mut usable: Vec<SocketAddr> = found.to_vec();
         usable.retain(|address| state.penalties.get(address).is_none_or(|penalty| penalty.until <= now));
         if usable.is_empty() {
-            // None answered: any of them may be back.
+            // No address answered, and any of them may have recovered.
             usable = found.to_vec();
         }
         let wanted: Vec<Option<SocketAddr>> = match (found, usable.as_slice()) {
-            // As good as every other way to a server with one address.
+            // With one address all subchannels are equivalent.
             ([_] | [], _) => vec![None],
             (_, usable) => usable.iter().copied().map(Some).collect(),
         };
@@ -192,7 +194,7 @@ impl Inner {
         })
     }
 
-    /// An address did or did not answer.
+    /// Records whether an address answered.
     fn heard(&self, address: SocketAddr, answered: bool) {
         let mut state = self.state.lock();
         if answered {
@@ -212,7 +214,7 @@ async fn refresh(spread: Weak<Inner>) {
     let found = inner.dialer.addresses().await;
     match found {
         Ok(found) if !found.is_empty() => inner.adopt(&found),
-        // The addresses that are known stay: the resolver may be out of order, the servers not.
+        // The known addresses are kept: the resolver may be down while the servers are up.
         failed => {
             let error = failed.err().map(|error| error.to_string());
             tracing::debug!(host = inner.dialer.host, error, "the name cannot be resolved again");
@@ -250,8 +252,8 @@ impl Drop for InFlight {
     }
 }
 
-/// Connects a subchannel. Where its address does not answer, it connects to another one of the
-/// server, so that a call that was already given to it does not fail.
+/// Connects a subchannel. If its address does not answer, it connects to another address of the
+/// server, so that a call already assigned to it does not fail.
 struct Connector {
     dialer: Arc<Dialer>,
     address: Option<SocketAddr>,
@@ -260,7 +262,7 @@ struct Connector {
 }
 
 impl Connector {
-    /// To any address.
+    /// A connector to any address.
     fn any(dialer: &Arc<Dialer>) -> Self {
         Self {
             dialer: Arc::clone(dialer),

@@ -84,7 +84,7 @@ impl TlsFiles for ClientTls {
 fn platform() -> Result<RootCertStore, Fault> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A platform's store may hold some that are not understood.
+    // A platform's store may contain certificates that cannot be parsed.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         return Err(Fault::invalid(
@@ -104,7 +104,7 @@ pub(super) struct Encryption {
 }
 
 impl Encryption {
-    /// For the server `host`, which `address` names in logs.
+    /// Settings for the server `host`, which logs name as `address`.
     ///
     /// # Errors
     /// When the files or the name are unusable.
@@ -124,9 +124,9 @@ impl Encryption {
         })
     }
 
-    /// Makes the handshake, with the files as they are now.
+    /// Performs the handshake with the current files.
     pub(super) async fn shake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, StdError> {
-        // A few small files, read once for each connection.
+        // The files are few and small, and are read once per connection.
         self.files.renew();
         let connector = TlsConnector::from(self.files.current());
         let stream = connector.connect(self.name.clone(), stream).await?;

@@ -1,5 +1,5 @@
-//! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message.
-//! gRPC and Connect use the same frames.
+//! Messages as JSON and protobuf, and their frames. A frame is one byte of flags, four of length,
+//! then the message. gRPC and Connect use the same frames.
 
 use std::io::Read;
 
@@ -13,9 +13,9 @@ use super::{Call, Form};
 use crate::budget::PEAK_FACTOR;
 use isomer_fault::Fault;
 
-/// The frame's message is compressed.
+/// Flag: the frame's message is compressed.
 const COMPRESSED: u8 = 1;
-/// The frame ends a Connect stream.
+/// Flag: the frame ends a Connect stream.
 pub(super) const END: u8 = 2;
 const PREFIX: usize = 5;
 
@@ -27,7 +27,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Takes the next whole frame from the buffer; none where more bytes are needed.
+    /// Takes the next whole frame from the buffer; `None` if more bytes are needed.
     pub(super) fn take(buffer: &mut BytesMut, most: usize) -> Result<Option<Self>, Fault> {
         let Some((flags, length)) = buffer
             .first_chunk::<PREFIX>()
@@ -49,7 +49,7 @@ impl Frame {
         }))
     }
 
-    /// The message, decompressed where it is compressed.
+    /// The message, decompressed if necessary.
     pub(super) fn opened(self, encoding: Encoding, most: usize) -> Result<Bytes, Fault> {
         if self.flags & COMPRESSED == 0 {
             return Ok(self.message);
@@ -64,7 +64,7 @@ impl Frame {
     }
 }
 
-/// A message in a frame.
+/// Puts a message into a frame.
 pub(super) fn framed(flags: u8, message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX + message.len());
     frame.put_u8(flags);
@@ -113,7 +113,7 @@ impl Encoding {
     }
 }
 
-/// Decompresses, and stops at the bound however much more there is.
+/// Decompresses, and stops at the bound even if more data follows.
 fn gunzip(packed: &[u8], most: usize) -> Result<Bytes, Fault> {
     let mut unpacked = Vec::new();
     let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -136,7 +136,7 @@ impl Call {
         }
     }
 
-    /// About how many bytes a request's message takes while it is read.
+    /// Approximate memory for decoding a request's message, in bytes.
     pub(super) fn decoded_size(&self, message: &[u8]) -> usize {
         let fields = match self.form {
             Form::Proto => 0,
@@ -156,11 +156,11 @@ impl Call {
 
 /// Limit on the values of a message in JSON.
 const MOST_VALUES: usize = 1_000_000;
-/// Bytes that a value may take in memory, however short it is.
+/// Maximum bytes of memory for one value, however short its text.
 const VALUE: usize = 256;
 
-/// Number of values in a JSON text, at least: each but the first of a list or object has a comma
-/// before it.
+/// Lower bound of the number of values in a JSON text: each but the first of a list or object has a
+/// comma before it.
 fn values(json: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
     for byte in json {

@@ -7,7 +7,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-/// The status of a gRPC answer: in its trailers, or in its headers where it has no body.
+/// The status of a gRPC answer, from its trailers, or from its headers if it has no body.
 pub(super) fn status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> Status {
     trailers
         .and_then(Status::from_header_map)
@@ -15,7 +15,7 @@ pub(super) fn status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> Statu
         .unwrap_or_else(|| Status::unknown("the service ended its answer without a status"))
 }
 
-/// The name of a code, and the HTTP status that goes with it.
+/// The name of a code, and the matching HTTP status.
 fn named(code: Code) -> (&'static str, u16) {
     match code {
         Code::Ok | Code::Unknown => ("unknown", 500),
@@ -37,12 +37,12 @@ fn named(code: Code) -> (&'static str, u16) {
     }
 }
 
-/// The name of a code that is not success.
+/// The name of a code other than success.
 pub(crate) fn code_name(code: Code) -> &'static str {
     named(code).0
 }
 
-/// A failure as JSON: code, message, and the details that gRPC sends, each by its type and bytes.
+/// A failure as JSON: code, message, and gRPC's details, each with its type and bytes.
 pub(super) fn json(status: &Status) -> Value {
     let (code, _) = named(status.code());
     let mut error = json!({ "code": code, "message": status.message() });

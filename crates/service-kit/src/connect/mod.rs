@@ -1,8 +1,8 @@
 //! The Connect protocol beside gRPC: the same services as plain HTTP, with bodies in protobuf or
 //! JSON, for connect-es, connect-go, curl.
 //!
-//! A request is translated into the gRPC request that it stands for, and its answer is translated
-//! back, so limits, deadlines, authentication and handlers are those of gRPC. JSON is proto3's
+//! A request is translated into the equivalent gRPC request, and its answer is translated back. So
+//! limits, deadlines, authentication and handlers are those of gRPC. JSON is proto3's
 //! (<https://protobuf.dev/programming-guides/json/>); a field that the message does not have is
 //! refused.
 //!
@@ -31,12 +31,12 @@ use crate::{Fault, layers, services::DESCRIPTORS};
 
 pub(crate) use error::{code_name, error};
 
-/// The messages of all services that a server may have.
+/// The messages of all services that a server can have.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let mut pool = DescriptorPool::new();
     for descriptors in DESCRIPTORS {
-        // Each set was made by the compiler of the .proto files. A broken one would leave its
-        // services out, and a test would fail.
+        // Each set comes from the compiler of the .proto files. A broken set would leave out its
+        // services, and a test would fail.
         if let Err(error) = pool.decode_file_descriptor_set(*descriptors) {
             tracing::error!(%error, "cannot read a descriptor set; its services are not served over Connect");
         }
@@ -47,9 +47,9 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 /// How a request is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// A message as the body.
+    /// The body is one message.
     Unary,
-    /// Messages in envelopes.
+    /// The body holds messages in envelopes.
     Stream,
 }
 
@@ -60,7 +60,7 @@ enum Form {
     Json,
 }
 
-/// A request of this protocol.
+/// A request of the Connect protocol.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     shape: Shape,
@@ -71,7 +71,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The call that the request makes; none where the request is not of this protocol.
+    /// Recognises a Connect request; `None` if the request uses another protocol.
     pub(crate) fn of(request: &Request, most: usize) -> Option<Self> {
         let media_type = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
         let essence = media_type.split(';').next()?.trim().to_ascii_lowercase();
@@ -99,7 +99,7 @@ impl Call {
         self.method.is_client_streaming() || self.method.is_server_streaming()
     }
 
-    /// Calls the gRPC services, and answers in this protocol.
+    /// Calls the gRPC services, and answers in the Connect protocol.
     pub(crate) async fn answer(self, request: Request, grpc: Router) -> Response {
         if request.method() != Method::POST {
             layers::refused_request(&request, StatusCode::METHOD_NOT_ALLOWED);
@@ -140,8 +140,7 @@ impl Call {
         }
     }
 
-    /// The headers of the gRPC request that stands for this one, and how the caller's messages are
-    /// compressed.
+    /// The headers of the equivalent gRPC request, and the compression of the caller's messages.
     fn asked(&self, request: &Request) -> Result<(HeaderMap, Encoding), Fault> {
         let encoding = match self.shape {
             Shape::Unary => request.headers().get(header::CONTENT_ENCODING),
@@ -152,11 +151,11 @@ impl Call {
     }
 }
 
-/// Why the caller's body could not be read to its end. A handler may take that for the end of the
-/// body, and answer as if nothing were wrong.
+/// The reason why the caller's body could not be read to its end. Without it, a handler may take
+/// the failure for the end of the body and answer as if nothing were wrong.
 type Broken = Arc<OnceLock<Fault>>;
 
-/// The headers of the gRPC request that stands for one of this protocol.
+/// The headers of the gRPC request that is equivalent to a Connect request.
 fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {
     if let Some(version) = headers.remove("connect-protocol-version")
         && version != "1"
@@ -189,7 +188,7 @@ fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// Converts up to ten digits of milliseconds to gRPC's eight digits and a unit.
+/// Converts up to ten digits of milliseconds to gRPC's format of eight digits and a unit.
 fn grpc_timeout(timeout: &HeaderValue) -> Result<HeaderValue, Fault> {
     let wrong = || {
         Fault::invalid("connect-timeout-ms", format!("{timeout:?} is not a timeout"))
@@ -216,7 +215,7 @@ async fn send(parts: http::request::Parts, body: Body, grpc: Router) -> http::Re
     }
 }
 
-/// Headers of an answer that are metadata for the caller, not part of the protocol.
+/// Headers of an answer that are metadata for the caller rather than part of the protocol.
 fn metadata(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
     headers.iter().filter(|(name, _)| {
         let ours = ["content-type", "content-length", "trailer"];

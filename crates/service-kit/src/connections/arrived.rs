@@ -1,4 +1,4 @@
-//! Connections as they are accepted, counted until their first request begins.
+//! Accepted connections, counted until their first request begins.
 
 use std::{
     io,
@@ -12,8 +12,8 @@ use std::{
 use axum_server::{AddrListener, Address};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that have been accepted and whose first request has not begun. Closing one of them
-/// resets what its client is about to send.
+/// Accepted connections whose first request has not begun. Closing such a connection resets data
+/// that its client is about to send.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Newcomers(Arc<AtomicUsize>);
 
@@ -28,7 +28,7 @@ impl Newcomers {
     }
 }
 
-/// One such connection, until it is dropped.
+/// One accepted connection without a request, counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct Newcomer(Newcomers);
 

@@ -20,7 +20,7 @@ use crate::layers::OnConnection;
 pub(crate) struct Counted<S> {
     service: S,
     activity: Arc<Activity>,
-    /// Counts this connection's probes; each request carries it.
+    /// The probes of this connection; each request carries a reference.
     probes: OnConnection,
 }
 
@@ -81,7 +81,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// An answer's body, whose request is in flight until it is dropped.
+/// The body of an answer. Its request counts as in flight until the body is dropped.
 #[derive(Debug)]
 pub(crate) struct Answer<B> {
     body: B,

@@ -1,10 +1,10 @@
-//! Connections: how many there may be, and how long one may be silent.
+//! Limits on the number of connections, and on how long one may be silent.
 //!
-//! A client that opens connections and sends nothing, or a byte at a time, costs a file descriptor
-//! and a little memory for each. So connections are counted, and their bound leaves room below the
-//! limit on open files. A connection is closed when its first request does not come in time, when
-//! it is idle for long, or when its client has stopped reading. Beyond the bound a new connection
-//! is closed at once.
+//! A client that opens connections and sends nothing, or one byte at a time, costs a file
+//! descriptor and a little memory for each. So connections are counted, and their bound stays below
+//! the limit on open files. A connection is closed if its first request does not arrive in time, if
+//! it is idle for too long, or if its client has stopped reading. Beyond the bound, a new
+//! connection is closed at once.
 
 mod arrived;
 mod counted;
@@ -37,21 +37,22 @@ use crate::{layers::Client, limits::LimitsConfig, metric_names};
 /// Default bound on connections. The configuration may set another; the limit on open files may
 /// lower it.
 const MOST: usize = 16_384;
-/// File descriptors kept for everything but connections: databases, models, calls to other servers.
+/// File descriptors reserved for everything except connections: databases, models, calls to other
+/// servers.
 const KEPT: std::ops::RangeInclusive<u64> = 64..=1024;
-/// Refusals are logged at most once in this time.
+/// Refusals are logged at most once per interval.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a connection may stay open in each state without making progress.
+/// How long a connection may stay in each state without progress.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// From accepting it to the head of its first request: handshake, preface, headers.
+    /// From accepting the connection to the head of its first request: handshake, preface, headers.
     first_request: Duration,
     /// Between requests.
     idle: Duration,
-    /// Between requests while more than three quarters of all permits are taken.
+    /// Between requests while more than three quarters of the permits are taken.
     idle_when_crowded: Duration,
-    /// How long the client may read less than the minimum rate of what is being sent to it.
+    /// How long the client may read its answers at less than the minimum rate.
     unread: Duration,
 }
 
@@ -79,8 +80,8 @@ struct Shared {
     open: AtomicUsize,
     patience: Patience,
     begun: Instant,
-    /// Refusals since the last log line about them, and when that was, in milliseconds since
-    /// `begun`.
+    /// Refusals since the last log line about refusals, and the time of that line, in milliseconds
+    /// since `begun`.
     refused: AtomicU64,
     said: AtomicU64,
 }
@@ -138,7 +139,7 @@ impl Shared {
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let said = self.said.load(Ordering::Acquire);
         let due = said == 0 || now.saturating_sub(said) >= SAY_EVERY.as_millis() as u64;
-        // Of the callers that find a line due, only one logs it.
+        // If several callers find a log line due, only one of them logs it.
         if due
             && self
                 .said
@@ -155,7 +156,7 @@ impl Shared {
     }
 }
 
-/// A connection's permit, given back when it is dropped.
+/// A connection's permit, released when dropped.
 #[derive(Debug)]
 struct Slot(Arc<Shared>);
 
@@ -166,13 +167,14 @@ impl Drop for Slot {
     }
 }
 
-/// What a connection's socket and its requests share.
+/// The state that a connection's socket shares with its requests.
 #[derive(Debug)]
 struct Activity {
     client: Client,
     begun: Instant,
     in_flight: AtomicUsize,
-    /// When the last request began or ended, in milliseconds since `begun`; 0 before the first.
+    /// Time at which the last request began or ended, in milliseconds since `begun`; 0 before the
+    /// first.
     last: AtomicU64,
     /// Counts the connection as new until its first request.
     newcomer: Mutex<Option<Newcomer>>,
@@ -196,7 +198,7 @@ impl Activity {
         }
     }
 
-    /// When the connection is to be closed if nothing happens; none while a request is in flight.
+    /// When the connection will be closed if nothing happens; `None` while a request is in flight.
     fn closing_time(&self, shared: &Shared) -> Option<Instant> {
         if self.in_flight.load(Ordering::Acquire) > 0 {
             return None;
@@ -227,7 +229,7 @@ impl<S> Accept<Arrived, S> for Connections {
                 "as many connections are open as the limit allows",
             )));
         };
-        // The peer of a connection that was closed meanwhile is unknown.
+        // The peer of a connection that has closed in the meantime is unknown.
         let address = stream.peer_addr().ok().map(|peer| peer.ip());
         let activity = Arc::new(Activity::new(newcomer, Client::new(address)));
         let watched = stream

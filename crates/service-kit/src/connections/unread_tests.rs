@@ -34,7 +34,7 @@ use crate::{
 const ANSWER: usize = 4 << 20;
 const GRPC: &str = "/isomer.encoder.v1.EncoderService/GetEncoder";
 
-/// A gRPC answer that its handler makes when it is polled.
+/// A gRPC answer whose message is made when it is polled.
 fn message() -> Response {
     let length = u32::try_from(ANSWER - 5).unwrap().to_be_bytes();
     let frame = [&[0][..], &length, &vec![b'x'; ANSWER - 5]].concat();
@@ -84,7 +84,7 @@ impl Server {
         }
     }
 
-    /// Waits until the server closes the connection. The clock is tokio's.
+    /// Waits until the server closes the connection, in tokio's time.
     async fn closed(self) {
         assert!(self.budget.reserved() >= ANSWER);
         let closed = timeout(Duration::from_secs(120), self.connection).await;
@@ -151,7 +151,7 @@ async fn a_slow_reader_gets_the_whole_answer() {
     let (mut read, mut piece) = (0, vec![0; 60 << 10]);
     while read < ANSWER {
         read += client.read(&mut piece).await.unwrap();
-        // 5 kB a second.
+        // The client reads 5 kB a second.
         sleep(Duration::from_millis(800)).await;
     }
     assert!(!server.connection.is_finished());

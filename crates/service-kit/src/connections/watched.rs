@@ -1,4 +1,4 @@
-//! A connection's socket, which closes when its time is over.
+//! A connection's socket, which closes when its time limit is reached.
 
 use std::{
     future::Future,
@@ -17,7 +17,8 @@ use tokio::{
 use super::{Activity, Slot};
 use crate::minimum_rate::MinimumRate;
 
-/// How often a waiting connection looks at the clock: the server may have become crowded meanwhile.
+/// How often a waiting connection checks the clock: the server may have become crowded in the
+/// meantime.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A socket with a clock and a permit.
@@ -27,8 +28,8 @@ pub(crate) struct Watched<I> {
     activity: Arc<Activity>,
     place: Slot,
     look: Pin<Box<Sleep>>,
-    /// How long the client may go on to read so little that nothing can be written, while there is
-    /// something to write.
+    /// How long the client may read too little for anything to be written, while data waits to be
+    /// written.
     stuck: Option<MinimumRate>,
 }
 
@@ -44,7 +45,8 @@ impl<I> Watched<I> {
         }
     }
 
-    /// Waits for the clock while the socket is not ready. An error means that the time is over.
+    /// Waits for the clock while the socket is not ready. An error means that the time limit is
+    /// reached.
     fn is_over(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
         while self.look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
@@ -87,7 +89,7 @@ impl<I> Watched<I> {
 impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        // The clock is also checked first: a byte now and then must not keep a connection open for
+        // The clock is also checked here: a byte now and then must not keep a connection open for
         // ever.
         if let Err(error) = this.is_over(cx) {
             return Poll::Ready(Err(error));
@@ -116,7 +118,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Everything is written before it is flushed.
+        // All data is written before the flush.
         self.stuck = None;
         Pin::new(&mut self.io).poll_flush(cx)
     }

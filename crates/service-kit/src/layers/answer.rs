@@ -1,5 +1,5 @@
-//! The body of an answer while it is sent: measured to its end, cut off at its deadline or when the
-//! server closes, with panics caught.
+//! The body of an answer while it is sent. It is measured to its end, cut off at its deadline or
+//! when the server closes, and its panics are caught.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use tonic::{Code, Status};
 use super::{Deadline, Held, detailed, labels::Label, span::RequestSpan};
 use crate::{Fault, budget::Reservation, code_name, metric_names};
 
-/// Counts a request from its head to the end of its answer, also when the caller cancels it in
+/// Counts a request from its head to the end of its answer, even if the caller cancels it in
 /// between.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -45,7 +45,7 @@ impl Record {
         }
     }
 
-    /// Whether the answer is a stream of messages, as far as the method is known.
+    /// Whether the answer may be a stream of messages, as far as the method is known.
     pub(super) fn may_stream(&self) -> bool {
         self.label.streams || !self.label.described
     }
@@ -79,7 +79,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // Without a code, the caller went away before the answer ended.
+        // No code means that the caller disconnected before the answer ended.
         let code = self.code.take().unwrap_or_else(|| {
             self.traced.grpc(Code::Cancelled);
             code_name(Code::Cancelled).into()
@@ -100,13 +100,13 @@ impl Drop for Record {
     }
 }
 
-/// What ends an answer other than its handler.
+/// Events other than the handler that end an answer.
 #[derive(Default)]
 pub(super) struct Cut {
     /// The deadline of the call.
     pub(super) deadline: Option<(Pin<Box<Sleep>>, Deadline)>,
-    /// Completes when the server closes; polled only while the answer has nothing to send, so a
-    /// last message is still sent.
+    /// Completes when the server closes. It is polled only while the answer has nothing to send, so
+    /// a last message is still sent.
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The last frame when something other than the handler ends the answer.
+    /// The last frame if something other than the handler ends the answer.
     fn end(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.body = None;
         self.place = None;
@@ -135,7 +135,7 @@ impl Answer {
         let status = Status::from(fault);
         let mut trailers = HeaderMap::new();
         if status.add_header(&mut trailers).is_err() {
-            // A message that does not fit a header: the code alone still says what happened.
+            // If the message does not fit a header, the code alone reports the failure.
             trailers = Status::new(status.code(), "").into_http::<()>().headers().clone();
         }
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
@@ -174,7 +174,7 @@ impl http_body::Body for Answer {
                 }
                 if http_body::Body::is_end_stream(body) && !this.record.is_probe() {
                     // The handler has ended. The memory of the answer is reserved, and other
-                    // requests do not wait until it is read.
+                    // requests do not wait until the answer is read.
                     this.place = None;
                 }
                 if let (Some(path), Some(trailers)) = (&this.grpc, frame.trailers_mut()) {

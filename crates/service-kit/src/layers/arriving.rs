@@ -1,9 +1,9 @@
 //! The body of a request while it arrives: its size is bounded, and it must arrive fast enough.
 //!
 //! A request takes a permit of the server as soon as its head has arrived. A client that sends its
-//! body slowly would hold the permit for nothing, so a body must keep up a minimum rate. Calls
-//! whose client sends a stream are exempt: they may be silent for hours. A call where only the
-//! answer is a stream is not.
+//! body slowly would hold the permit for nothing, so a body must keep up a minimum rate. Calls with
+//! a stream of requests are exempt: their clients may be silent for hours. Calls in which only the
+//! answer is a stream are not exempt.
 
 use std::{
     future::Future,
@@ -34,30 +34,31 @@ use crate::{
     wrap::Next,
 };
 
-/// How long a body may arrive more slowly than the minimum rate. A slow line is not an attack.
+/// How long a body may arrive at less than the minimum rate. A slow line is not an attack.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What [`arriving`] needs.
+/// Settings of [`arriving`].
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) labels: Labels,
     /// Largest body in bytes.
     pub(crate) most: usize,
-    /// How callers are told of failures.
+    /// The formats in which failures are reported to callers.
     pub(crate) refusals: Refusals,
-    /// Memory for all requests in flight.
+    /// Memory budget of all requests in flight.
     pub(crate) budget: Budget,
 }
 
-/// Largest message to health and reflection, which need no key: the name of a service or a symbol.
+/// Largest message to health and reflection, which need no key. It holds the name of a service or a
+/// symbol.
 pub(crate) const PROBE_MESSAGE: usize = 4096;
 
-/// Refuses bodies that are declared too large or have a coding that is not supported, and watches
-/// the others.
+/// Refuses bodies whose declared size is too large or whose coding is unsupported, and watches the
+/// others.
 pub(crate) async fn arriving(bounds: Arc<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
-    // The layer outside keeps the reservation until the answer has ended.
+    // The outer layer keeps the reservation until the answer has ended.
     let reservation = request.extensions().get::<Reservation>().cloned();
     let reservation = reservation.unwrap_or_else(|| bounds.budget.reserve(None));
     let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
@@ -74,7 +75,7 @@ pub(crate) async fn arriving(bounds: Arc<Bounds>, request: Request, next: Next) 
         let fault = Fault::invalid("content-length", "the length of the request is ambiguous")
             .hint("send one content-length, or transfer-encoding: chunked");
         let mut refusal = tell(fault);
-        // The bytes that follow on the connection may be the rest of this request.
+        // The next bytes on the connection may belong to this request.
         refusal
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -91,8 +92,8 @@ pub(crate) async fn arriving(bounds: Arc<Bounds>, request: Request, next: Next) 
         .await
 }
 
-/// Passes on a gRPC request with its messages checked, and compresses those of the answer if the
-/// caller accepts that.
+/// Forwards a gRPC request with its messages checked, and compresses the messages of the answer if
+/// the caller accepts that.
 async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Request, next: Next) -> Response {
     let tell = bounds.refusals.shape(request.uri().path(), true);
     let label = bounds.labels.grpc(request.uri().path());
@@ -107,7 +108,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     request.headers_mut().remove(ENCODING);
     let answer_in = Coding::for_answer(request.headers());
     let most = if label.probe { PROBE_MESSAGE } else { bounds.most };
-    // The client of a method without a descriptor may send a stream.
+    // Without a descriptor, the method may accept a stream.
     let client_streams = label.client_streams || !label.described;
     let paced = if client_streams {
         request
@@ -134,7 +135,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     }
 }
 
-/// Whether another reader of the same request could find its end elsewhere: the kind of request
+/// Whether another reader could find the end of the request elsewhere. This is the kind of request
 /// smuggling that hyper does not refuse.
 pub(super) fn has_two_lengths(headers: &HeaderMap) -> bool {
     let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
@@ -153,7 +154,7 @@ struct Arriving {
     rate: MinimumRate,
     end: Pin<Box<Sleep>>,
     over: bool,
-    /// The reservation that grows as its bytes arrive.
+    /// The reservation, which grows as bytes arrive.
     reservation: Option<Reservation>,
 }
 
@@ -234,7 +235,7 @@ impl http_body::Body for Arriving {
     }
 }
 
-/// The refusal of a body that is larger than the server takes.
+/// The refusal of a body that exceeds the server's limit.
 pub(super) fn too_large(most: u64) -> Fault {
     Fault::new(
         tonic::Code::ResourceExhausted,
@@ -259,7 +260,7 @@ mod tests {
         Body::from_stream(drops)
     }
 
-    /// The number of bytes that arrived, and the error that the body ended with.
+    /// The number of received bytes, and the error at the end of the body.
     async fn end(body: Body) -> (usize, Option<String>) {
         let mut frames = body.into_data_stream();
         let mut bytes = 0;
@@ -283,7 +284,7 @@ mod tests {
         let begun = Instant::now();
         let (bytes, error) = end(wrap(dripping(1, Duration::from_millis(15)), 1000)).await;
         assert!(error.unwrap().contains("too slow") && bytes < 20);
-        // All of it would take 15 seconds.
+        // The whole body would take 15 seconds.
         assert!(begun.elapsed() < QUICK * 2, "{:?}", begun.elapsed());
     }
 
@@ -311,7 +312,7 @@ mod tests {
         let begun = Instant::now();
         let (bytes, error) = end(body).await;
         assert!(bytes == 100_000 && error.unwrap().contains("too slow"));
-        // The clock is tokio's.
+        // tokio's clock.
         assert!(begun.elapsed() < QUICK * 2, "{:?}", begun.elapsed());
     }
 }

@@ -12,12 +12,12 @@ pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding")
 pub(super) const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 pub(super) const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
 
-/// A message may decompress to so many bytes, however few it has compressed,
+/// Every message may decompress to this many bytes, however small its compressed form.
 const FREE: usize = 1 << 20;
-/// and beyond that to at most so many bytes for each compressed byte.
+/// Beyond [`FREE`], a message may decompress to at most this many bytes per compressed byte.
 const RATIO: usize = 128;
 
-/// A compression that is accepted and sent.
+/// A compression that the server accepts and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Gzip,
@@ -40,7 +40,7 @@ impl Coding {
         }
     }
 
-    /// How the messages of a request are compressed.
+    /// The compression of a request's messages.
     pub(super) fn of_request(headers: &HeaderMap) -> Result<Option<Self>, Fault> {
         let Some(value) = headers.get(ENCODING) else {
             return Ok(None);
@@ -58,7 +58,8 @@ impl Coding {
         }
     }
 
-    /// The compression to answer with: zstd if the caller accepts it, else gzip if it does.
+    /// The compression of the answer: zstd if the caller accepts it, else gzip if the caller
+    /// accepts that.
     pub(super) fn for_answer(headers: &HeaderMap) -> Option<Self> {
         let values = headers.get_all(ACCEPT_ENCODING).iter();
         let names = values
@@ -69,12 +70,12 @@ impl Coding {
             .max_by_key(|coding| *coding == Self::Zstd)
     }
 
-    /// Most bytes that a compressed message of `packed` bytes may decompress to.
+    /// Maximum decompressed size of a compressed message of `packed` bytes.
     fn bound(packed: usize, most: usize) -> usize {
         packed.saturating_mul(RATIO).max(FREE).min(most)
     }
 
-    /// Decompresses a message, which may be `most` bytes large.
+    /// Decompresses a message to at most `most` bytes.
     pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
         let bound = Self::bound(packed.len(), most);
         let mut out = Vec::new();
@@ -83,7 +84,7 @@ impl Coding {
         let read = match self {
             Self::Gzip => GzDecoder::new(packed).take(limit).read_to_end(&mut out),
             Self::Zstd => zstd::Decoder::with_buffer(packed).and_then(|mut decoder| {
-                // Largest window that a frame may ask the decoder to keep: 8 MiB, which every
+                // Largest window that a frame may require the decoder to keep: 8 MiB, which every
                 // decoder must support.
                 decoder.window_log_max(23)?;
                 decoder.take(limit).read_to_end(&mut out)

@@ -1,16 +1,16 @@
-//! `google.rpc.ErrorInfo` for statuses that no handler made: those of the generated servers, which
-//! have neither reasons nor hints.
+//! `google.rpc.ErrorInfo` for statuses that no handler made. The generated servers' statuses have
+//! neither reasons nor hints.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
 
 use isomer_fault::{Fault, code_name};
 
-/// How the generated servers' decoder begins its message.
+/// The beginning of the message of the generated servers' decoder.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
 
 /// Completes a status in these headers or trailers of the answer to a call of `path`. A status with
-/// details stays as it is.
+/// details stays unchanged.
 pub(super) fn complete(headers: &mut HeaderMap, path: &str) {
     let Some(status) = Status::from_header_map(headers) else {
         return;
@@ -19,7 +19,7 @@ pub(super) fn complete(headers: &mut HeaderMap, path: &str) {
         return;
     }
     let fault = explained(&status, path);
-    // A message that does not fit a header: the status that is there still says what happened.
+    // If the message does not fit a header, the existing status still reports the failure.
     let mut told = HeaderMap::new();
     if Status::from(fault).add_header(&mut told).is_ok() {
         headers.extend(told);

@@ -1,4 +1,4 @@
-//! Calls of a service of this process by its Rust methods.
+//! Calls a service of this process through its Rust methods.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -10,8 +10,8 @@ use tracing::Instrument;
 use super::{Deadline, Via, answer::Record, labels::Label, span::RequestSpan};
 use crate::{Fault, limits::LimitsConfig};
 
-/// Calls of one service by its methods, with what a call over [`crate::memory::channel`] has around
-/// it: a span, metrics, a deadline, and the catching of panics. No message is encoded.
+/// Calls one service through its methods, without encoding messages. As over
+/// [`crate::memory::channel`], each call has a span, metrics and a deadline, and panics are caught.
 #[derive(Debug, Clone)]
 pub struct DirectCalls {
     service: &'static str,
@@ -19,7 +19,7 @@ pub struct DirectCalls {
 }
 
 impl DirectCalls {
-    /// Calls of the service with this full name.
+    /// Calls to the service with this full name.
     pub fn new(service: &'static str, limits: &LimitsConfig) -> Self {
         Self {
             service,

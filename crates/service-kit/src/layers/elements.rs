@@ -1,4 +1,5 @@
-//! The memory that an encoded protobuf message takes once it is decoded, found without decoding it.
+//! The memory that an encoded protobuf message takes once it is decoded, estimated without decoding
+//! it.
 //!
 //! Two bytes on the wire (`0a 00`, an empty element of a repeated field) become a struct of a
 //! hundred bytes or more. So the elements are counted on the wire before the decoder sees them.
@@ -7,7 +8,8 @@ use std::collections::HashMap;
 
 use prost_types::{FileDescriptorSet, field_descriptor_proto::Type};
 
-/// Bytes for an element with a length of its own (a string, bytes, a message), beside its content.
+/// Bytes for an element with its own length prefix (a string, bytes, a message), in addition to its
+/// content.
 const ELEMENT: usize = 256;
 /// Bytes for a number.
 const NUMBER: usize = 8;
@@ -70,11 +72,10 @@ impl Shapes {
         self.by_name.get(name).copied()
     }
 
-    /// About how many bytes the message takes once it is decoded. Stops when that is more than
-    /// `most`.
+    /// Approximate size of the decoded message in bytes. Stops once the size exceeds `most`.
     pub(super) fn decoded_size(&self, message: usize, wire: &[u8], most: usize) -> usize {
         let mut size = wire.len();
-        // The decoder refuses bytes that are not protobuf, and comes no further than this.
+        // The decoder refuses bytes that are not protobuf, and also stops here.
         self.walk(message, wire, DEPTH, most, &mut size);
         size
     }
@@ -113,7 +114,7 @@ impl Shapes {
                         None => *size += ELEMENT,
                     }
                 }
-                // A group that no message here has: the decoder skips it and continues after it.
+                // No message here has a group: the decoder skips it and continues after it.
                 3 => skip_group(number, &mut wire, depth)?,
                 _ => return None,
             }
@@ -204,7 +205,7 @@ mod tests {
             inputs: vec![Input { input: None }; 1000],
             ..EncodeRequest::default()
         };
-        // Field 1000 as a group: a number, a text and a group in it, then its end.
+        // Field 1000 as a group that contains a number, a text and a group, then its end.
         let group = [0xc3, 0x3e, 0x08, 1, 0x12, 1, b'a', 0x1b, 0x1c, 0xc4, 0x3e];
         let wire = [&group[..], &elements.encode_to_vec()].concat();
         assert_eq!(

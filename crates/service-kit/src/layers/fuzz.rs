@@ -14,8 +14,8 @@ static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
     Shapes::new(&[set])
 });
 
-/// About how many bytes a message takes once it is decoded, found without decoding it. `None` where
-/// there is no message of this full name.
+/// Approximate size of a decoded message in bytes, estimated without decoding it. `None` if no
+/// message has this full name.
 pub fn decoded_size(message: &str, wire: &[u8], most: usize) -> Option<usize> {
     let message = SHAPES.message(&format!(".{message}"))?;
     Some(SHAPES.decoded_size(message, wire, most))
@@ -28,7 +28,7 @@ fn coding(zstd: bool) -> Coding {
 /// Decompresses a message of a request.
 ///
 /// # Errors
-/// As the reader's.
+/// The reader's errors.
 pub fn unpack(zstd: bool, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
     coding(zstd).unpack(packed, most)
 }
@@ -36,7 +36,7 @@ pub fn unpack(zstd: bool, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
 /// Compresses a message of an answer.
 ///
 /// # Errors
-/// As the writer's.
+/// The writer's errors.
 pub fn pack(zstd: bool, plain: &[u8]) -> std::io::Result<Vec<u8>> {
     coding(zstd).pack(plain)
 }

@@ -1,4 +1,5 @@
-//! The names of a request in spans and metrics: always from a bounded set, whatever a client sends.
+//! The names of a request in spans and metrics. They come from a bounded set, whatever a client
+//! sends.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use super::elements::Shapes;
 
 pub(super) const OTHER: &str = "other";
 const HTTP: &str = "http";
-/// Answered however busy the server is, and ended at once when it closes.
+/// Services whose calls are answered however busy the server is, and ended at once when it closes.
 const PROBE_SERVICES: &[&str] = &[
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
@@ -33,15 +34,14 @@ pub(crate) struct Label {
     pub(crate) streams: bool,
     /// Whether the request is a stream of messages.
     pub(crate) client_streams: bool,
-    /// Whether the methods of the service are known: a method that is not among them does not
-    /// exist.
+    /// Whether the methods of the service are known. If so, any other method does not exist.
     pub(crate) described: bool,
     /// Type of the request's message, if known.
     pub(crate) message: Option<usize>,
 }
 
 impl Label {
-    /// Names of a call of a unary method, known where it is made.
+    /// Names of a call to a unary method, known at the call site.
     pub(super) fn unary(service: &'static str, method: &'static str) -> Self {
         Self {
             service: service.into(),
@@ -64,8 +64,8 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// The methods of the services in `names` that the descriptor sets describe; others are named
-    /// `other`.
+    /// The methods of the services in `names` that the descriptor sets describe. All others are
+    /// named `other`.
     pub(crate) fn new(names: &[&'static str], descriptor_sets: &[&[u8]]) -> Self {
         let sets = descriptor_sets
             .iter()
@@ -128,7 +128,7 @@ impl Labels {
         }
     }
 
-    /// Names of an HTTP request: the route as it was declared, never the path that was requested.
+    /// Names of an HTTP request: the declared route, never the requested path.
     pub(crate) fn http<B>(request: &Request<B>) -> Label {
         let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         let verb = match request.method().as_str() {

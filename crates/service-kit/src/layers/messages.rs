@@ -1,5 +1,5 @@
-//! The messages of gRPC calls, one at a time: those of a request are bounded, decompressed and
-//! counted before the handler gets them; those of an answer are compressed if the caller accepts
+//! The messages of gRPC calls, one at a time. Messages of a request are bounded, decompressed and
+//! counted before the handler gets them. Messages of an answer are compressed if the caller accepts
 //! that.
 //!
 //! All services share this module, so the generated servers do no compression of their own.
@@ -22,11 +22,11 @@ use isomer_fault::Fault;
 const HEAD: usize = 5;
 /// Answers smaller than this are not worth compressing.
 const SMALL: usize = 512;
-/// So many bytes of a large answer are compressed to see whether the rest is worth it. Vectors of
-/// floats are not.
+/// Number of bytes of a large answer that are compressed as a sample, to see whether the rest is
+/// worth compressing. Vectors of floats are not.
 const SAMPLE: usize = 16 << 10;
 
-/// What the messages of a request are checked against.
+/// The limits for the messages of a request.
 pub(super) struct Checks {
     pub(super) coding: Option<Coding>,
     /// Largest message in bytes, before and after decompression.
@@ -35,12 +35,12 @@ pub(super) struct Checks {
     pub(super) shape: Option<usize>,
     pub(super) shapes: std::sync::Arc<Shapes>,
     pub(super) reservation: Reservation,
-    /// Whether the client sends a stream of messages, each of which releases its memory when the
+    /// Whether the client sends a stream of messages. Each message releases its memory when the
     /// next begins.
     pub(super) client_streams: bool,
 }
 
-/// The messages of a body, checked and decompressed.
+/// The messages of a body after checks and decompression.
 pub(super) fn checked(body: Body, checks: Checks) -> Body {
     let reader = Reader {
         body,
@@ -56,7 +56,7 @@ pub(super) fn checked(body: Body, checks: Checks) -> Body {
         reader.over = !matches!(next, Ok(Some(_)));
         Some((next.transpose()?, reader))
     });
-    // The head of a message and its content are passed on as two pieces: joining them would copy
+    // The head of a message and its content are forwarded as two pieces: joining them would copy
     // the message.
     let pieces = messages.flat_map(|message: Result<Bytes, axum::Error>| {
         stream::iter(match message {
@@ -130,7 +130,7 @@ impl Reader {
         Ok(Some(plain))
     }
 
-    /// Reads until the buffer holds `wanted` bytes; false if the body ends before.
+    /// Reads until the buffer holds `wanted` bytes; returns false if the body ends first.
     async fn fill(&mut self, wanted: usize) -> Result<bool, axum::Error> {
         while self.buffer.len() < wanted {
             let Some(frame) = self.body.frame().await else {
@@ -185,8 +185,8 @@ async fn off_runtime<T: Send + 'static>(
     crate::off_runtime(size, work).await.map_err(told)
 }
 
-/// The answer with its messages compressed, unless the handler has compressed them or they do not
-/// become smaller.
+/// The answer with its messages compressed, unless the handler has compressed them or compression
+/// does not make them smaller.
 pub(super) fn compressed(response: Response, coding: Coding) -> Response {
     let is_open = !response.headers().contains_key(ENCODING) && !response.headers().contains_key("grpc-status");
     if !is_open || http_body::Body::is_end_stream(response.body()) {
@@ -209,7 +209,7 @@ fn packed_frames(body: Body, coding: Coding) -> impl Stream<Item = Result<Frame<
             };
             let data = match frame.into_data() {
                 Ok(data) => data,
-                // Trailers.
+                // The frame holds trailers.
                 Err(frame) => return Some((Ok(frame), (frames, buffer))),
             };
             buffer.extend_from_slice(&data);
@@ -227,7 +227,7 @@ fn packed_frames(body: Body, coding: Coding) -> impl Stream<Item = Result<Frame<
     })
 }
 
-/// The first message of the buffer with its head, once it is complete.
+/// The first message of the buffer with its head, if it is complete.
 fn whole(buffer: &mut BytesMut) -> Option<Bytes> {
     let length = buffer.get(1..HEAD)?;
     let length = u32::from_be_bytes(length.try_into().ok()?) as usize + HEAD;

@@ -1,5 +1,5 @@
-//! What every request passes through around its handler: a permit, a span in the caller's trace, a
-//! deadline, the catching of panics, and metrics. The same on a socket and in memory.
+//! The layers around the handler of every request: a permit, a span in the caller's trace, a
+//! deadline, the catching of panics, and metrics. They are the same on a socket and in memory.
 
 mod answer;
 mod arriving;
@@ -67,7 +67,7 @@ impl Via {
     }
 }
 
-/// Shared by all requests of a server.
+/// State that all requests of a server share.
 #[derive(Debug, Clone)]
 pub(crate) struct Around {
     pub(crate) gate: Gate,
@@ -80,14 +80,14 @@ pub(crate) struct Around {
     pub(crate) via: Via,
     /// Authentication; off for calls in memory.
     pub(crate) auth: Auth,
-    /// How callers are told of failures.
+    /// The formats in which failures are reported to callers.
     pub(crate) refusals: Refusals,
     /// Cancelled when the server begins to drain.
     pub(crate) closing: CancellationToken,
 }
 
-/// What a request holds until its answer has ended. Nothing reads the fields: they give back what
-/// they hold when they are dropped.
+/// Resources that a request holds until its answer has ended. Nothing reads the fields: they
+/// release their resources when dropped.
 #[derive(Debug)]
 struct Held {
     _gate: Option<OwnedSemaphorePermit>,
@@ -109,7 +109,8 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
     let mut record = Record::start(label.clone(), state.via.name(), traced);
 
     let memory = request.extensions().get::<Reservation>().cloned();
-    // Probes must be answered however busy the server is, and must not keep it open when it closes.
+    // Probes must be answered however busy the server is, and must not keep the server open when it
+    // closes.
     let place = if label.probe {
         let connection = request.extensions().get::<OnConnection>();
         state.probes.enter(label.streams, connection).map(|place| Held {
@@ -193,13 +194,13 @@ pub(crate) async fn around(state: Arc<Around>, request: Request, next: Next) -> 
     })
 }
 
-/// How long an answer waited for other servers; in the extensions of a response whose caller is to
-/// be told.
+/// Time that an answer waited for other servers. It is stored in the extensions of a response whose
+/// caller should learn it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamTime(pub Duration);
 
-/// Tells how long the head of an answer took (W3C Server Timing, in milliseconds): `upstream` until
-/// others had answered, and `overhead`, the time beside that.
+/// Reports the time to the head of an answer (W3C Server Timing, in milliseconds). `upstream` is
+/// the time until other servers had answered, and `overhead` is the rest.
 fn tell_time(response: &mut Response, whole: Duration) {
     let Some(UpstreamTime(upstream)) = response.extensions_mut().remove() else {
         return;
@@ -213,9 +214,9 @@ fn tell_time(response: &mut Response, whole: Duration) {
 }
 
 impl Around {
-    /// What the headers ask for; an error where they cannot be followed.
+    /// Reads the options in the headers; an error if they cannot be honoured.
     fn read(&self, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
-        // Callers in the same process are of this version.
+        // Callers in the same process have the same version.
         if is_grpc && self.via == Via::Network {
             versions::admit(headers, self.oldest_client)?;
         }
@@ -226,12 +227,12 @@ impl Around {
 /// The instant by which a request must be answered.
 struct Deadline {
     at: Instant,
-    /// The time that it has in all.
+    /// The total time limit.
     limit: Duration,
 }
 
 impl Deadline {
-    /// The error of a request that has no answer by then.
+    /// The error of a request without an answer by then.
     fn fault(&self) -> Fault {
         let message = format!("no answer within {} ms", self.limit.as_millis());
         Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).hint("allow more time")
@@ -240,7 +241,7 @@ impl Deadline {
 
 fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
     let theirs = if is_grpc { grpc_timeout(headers)? } else { None };
-    // A stream may last for hours: only its caller knows how long.
+    // A stream may last for hours; only its caller knows how long.
     let ours = state.timeout.filter(|_| !label.streams);
     let limit = match (ours, theirs) {
         (Some(ours), Some(theirs)) => ours.min(theirs),
@@ -253,8 +254,8 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
     Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, limit }))
 }
 
-/// When the answer to a request must be there; in the extensions of each request that has a
-/// deadline, for handlers that call other servers.
+/// The deadline of a request. It is stored in the extensions of each request that has one, for
+/// handlers that call other servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDeadline(pub Instant);
 
@@ -302,8 +303,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Whether this is a gRPC request of a page in a browser, which can neither read trailers nor
-/// choose its HTTP version.
+/// Whether this is a gRPC-Web request. A page in a browser can neither read trailers nor choose its
+/// HTTP version.
 pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)

@@ -1,6 +1,6 @@
 //! Permits for health and reflection. These need no key and are answered however busy the server
-//! is, so each connection may have only a few of them in flight, and the server only a bounded
-//! number of those that stay open.
+//! is. So each connection may have only a few of them in flight, and the server bounds the number
+//! of those that stay open.
 
 use std::{
     sync::{
@@ -55,7 +55,7 @@ impl Probes {
         }
     }
 
-    /// A permit, or the refusal to send. A channel in memory has no connection, and is trusted.
+    /// Returns a permit or the refusal. A channel in memory has no connection, and is trusted.
     pub(super) fn enter(&self, watches: bool, connection: Option<&OnConnection>) -> Result<Permit, Fault> {
         let Some(OnConnection(counts)) = connection else {
             return Ok(Permit {
@@ -84,7 +84,7 @@ impl Probes {
     }
 }
 
-/// A probe's permit, given back when it is dropped.
+/// A probe's permit, released when dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     counted: Option<(Arc<Counts>, bool)>,

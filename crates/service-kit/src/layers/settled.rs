@@ -1,4 +1,4 @@
-//! Answers whose handler has ended: the memory of their bodies is reserved before their heads are
+//! Answers whose handler has ended. Memory for their bodies is reserved before their heads are
 //! sent.
 
 use axum::{body::Body, response::Response};
@@ -8,8 +8,8 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use crate::{Fault, budget::Reservation};
 
 /// The answer to a request whose handler has ended, with memory reserved for its body. The first
-/// part of a body of unknown length is made now: later it would be too late for a refusal.
-/// Probes are answered however little memory is left.
+/// part of a body of unknown length is made now, because a refusal is impossible later. Probes are
+/// answered however little memory is left.
 pub(super) async fn settled(response: Response, memory: &Reservation, is_probe: bool) -> Result<Response, Fault> {
     let reserve = |bytes| match memory.answer(bytes) {
         Err(fault) if !is_probe => Err(fault),
@@ -28,7 +28,7 @@ pub(super) async fn settled(response: Response, memory: &Reservation, is_probe: 
     reserve(bytes.unwrap_or_default())?;
     let mut frames = vec![first];
     match (body.frame().now_or_never(), frames.as_slice()) {
-        // The length of a body that is there is known.
+        // The length of a complete body is known.
         (Some(None), [Ok(only)]) if only.is_data() => {
             let only = frames.pop().and_then(|frame| frame.ok()?.into_data().ok());
             return Ok(Response::from_parts(parts, Body::from(only.unwrap_or_default())));

@@ -1,9 +1,9 @@
 //! The span of a request, by OpenTelemetry's semantic conventions 1.45 for HTTP and RPC.
 //!
-//! A request over the network has a SERVER span. A call within the process has an INTERNAL one, so
+//! A request over the network has a SERVER span. A call within the process has an INTERNAL span, so
 //! that metrics made from spans count each request once. Health, reflection and metrics requests
-//! have none. A span holds nothing that a caller wrote into a body, a query or a header, except the
-//! path, the host and the name of a method that is not served, which are cut.
+//! have none. A span holds no text that a caller wrote into a body, a query or a header, except the
+//! path, the host and the name of a method that is not served. These are truncated.
 
 use axum::extract::{MatchedPath, Request};
 use http::{HeaderMap, StatusCode, Version, header};
@@ -16,17 +16,17 @@ use super::{
 };
 use crate::{code_name, connect, trace_context};
 
-/// Longest text of a caller that is put into a span, in bytes.
+/// Maximum length of a caller's text in a span, in bytes.
 const LONGEST: usize = 256;
 
-/// In the extensions of a request that was translated to gRPC here: what it was before.
+/// The original form of a request that was translated to gRPC here; in its extensions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Translated {
     pub(crate) is_connect: bool,
     pub(crate) version: Version,
 }
 
-/// In the extensions of each request that came over TLS.
+/// In the extensions of each request that arrived over TLS.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OverTls;
 
@@ -37,7 +37,7 @@ enum Spoken {
     Connect,
 }
 
-/// A request's span. Recording in it does nothing where no trace is kept.
+/// A request's span. Recording has no effect if no trace is kept.
 #[derive(Debug, Clone)]
 pub(super) struct RequestSpan {
     span: Span,
@@ -95,7 +95,7 @@ impl RequestSpan {
     /// Records how a gRPC call ended.
     pub(super) fn grpc(&self, code: Code) {
         let name = match self.spoken {
-            // Connect has no name for success.
+            // Connect has no name for the success code.
             Spoken::Connect if code == Code::Ok => None,
             Spoken::Connect => Some(connect::code_name(code)),
             Spoken::Grpc => Some(code_name(code)),
@@ -128,12 +128,12 @@ impl RequestSpan {
     }
 }
 
-/// Makes a span for a Connect call that is refused before it becomes a gRPC request.
+/// Records a span for a Connect call that is refused before it becomes a gRPC request.
 pub(crate) fn refused_call(request: &Request, method: String, code: Code) {
     RequestSpan::connect(request, method).grpc(code);
 }
 
-/// Makes a span for a request that is refused as plain HTTP, before any route is looked for.
+/// Records a span for a request that is refused as plain HTTP, before routing.
 pub(crate) fn refused_request(request: &Request, status: StatusCode) {
     let span = http(request, request.version());
     trace_context::join(&span, request.headers());
@@ -141,7 +141,7 @@ pub(crate) fn refused_request(request: &Request, status: StatusCode) {
     RequestSpan { span, spoken }.http(status);
 }
 
-/// Whether the conventions count a code as the server's error; the others are the caller's.
+/// Whether the conventions count a code as the server's error rather than the caller's.
 fn is_servers_error(code: Code) -> bool {
     matches!(
         code,
@@ -225,7 +225,7 @@ fn internal(system: &str, name: &str, method: &str) -> Span {
     )
 }
 
-/// The method, if the conventions name it.
+/// The method, if it is in the conventions.
 fn known_method(method: &http::Method) -> Option<&str> {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "CONNECT" | "TRACE" | "QUERY") => {
@@ -275,7 +275,7 @@ fn written(version: Version) -> Option<&'static str> {
     }
 }
 
-/// The beginning of a text.
+/// The beginning of a text, at most `LONGEST` bytes.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST)]
 }

@@ -1,9 +1,9 @@
-//! The part of a body that no handler reads, where a request is refused before its body is there.
+//! The unread part of a body, for a request that is refused before its whole body has arrived.
 //!
-//! Over HTTP/1.1 hyper closes the connection then, and the system resets one that is closed with
-//! bytes unread: a client that is still sending sees a broken connection, and loses the answer
-//! that says what was wrong. So the rest is read and thrown away, up to a bound. Over HTTP/2
-//! only the stream is reset, after the answer.
+//! Over HTTP/1.1 hyper then closes the connection. The system resets a connection that is closed
+//! with unread bytes. A client that is still sending sees a broken connection and loses the answer
+//! with the reason. So the rest of the body is read and discarded, up to a bound. Over HTTP/2 only
+//! the stream is reset, after the answer.
 
 use std::{
     pin::Pin,
@@ -19,18 +19,18 @@ use http_body::{Body as _, Frame, SizeHint};
 
 use super::arriving::has_two_lengths;
 
-/// Most bytes that are read for nothing,
+/// Maximum number of bytes that are read and discarded.
 const BYTES: usize = 64 << 20;
-/// and for how long.
+/// Maximum time for reading and discarding.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Has the rest of the request's body read when its reader is gone.
+/// Arranges that the rest of the request's body is read when its reader is dropped.
 pub(crate) fn read_the_rest(request: Request) -> Request {
     let headers = request.headers();
     let is_framed_by_http_2 = || request.version() >= Version::HTTP_2;
-    // Such a client sends its body when it is told to.
+    // Such a client sends its body only after a `100 Continue`.
     let waits = || headers.contains_key(header::EXPECT);
-    // Where such a body ends is not certain, so nothing may follow it.
+    // The end of such a body is uncertain, so nothing may follow it.
     let is_odd = || has_two_lengths(headers);
     if is_framed_by_http_2() || request.body().is_end_stream() || waits() || is_odd() {
         return request;
@@ -38,7 +38,7 @@ pub(crate) fn read_the_rest(request: Request) -> Request {
     request.map(|body| Body::new(Reader { body: Some(body) }))
 }
 
-/// A body that is read to its end by somebody.
+/// A body that is read to its end even if its handler drops it.
 struct Reader {
     body: Option<Body>,
 }

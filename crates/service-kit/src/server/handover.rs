@@ -1,16 +1,15 @@
-//! Leaves a port that other processes listen on too, so that no connection is lost.
+//! Leaves a port that other processes also listen on, without losing a connection.
 //!
 //! With `SO_REUSEPORT` the kernel distributes new connections over the queues of all listeners on a
-//! port. Closing a listener drops the connections in its queue: their clients see a reset. So a
-//! process that leaves must first make sure that its queue gets no new connections, and then empty
-//! it.
+//! port. Closing a listener resets the connections in its queue. So a process that leaves must
+//! first make sure that its queue gets no new connections, and then empty it.
 //!
-//! The kernel lets a small program choose the listener for a connection
-//! (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, no privilege needed). The program returns an index
-//! in the list of listeners; for an index beyond the end the kernel chooses as it does without a
-//! program. A listener is not told its own index, which also changes when others leave, so it is
-//! found by trial: this process connects to itself while its own listener refuses to answer, and if
-//! the connection succeeds, it has reached another listener.
+//! A small program can choose the listener for each connection in the kernel
+//! (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, without privileges). The program returns an index
+//! in the list of listeners. For an index beyond the end, the kernel chooses as it does without a
+//! program. A listener does not know its own index, which also changes when others leave, so it is
+//! found by trial. This process connects to itself while its own listener refuses to answer. If the
+//! connection succeeds, it has reached another listener.
 
 use std::{
     io,
@@ -26,25 +25,25 @@ use tokio::{
 
 use crate::connections::Newcomers;
 
-/// How long a trial waits for the kernel. If another listener has the index, the answer is
-/// immediate.
+/// How long a trial waits for the kernel. If another listener has the index, it answers
+/// immediately.
 const TRIAL: Duration = Duration::from_millis(250);
-/// A handshake that had begun before is complete after this time: a round trip, and one lost answer
-/// sent again.
+/// Time after which every earlier handshake is complete: one round trip, and one lost answer sent
+/// again.
 const HANDSHAKES: Duration = Duration::from_millis(1200);
-/// Longest wait for the first requests of the newest connections. A client that stays silent is not
-/// waited for any longer.
+/// Longest wait for the first requests of the newest connections. A silent client is not waited for
+/// any longer.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Time between two checks of the queue.
 const LOOK: Duration = Duration::from_millis(10);
-/// Checks in a row that must find nothing: between leaving the queue and being counted as a
-/// newcomer, a connection is in neither for a moment.
+/// Number of consecutive checks that must find nothing. After a connection leaves the queue and
+/// before it counts as a newcomer, it is briefly in neither.
 const LOOKS: u32 = 3;
 
-/// Directs new connections to other listeners on the same port, and returns once those that were
-/// already on their way here have been accepted and have sent a request, after `most` at the
-/// latest. Returns at once, without effect, where there is no other listener or the system does not
-/// support this: then connections in the queue are reset when the listener closes. Close the
+/// Directs new connections to other listeners on the same port. Returns once the connections that
+/// were already on their way have been accepted and have sent a request, after `most` at the
+/// latest. Returns at once, without effect, if no other listener exists or the system does not
+/// support this. In that case, queued connections are reset when the listener closes. Close the
 /// listener without delay afterwards.
 pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, most: Duration) {
     let steered = match steer(listener).await {
@@ -71,7 +70,7 @@ pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, mos
     drop(steered);
 }
 
-/// While this lives, new connections go to the listener at one index of the list.
+/// While this value lives, new connections go to the listener at one index of the list.
 #[derive(Debug)]
 struct Steered<'a>(&'a TcpListener);
 
@@ -84,9 +83,9 @@ impl<'a> Steered<'a> {
 
 impl Drop for Steered<'_> {
     fn drop(&mut self) {
-        // The program belongs to all listeners; left behind, it would direct everything to one of
-        // them. From here until the listener closes, the filter keeps new connections out: a client
-        // whose first packet is dropped sends it again, and another listener gets it.
+        // The program belongs to all listeners. If it stayed, it would direct every connection to
+        // one of them. From here until the listener closes, the filter keeps new connections out. A
+        // client whose first packet is dropped sends it again, and another listener gets it.
         if let Err(error) = set(self.0, libc::SO_DETACH_REUSEPORT_BPF, &0) {
             tracing::debug!(%error, "cannot detach the port's program");
         }
@@ -95,8 +94,8 @@ impl Drop for Steered<'_> {
 
 /// Directs new connections to another listener, if there is one.
 async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
-    // In a list of two or more at least one of the first two is another listener; usually the
-    // second, which came after ours.
+    // In a list of two or more, at least one of the first two is another listener. Usually it is
+    // the second, which was opened after ours.
     for place in [1, 0] {
         let steered = Steered::to(place, listener)?;
         if is_anothers(listener).await? {
@@ -127,7 +126,7 @@ async fn is_anothers(listener: &TcpListener) -> io::Result<bool> {
     }
 }
 
-/// An address of this machine, for one that stands for all of them.
+/// An address that can be connected to, in place of the unspecified address.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -146,8 +145,8 @@ const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
 const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// Offsets in the TCP header, where the filters of a TCP socket begin to read: the sender's port,
-/// and the flags.
+/// Offsets in the TCP header, where filters of a TCP socket start to read: the sender's port, and
+/// the flags.
 const PORT: u32 = 0;
 const FLAGS: u32 = 13;
 const SYN: u32 = 0x02;
@@ -155,7 +154,7 @@ const ACK: u32 = 0x10;
 
 fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> Instruction {
     Instruction {
-        // All codes are below 256.
+        // All opcodes are below 256.
         code: code as u16,
         jt,
         jf,
@@ -163,13 +162,13 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> Instruction {
     }
 }
 
-/// Of a program that chooses a listener: its index. Of a filter: how many bytes of the packet to
-/// let in.
+/// A return instruction. A program that chooses a listener returns an index; a filter returns the
+/// number of bytes of the packet to admit.
 fn answer(k: u32) -> Instruction {
     instruction(RETURN, 0, 0, k)
 }
 
-/// Drops packets from a port.
+/// A filter that drops packets from one port.
 fn without_port(port: u16) -> [Instruction; 4] {
     [
         instruction(LOAD_HALF, 0, 0, PORT),
@@ -179,8 +178,8 @@ fn without_port(port: u16) -> [Instruction; 4] {
     ]
 }
 
-/// Drops the first packets of connections. Connections that have begun continue: their packets are
-/// acknowledgements.
+/// A filter that drops the first packet of each connection. Open connections continue: their
+/// packets are acknowledgements.
 fn without_new() -> [Instruction; 5] {
     [
         instruction(LOAD_BYTE, 0, 0, FLAGS),
@@ -202,12 +201,12 @@ fn attach(listener: &TcpListener, option: libc::c_int, program: &mut [Instructio
     set(listener, option, &program)
 }
 
-/// Sets an option of the socket. `T` is what the kernel expects for it.
+/// Sets an option of the socket. `T` is the type that the kernel expects.
 fn set<T>(listener: &TcpListener, option: libc::c_int, value: &T) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
     // SAFETY: the descriptor is open while `listener` is borrowed; `value` is valid for reads of
-    // `length` bytes, and a program in it points to as many instructions as it says, which live
-    // until the call is over (`attach`).
+    // `length` bytes, and a program in it points to as many instructions as it declares, which live
+    // until the call returns (`attach`).
     let outcome = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
@@ -253,7 +252,7 @@ mod tests {
         listener.local_addr().unwrap().port()
     }
 
-    /// Connections, by the ports they come from.
+    /// Client connections, identified by their source ports.
     struct Clients(Vec<TcpStream>);
 
     impl Clients {
@@ -262,7 +261,7 @@ mod tests {
             Self((0..64).map(|_| TcpStream::connect(to).unwrap()).collect())
         }
 
-        /// The number of them in the listener's queue, which is empty afterwards.
+        /// The number of these connections in the listener's queue, which is then empty.
         fn in_queue(&self, listener: &TcpListener) -> usize {
             listener.set_nonblocking(true).unwrap();
             let own: HashSet<u16> = self.0.iter().map(|one| one.local_addr().unwrap().port()).collect();
@@ -284,7 +283,7 @@ mod tests {
             assert_eq!(after.in_queue(staying), 64, "the older one leaves: {older}");
             let kept = before.in_queue(leaving);
             // The kernel distributes them by a hash of both ends: it is practically impossible that
-            // one of two listeners gets none of 64.
+            // one of two listeners gets none of the 64.
             assert!((1..64).contains(&kept), "{kept}");
             assert!(!is_queued(leaving));
             drop(steered);
@@ -303,7 +302,7 @@ mod tests {
     async fn what_a_process_that_was_killed_leaves_behind_keeps_nobody_out() {
         let first = listener(0);
         let second = listener(port(&first));
-        // A process that ends before it could detach its program leaves one with an index that no
+        // If a process ends before it detaches its program, the program returns an index that no
         // longer exists.
         std::mem::forget(steer(&first).await.unwrap());
         drop(first);

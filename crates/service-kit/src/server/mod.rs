@@ -4,8 +4,7 @@
 mod handover;
 #[cfg(not(target_os = "linux"))]
 mod handover {
-    //! Leaves a port that other processes listen on too. Only Linux has the means to do that
-    //! without losing connections.
+    //! Only Linux can leave a shared port without losing connections.
 
     pub(super) async fn hand_over(
         _: &std::net::TcpListener,
@@ -44,17 +43,18 @@ use crate::{
     wire,
 };
 
-/// How long a client may take to send its request's headers over HTTP/1.1, idle time before them
-/// included.
+/// How long a client may take to send a request's headers over HTTP/1.1, including the idle time
+/// before them.
 const HEADERS: Duration = Duration::from_secs(30);
-/// Most bytes of headers over HTTP/1.1, and of a body that is read before the handler asks for it:
-/// thousands of connections may each hold so much. (Over HTTP/2 hyper allows 16 KiB of headers.)
+/// Maximum number of bytes of headers over HTTP/1.1, and of a body that is read before the handler
+/// polls it. Thousands of connections may each hold this much. (Over HTTP/2 hyper allows 16 KiB of
+/// headers.)
 const HTTP_1_BUFFER: usize = 64 << 10;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How often the TLS files are looked at.
+/// How often the TLS files are checked.
 const RENEWAL_POLL: Duration = Duration::from_secs(1);
-/// How often a silent HTTP/2 connection is pinged, and how long it may take to answer.
+/// How often a silent HTTP/2 connection is pinged, and how long its answer may take.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A server's port and how it behaves there.
@@ -89,7 +89,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// The defaults, on another address.
+    /// The default configuration with another address.
     pub fn at(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -110,8 +110,8 @@ impl Validate for ServerConfig {
                 "leave it out",
             ));
         }
-        // The files are read now, so that a wrong path or a broken key is reported before a port is
-        // bound.
+        // The files are read now, so that a wrong path or a broken key is reported before the port
+        // is bound.
         if let Some(tls) = &self.tls {
             Renewal::new(tls.clone(), Role::Server).map(drop).map_err(|fault| {
                 let hint = fault.hint.unwrap_or_default();
@@ -126,7 +126,7 @@ impl Validate for ServerConfig {
     }
 }
 
-/// Binds, or says why it cannot.
+/// Binds the port.
 ///
 /// # Errors
 /// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, does not belong to this
@@ -153,8 +153,8 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Lets the port be bound while its last connections are still closing (TIME_WAIT); on Windows
-    // the option means something else.
+    // Allows binding while the port's last connections are still closing (TIME_WAIT). On Windows
+    // the option has another meaning.
     #[cfg(unix)]
     {
         socket.set_reuseaddr(true)?;
@@ -166,13 +166,13 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `shutdown` completes. Then health says NOT_SERVING, nothing new is accepted,
-/// requests in flight get up to the grace period, and the server stops. If other processes listen
-/// on the port as well, new connections are directed to them first (`reuse_port`), which is part of
-/// the grace period.
+/// Serves until `shutdown` completes. Then health reports NOT_SERVING, no new connections are
+/// accepted, requests in flight get up to the grace period, and the server stops. If other
+/// processes also listen on the port, new connections are first directed to them (`reuse_port`),
+/// which is part of the grace period.
 ///
 /// # Errors
-/// When TLS files cannot be used, the services cannot be put together, or the listener fails.
+/// If TLS files cannot be used, the services cannot be assembled, or the listener fails.
 pub async fn serve(
     services: Services,
     config: &ServerConfig,
@@ -213,7 +213,7 @@ pub async fn serve(
             let begun = Instant::now();
             if let Some(listener) = shared {
                 handover::hand_over(&listener, &newcomers, grace).await;
-                // A socket is closed only with the last of its descriptors.
+                // A socket is closed only when its last descriptor is closed.
                 drop(listener);
             }
             handle.graceful_shutdown(Some(grace.saturating_sub(begun.elapsed())));
@@ -252,7 +252,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Looks for renewed TLS files, which new connections then use.
+/// Checks for renewed TLS files, which new connections then use.
 async fn renew(tls: Option<(RustlsConfig, Arc<Renewal<TlsConfig>>)>) -> Infallible {
     let Some((rustls, renewal)) = tls else {
         return std::future::pending().await;
@@ -260,7 +260,7 @@ async fn renew(tls: Option<(RustlsConfig, Arc<Renewal<TlsConfig>>)>) -> Infallib
     loop {
         sleep(RENEWAL_POLL).await;
         let renewal = Arc::clone(&renewal);
-        // A volume may be slow.
+        // Reading may be slow on some volumes.
         let renewed = tokio::task::spawn_blocking(move || renewal.renew()).await;
         if let Ok(Some(config)) = renewed {
             rustls.reload_from_config(config);
@@ -283,10 +283,10 @@ fn tune(builder: &mut Builder<TokioExecutor>) {
         .initial_stream_window_size(wire::STREAM_WINDOW)
         .initial_connection_window_size(wire::CONNECTION_WINDOW)
         .max_frame_size(wire::FRAME)
-        // More streams than the limit on requests, so that overload is refused by us, not queued by
-        // HTTP/2.
+        // More streams than the limit on requests, so that this server refuses overload before
+        // HTTP/2 queues it.
         .max_concurrent_streams(4096)
-        // A well-behaved client may drop hundreds of calls at once; the default of 20 takes that
-        // for an attack.
+        // A well-behaved client may drop hundreds of calls at once; h2's default of 20 would treat
+        // that as an attack.
         .max_pending_accept_reset_streams(4096);
 }

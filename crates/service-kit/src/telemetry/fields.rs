@@ -1,8 +1,8 @@
-//! The fields of spans, as the JSON log shows them.
+//! The fields of spans in the JSON log.
 //!
 //! Every request has spans, but few spans appear in a log line. tracing-subscriber's own format
-//! parses and rewrites all fields of a span whenever one is recorded later; this one appends the
-//! new field.
+//! parses and rewrites all fields of a span whenever another field is recorded. This one appends
+//! the new field.
 
 use std::fmt::{self, Debug, Write};
 
@@ -15,16 +15,17 @@ use tracing_subscriber::{
     fmt::{FormatFields, FormattedFields, format::Writer},
 };
 
-/// Room for the fields of most spans.
+/// Initial capacity, enough for the fields of most spans.
 const USUAL: usize = 512;
 
-/// Fields as a JSON object. A field that is recorded twice appears twice; the later one counts.
+/// Fields as a JSON object. A field that is recorded twice appears twice; the later value counts.
 #[derive(Debug)]
 pub(super) struct Json;
 
 impl<'writer> FormatFields<'writer> for Json {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
-        // `Writer` is a trait object: writing piece by piece would be a virtual call for each.
+        // `Writer` is a trait object: writing each piece separately would cost a virtual call per
+        // piece.
         let mut text = String::with_capacity(USUAL);
         text.push('{');
         let mut members = Members {
@@ -122,7 +123,7 @@ struct Escaped<'a>(&'a mut String);
 impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
-        // Most texts need no escapes. Without an early exit the compiler vectorises this loop.
+        // Texts rarely need escapes. Without an early exit the compiler vectorises this loop.
         if !text.bytes().fold(false, |any, byte| any | special(byte)) {
             return self.0.write_str(text);
         }
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// The span as it appears in a log line within it.
+    /// The span's fields in a log line written inside it.
     fn logged(within: impl FnOnce() -> tracing::Span) -> Value {
         let lines = Lines::default();
         let writer = lines.clone();

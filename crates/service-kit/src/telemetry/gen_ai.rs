@@ -1,16 +1,16 @@
-//! Spans of calls of models, by OpenTelemetry's semantic conventions 1.45 for generative AI, which
-//! are still in development there.
+//! Spans of model calls, by OpenTelemetry's semantic conventions 1.45 for generative AI. Those
+//! conventions are still in development.
 //!
-//! What a model is given and what it answers are never part of a span.
+//! Inputs and outputs of a model are never part of a span.
 
 use tracing::{Span, field::Empty};
 
 /// The operation of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Vectors of texts.
+    /// Computing vectors of texts.
     Embeddings,
-    /// Scores of documents. The conventions have no name for it.
+    /// Scoring documents. The conventions have no name for this operation.
     Rerank,
     /// The next message of a conversation.
     Chat,
@@ -29,7 +29,7 @@ impl Operation {
     }
 }
 
-/// The provider that answers: its kind and address.
+/// The provider that answers, with its kind and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     name: &'static str,
@@ -43,7 +43,7 @@ impl Provider {
         server: None,
     };
 
-    /// A server; `name` is the name that the conventions give it, if they have one.
+    /// A server; `name` is its name in the conventions, if there is one.
     pub fn server(name: &'static str, host: impl Into<String>, port: u16) -> Self {
         Self {
             name,
@@ -77,7 +77,7 @@ impl ModelCall {
         ))
     }
 
-    /// The span, for what is done within the call.
+    /// The span, for work within the call.
     pub fn span(&self) -> Span {
         self.0.clone()
     }
@@ -99,7 +99,7 @@ impl ModelCall {
     }
 }
 
-/// A number as an attribute; an unsigned one would become text.
+/// A number as an attribute. It is signed because an unsigned number would become text.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -32,7 +32,7 @@ pub(crate) use prometheus::install as install_metrics;
 pub use prometheus::metrics_text;
 pub(crate) use trace_ids::show as show_trace_id;
 
-/// Longest wait for the collector when a process ends.
+/// Longest wait for the collector when the process ends.
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// How logs look.
@@ -103,7 +103,7 @@ fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
     })
 }
 
-/// Sends the remaining traces when dropped: keep it until the process ends, inside the runtime.
+/// Sends the remaining traces when dropped. Keep it inside the runtime until the process ends.
 #[derive(Debug)]
 #[must_use = "traces are flushed when this is dropped"]
 pub struct TelemetryGuard {
@@ -146,7 +146,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The address that the environment gives for traces.
+/// The trace endpoint from the environment.
 fn endpoint_of_environment() -> Option<String> {
     variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
@@ -156,11 +156,11 @@ fn is_disabled() -> bool {
     variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// [`init`] with spans that go to `provider`, e.g. to an in-memory exporter in a test;
+/// Like [`init`], but spans go to `provider`, e.g. to an in-memory exporter in a test.
 /// `otlp_endpoint` is not used.
 ///
 /// # Errors
-/// As [`init`].
+/// Those of [`init`].
 pub fn init_with(
     service: &'static str,
     config: &TelemetryConfig,
@@ -187,12 +187,12 @@ fn install(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
-    // How long a span was idle says little about a future, and nothing here asks OpenTelemetry
-    // which span is current.
+    // The idle time of a span says little about a future, and nothing here asks OpenTelemetry for
+    // the current span.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
     // Traces do not use the log filter: a filter that logs little must not break the traces of
-    // other processes. Log lines stay out of traces: what they say about a request (a name, an
-    // error's text) may be the caller's own words.
+    // other processes. Log lines stay out of traces, because their details (a name, an error's
+    // text) may be the caller's own words.
     let exported = filter_fn(|of| of.is_span() && *of.level() <= tracing::Level::INFO);
     let otel = tracer.with_location(false).with_target(false);
     let spans = Spans { otel, are_sent }.with_filter(exported.with_max_level_hint(LevelFilter::INFO));

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::{Fault, metric_names};
 
-/// Upper bounds of histograms whose name ends so.
+/// Upper bounds of histogram buckets, by the ending of the metric's name.
 const BUCKETS: &[(&str, &[f64])] = &[
     (
         "_seconds",
@@ -31,18 +31,19 @@ const BUCKETS: &[(&str, &[f64])] = &[
         &[8.0, 32.0, 128.0, 512.0, 2048.0, 8192.0, 32768.0, 131_072.0],
     ),
 ];
-/// Samples wait in memory until they are sorted into buckets; a thread does that at this interval
+/// Samples wait in memory until they are sorted into buckets. A thread does that at this interval
 /// even if nobody scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 static HANDLE: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
-/// Makes Prometheus the process's recorder; does nothing when it is already.
+/// Installs Prometheus as the process's recorder, if that has not been done.
 ///
 /// # Errors
-/// When another recorder was installed before.
+/// If another recorder was installed before.
 pub(crate) fn install() -> Result<(), Fault> {
-    // Held to the end: of two concurrent callers, one installs and the other finds it done.
+    // The lock is held to the end: if two callers are concurrent, one installs and the other finds
+    // the recorder installed.
     let mut installed = HANDLE.lock();
     if installed.is_some() {
         return Ok(());
@@ -70,8 +71,8 @@ pub(crate) fn install() -> Result<(), Fault> {
     Ok(())
 }
 
-/// The metrics of this process in Prometheus' text form; empty before anything was served or
-/// telemetry installed.
+/// The metrics of this process in Prometheus' text format. Empty until something is served or
+/// telemetry is installed.
 pub fn metrics_text() -> String {
     let handle = HANDLE.lock().clone();
     handle.map(|handle| handle.render()).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! The OpenTelemetry layer, with less work per span.
 //!
-//! * Where no exporter is configured, spans have no fields. Trace ids are created and propagated as
-//!   usual, and the log layer keeps fields of its own.
+//! * Without an exporter, spans have no fields. Trace ids are created and propagated as usual, and
+//!   the log layer keeps its own fields.
 //! * The layer does not see when a span is entered or left, which happens at every poll of a
 //!   future. It neither tracks inactivity nor activates contexts, so a span ends when it is closed.
 
@@ -71,8 +71,8 @@ where
 
     // OpenTelemetry's functions on spans find their layer by its type.
     unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
-        // SAFETY: the caller keeps to the contract of this function, which is that of the inner
-        // one; what the inner one points to lives as long as `self`.
+        // SAFETY: the caller upholds the contract of this function, which equals that of the inner
+        // function; the inner function's pointee lives as long as `self`.
         unsafe { self.otel.downcast_raw(id) }
     }
 }
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// A parent and its child, as they would be exported.
+    /// A parent span and its child, as they would be exported.
     fn exported(are_sent: bool) -> [SpanData; 2] {
         let exporter = InMemorySpanExporter::default();
         let provider = SdkTracerProvider::builder()
@@ -104,7 +104,7 @@ mod tests {
             parent.in_scope(|| {
                 tracing::info_span!("child", color = "blue").in_scope(|| ());
             });
-            // OpenTelemetry's functions find the layer.
+            // OpenTelemetry's functions find the layer through this.
             parent.set_attribute("late", true);
         });
         let mut spans = exporter.get_finished_spans().unwrap();

@@ -1,7 +1,7 @@
-//! The trace id of a span, as the logs show it.
+//! The trace id of a span in the logs.
 //!
-//! The id is already a part of each exported span, so it must not also be one of its attributes. It
-//! is written directly into the fields that the log formats keep for the span.
+//! The id is already part of each exported span, so it must not also be one of its attributes. It
+//! is written directly into the log formats' fields of the span.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use tracing_subscriber::{
 
 use super::fields::Json;
 
-/// Shows the id as the field `trace_id` of the span, in either format.
+/// Adds the id to the span's log fields as `trace_id`, in either format.
 pub(crate) fn show(span: &Span, id: TraceId) {
     span.with_subscriber(|(span, dispatch)| {
         let Some(span) = dispatch.downcast_ref::<Registry>().and_then(|spans| spans.span(span)) else {

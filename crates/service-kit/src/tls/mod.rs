@@ -28,9 +28,10 @@ pub struct TlsConfig {
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// Makes ring the process's cryptography provider. Does nothing when one is installed already.
+/// Installs ring as the process's cryptography provider. Does nothing if a provider is installed
+/// already.
 pub fn install_crypto() {
-    // An error means that a provider is installed already, and one is all that is needed.
+    // An error means that a provider is installed already, which is sufficient.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -116,7 +117,7 @@ impl Contents {
     }
 }
 
-/// The fault for a file that does not hold what its field needs.
+/// The fault for a file whose content does not suit its field.
 pub(crate) fn bad(field: &str, file: &Path, error: &dyn std::error::Error) -> Fault {
     Fault::invalid(field, format!("{}: {error}", file.display())).hint("give a PEM file of the right kind")
 }

@@ -1,5 +1,5 @@
-//! TLS configurations that follow their files: certificates are renewed in place, by cert-manager
-//! for example, and new connections use the new ones without a restart.
+//! TLS configurations that follow their files. Certificates are renewed in place, by cert-manager
+//! for example, and new connections use the new certificates without a restart.
 
 use std::{
     fmt,
@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 use super::read;
 use crate::{Fault, metric_names};
 
-/// What a TLS configuration is made of.
+/// The files from which a TLS configuration is built.
 pub(crate) trait TlsFiles {
     /// The configuration.
     type Config;
 
-    /// The files, each with the field of the configuration that names it.
+    /// The files, each with the name of its configuration field.
     fn files(&self) -> Vec<(&'static str, &Path)>;
 
-    /// Makes the configuration of what the files hold.
+    /// Builds the configuration from the contents of the files.
     fn build(&self, contents: &Contents) -> Result<Arc<Self::Config>, Fault>;
 }
 
-/// What the files hold: field, file, bytes.
+/// The contents of the files: field, file, bytes.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Contents(Vec<(&'static str, PathBuf, Vec<u8>)>);
 
@@ -45,7 +45,7 @@ impl Contents {
 
 impl fmt::Debug for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The bytes include keys.
+        // The bytes include keys, so they are not shown.
         f.debug_list().entries(self.0.iter().map(|(_, file, _)| file)).finish()
     }
 }
@@ -54,7 +54,7 @@ impl fmt::Debug for Contents {
 #[derive(Debug, Clone)]
 pub(crate) enum Role {
     Server,
-    /// With the address of the server.
+    /// A client, with the address of the server.
     Client(String),
 }
 
@@ -68,7 +68,7 @@ impl Role {
     }
 }
 
-/// A TLS configuration, and the files that it is made of.
+/// A TLS configuration with the files from which it is built.
 pub(crate) struct Renewal<F: TlsFiles> {
     files: F,
     role: Role,
@@ -78,7 +78,7 @@ pub(crate) struct Renewal<F: TlsFiles> {
 struct State<C> {
     contents: Contents,
     config: Arc<C>,
-    /// Why the files on disk are not in force.
+    /// Why the files on disk are not in use.
     complaint: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl<F: TlsFiles> Renewal<F> {
     /// Reads the files.
     ///
     /// # Errors
-    /// When they cannot be used, with the field that names the file.
+    /// If the files cannot be used; the fault names the field.
     pub(crate) fn new(files: F, role: Role) -> Result<Self, Fault> {
         let contents = Contents::read(&files)?;
         let config = files.build(&contents)?;
@@ -102,14 +102,14 @@ impl<F: TlsFiles> Renewal<F> {
         })
     }
 
-    /// The configuration in force.
+    /// The configuration in use.
     pub(crate) fn current(&self) -> Arc<F::Config> {
         Arc::clone(&self.state.lock().config)
     }
 
-    /// Reads the files again. Returns the new configuration if their content has changed and can be
-    /// used. Otherwise the previous configuration stays in force, and a warning and a metric say
-    /// that the files are broken.
+    /// Reads the files again. Returns the new configuration if their content has changed and is
+    /// valid. Otherwise the previous configuration stays in use, and a warning and a metric report
+    /// invalid files.
     pub(crate) fn renew(&self) -> Option<Arc<F::Config>> {
         let read = Contents::read(&self.files);
         let mut state = self.state.lock();
@@ -130,7 +130,7 @@ impl<F: TlsFiles> Renewal<F> {
                 tracing::info!(role = ?self.role, "new TLS files are in force for new connections");
                 Some(config)
             }
-            // The certificate and the key may be replaced one after the other: the next look finds
+            // The certificate and the key may be replaced one after the other; the next check finds
             // both.
             Err(fault) => {
                 let complaint = fault.to_string();

@@ -1,4 +1,4 @@
-//! Traces over OTLP, as a collector receives them: sent when the process ends, under the service's
+//! Traces over OTLP, as received by a collector: sent when the process ends, under the service's
 //! name.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status, transport::Server};
 
 use crate::support::{Obedient, Running, http, services};
 
-/// A collector that keeps what it receives.
+/// A collector that stores what it receives.
 #[derive(Debug, Clone, Default)]
 struct Collector(Arc<Mutex<Vec<ResourceSpans>>>);
 
@@ -41,7 +41,7 @@ fn attribute(attributes: &[KeyValue], key: &str) -> Option<Value> {
     found.value.clone()?.value
 }
 
-// One test: the subscriber belongs to the whole process.
+// There is only one test, because the subscriber belongs to the whole process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_is_sent_the_spans_of_requests_and_no_others() {
     let collector = Collector::default();

@@ -1,4 +1,4 @@
-//! A service that runs as a process of its own: the settings that reach it, and its exit codes.
+//! A service that runs as a separate process: the settings that reach it, and its exit codes.
 
 use std::{cell::RefCell, net::SocketAddr, process::ExitCode};
 
@@ -42,8 +42,8 @@ impl ProcessConfig for Config {
     }
 }
 
-/// The exit code of a service, and what it was started with: its configuration and the address that
-/// it listens on.
+/// The exit code of a service, and its start parameters: its configuration and the address that it
+/// listens on.
 fn run(flags: Value, probe: Option<Question>) -> (ExitCode, Option<(Config, SocketAddr)>) {
     let served = RefCell::new(None);
     let process = Process {
@@ -61,7 +61,7 @@ fn run(flags: Value, probe: Option<Question>) -> (ExitCode, Option<(Config, Sock
     (code, served.into_inner())
 }
 
-/// One test, since a process has one telemetry.
+/// There is only one test, because a process has one telemetry.
 #[test]
 fn a_service_gets_its_port_and_flags_or_ends_with_the_code_of_a_wrong_configuration() {
     let (code, served) = run(json!({ "nam": "a" }), None);
@@ -75,11 +75,11 @@ fn a_service_gets_its_port_and_flags_or_ends_with_the_code_of_a_wrong_configurat
     assert_ne!(address.port(), 0, "the port is bound");
     assert_eq!(config.server.listen, "127.0.0.1:0".parse().unwrap());
 
-    // Nothing listens there: the probe says so, and starts nothing.
+    // No server listens there: the probe reports this, and starts nothing.
     let (code, served) = run(json!({ "name": "a" }), Some(Question::Live));
     assert_eq!(code, ExitCode::from(3));
     assert!(served.is_none(), "a probe serves nothing");
-    // A wrong configuration is told apart from a server that does not answer.
+    // An invalid configuration is distinguished from a server that does not respond.
     let (code, _) = run(json!({ "nam": "a" }), Some(Question::Live));
     assert_eq!(code, ExitCode::from(2));
 }

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
-/// What the service saw and what it waits for.
+/// Events that the service saw and conditions that it waits for.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub begun: AtomicUsize,
@@ -52,9 +52,9 @@ impl Drop for DropCount {
     }
 }
 
-/// `GetEncoder` does what the id says: `slow:MS`, `held` (until released), `panic`, `big:BYTES`,
-/// `overloaded`, `verbose`; anything else is echoed. `EncodeStream` likewise by the first request's
-/// client index: see [`StreamKind`].
+/// `GetEncoder` acts on the id: `slow:MS`, `held` (until released), `panic`, `big:BYTES`,
+/// `overloaded`, `verbose`; any other id is echoed. `EncodeStream` likewise uses the first
+/// request's client index: see [`StreamKind`].
 #[derive(Debug, Clone, Default)]
 pub struct Obedient {
     pub seen: Arc<Seen>,
@@ -70,7 +70,7 @@ impl StreamKind {
     pub const ONE_THEN_PANIC: u64 = 2;
     /// A message every millisecond without end.
     pub const ENDLESS: u64 = 3;
-    /// Very many small messages, each a frame of its own.
+    /// Very many small messages, each in its own frame.
     pub const BURST: u64 = 4;
     pub const BURST_LENGTH: u64 = 20_000;
 }
@@ -131,7 +131,7 @@ impl EncoderService for Obedient {
                 Box::pin(one.chain(silence))
             }
             StreamKind::ONE_THEN_PANIC => Box::pin(one.chain(stream::once(async {
-                // tonic sends what is ready together; the message must be on its way before the
+                // tonic sends all ready messages together; the message must be sent before the
                 // panic.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 panic!("midway")
@@ -172,7 +172,7 @@ pub fn relay(to: GrpcChannel) -> Services {
     Services::new().add(relay.service())
 }
 
-/// Asks for an encoder, and returns the id that came back.
+/// Requests an encoder, and returns the id in the response.
 pub async fn get(channel: &GrpcChannel, id: impl Into<String>) -> Result<String, Status> {
     let answer = encoder(channel.clone())
         .get_encoder(GetEncoderRequest { id: id.into() })
@@ -180,7 +180,7 @@ pub async fn get(channel: &GrpcChannel, id: impl Into<String>) -> Result<String,
     Ok(answer.into_inner().encoder.unwrap_or_default().id)
 }
 
-/// Opens a stream of the given kind. The request side stays open for as long as the answers are
+/// Opens a stream of the given kind. The request side stays open for as long as the responses are
 /// read.
 pub async fn open(channel: &GrpcChannel, kind: u64) -> Result<Streaming<EncodeStreamResponse>, Status> {
     open_with(channel, Request::new(requests(kind))).await
@@ -205,7 +205,7 @@ pub async fn in_memory(service: &Obedient, limits: &LimitsConfig) -> GrpcChannel
     memory::channel(services(service), limits).await.unwrap()
 }
 
-/// A server on a port of its own.
+/// A server on its own port.
 pub struct Running {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -213,7 +213,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts on any free port, whatever port the configuration says.
+    /// Starts on any free port, whatever port the configuration names.
     pub async fn start(services: Services, config: server::ServerConfig) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::listen(services, server::ServerConfig { listen, ..config }).await
@@ -246,7 +246,7 @@ impl Running {
         drop(self.stop.take());
     }
 
-    /// Waits until the server has ended, for a minute at most.
+    /// Waits until the server has ended, for at most a minute.
     pub async fn ended(self) -> Result<(), Fault> {
         tokio::time::timeout(Duration::from_secs(60), self.task)
             .await

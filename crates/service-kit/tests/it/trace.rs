@@ -33,7 +33,7 @@ fn chain(spans: &[SpanData]) -> Vec<(SpanKind, String)> {
 async fn one_trace_is_seen_across_two_hops() {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone());
-    // A log filter that logs little must not break the trace.
+    // A restrictive log filter must not break the trace.
     let config = TelemetryConfig {
         filter: "off".to_owned(),
         ..TelemetryConfig::default()
@@ -52,7 +52,7 @@ async fn one_trace_is_seen_across_two_hops() {
                 exporter.get_finished_spans().unwrap().len() >= count
             })
             .await;
-            // There must not be one more.
+            // No further span may follow.
             tokio::time::sleep(Duration::from_millis(50)).await;
             exporter.get_finished_spans().unwrap()
         }
@@ -75,7 +75,7 @@ async fn one_trace_is_seen_across_two_hops() {
         ]
     );
 
-    // A caller in another language brings its own trace.
+    // A caller in another language sends its own trace.
     exporter.reset();
     let client = reqwest::Client::builder().http2_prior_knowledge();
     isomer_service_kit::tls::install_crypto();

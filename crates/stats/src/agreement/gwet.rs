@@ -22,9 +22,9 @@ pub struct GwetAgreement {
     pub chance: f64,
     /// Standard error over items.
     pub standard_error: f64,
-    /// Interval by Student's t with items − 1 degrees of freedom; the upper end at most 1.
+    /// Interval by Student's t with items − 1 degrees of freedom; its upper end is at most 1.
     pub interval: (f64, f64),
-    /// Its level.
+    /// Level of the interval.
     pub level: f64,
     /// Two-sided p-value against no agreement beyond chance.
     pub p_value: f64,
@@ -41,7 +41,7 @@ pub fn gwet(ratings: &Ratings, weights: Weights, level: f64) -> Result<GwetAgree
     let (n, q) = (rows.len() as f64, ratings.categories().len());
     let given: Vec<f64> = rows.iter().map(|row| row.iter().sum()).collect();
 
-    // Weighted fraction of agreeing pairs of raters of each item; 0 for items with one rating.
+    // Weighted fraction of agreeing pairs of raters per item; 0 for items with one rating.
     let agreed: Vec<f64> = rows
         .iter()
         .zip(&given)
@@ -69,7 +69,7 @@ pub fn gwet(ratings: &Ratings, weights: Weights, level: f64) -> Result<GwetAgree
     let chance = factor * prevalence.iter().map(|p| p * (1.0 - p)).sum::<f64>();
     let coefficient = (observed - chance) / (1.0 - chance);
 
-    // Each item's share in the coefficient, linearised.
+    // Each item's linearised contribution to the coefficient.
     let squares: f64 = rows
         .iter()
         .zip(&given)

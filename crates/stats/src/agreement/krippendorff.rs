@@ -5,12 +5,12 @@
 use super::Ratings;
 use crate::StatsError;
 
-/// How far apart two ratings are, squared.
+/// The squared distance of two ratings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Metric {
-    /// 0 or 1.
+    /// 0 for equal ratings, 1 otherwise.
     Nominal,
-    /// By the number of ratings between the two, counting half of those at either end.
+    /// The number of ratings between the two, counting half of those at either end.
     #[default]
     Ordinal,
     /// (x − y)².
@@ -21,12 +21,12 @@ pub enum Metric {
     Linear,
 }
 
-/// Krippendorff's alpha: 1 minus the observed disagreement over the expected one; 1 if all raters
+/// Krippendorff's alpha: 1 minus the ratio of observed to expected disagreement; 1 if all raters
 /// agree.
 ///
 /// # Errors
-/// If all ratings of items with several ratings are equal, so that the expected disagreement is
-/// zero.
+/// If all ratings of items with several ratings are equal, because the expected disagreement is
+/// then zero.
 pub fn krippendorff_alpha(ratings: &Ratings, metric: Metric) -> Result<f64, StatsError> {
     let q = ratings.categories().len();
     // Items with one rating allow no comparison.

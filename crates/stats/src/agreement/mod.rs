@@ -1,5 +1,5 @@
-//! Agreement of raters: Gwet's AC1 and AC2, and Krippendorff's alpha beside them. Any number of
-//! raters; ratings may be missing.
+//! Agreement of raters: Gwet's AC1 and AC2, and Krippendorff's alpha. There may be any number of
+//! raters, and ratings may be missing.
 
 mod gwet;
 mod krippendorff;
@@ -18,16 +18,16 @@ use crate::StatsError;
 pub struct Ratings {
     /// The scale's values, ascending.
     categories: Vec<f64>,
-    /// How many raters gave item i category k; one row per rated item.
+    /// The number of raters who gave item i category k; one row per rated item.
     counts: Vec<Vec<u32>>,
     raters: usize,
 }
 
 impl Ratings {
     /// Creates ratings from a matrix with a row for each rater and a column for each item; NaN is a
-    /// missing rating. Items without ratings are left out. `scale` lists the possible values;
-    /// without it, the values that occur are the scale, as in Gwet's own software. Weights and
-    /// chance agreement depend on the scale: give it if some of its values were never used.
+    /// missing rating. Items without ratings are left out. `scale` lists the possible values.
+    /// Without it, the scale consists of the values that occur, as in Gwet's own software. Weights
+    /// and chance agreement depend on the scale: give it if some of its values were never used.
     ///
     /// # Errors
     /// If there are fewer than two raters or two items, a rating is infinite or outside the scale,

@@ -1,4 +1,4 @@
-//! How much a pair of ratings agrees: 1 for the same category, and less for categories further
+//! The agreement of a pair of ratings: 1 for the same category, and less for categories further
 //! apart.
 //!
 //! Source: K. L. Gwet, "Handbook of Inter-Rater Reliability", 4th edition (2014), chapter 3.
@@ -8,7 +8,7 @@
 pub enum Weights {
     /// 1 for the same category, 0 otherwise: AC1.
     Identity,
-    /// By ranks: 1 − C(|k − l| + 1, 2) / C(q, 2) of q categories.
+    /// By ranks: 1 − C(|k − l| + 1, 2) / C(q, 2) for q categories.
     #[default]
     Ordinal,
     /// By values: 1 − |x − y| / (largest − smallest).

@@ -1,11 +1,10 @@
 //! Bootstrap intervals, percentile and BCa, of any statistic of a sample or of pairs, and the
 //! paired bootstrap test.
 //!
-//! Resample `i` draws from its own ChaCha8 stream `i` of the seed: resamples run in parallel and
-//! the result does not depend on how many threads there are. Sources: B. Efron and R. J.
-//! Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 13, 14 and 16; scipy 1.17's
-//! `bootstrap` for the conventions (linear quantiles; ties with the estimate counted half in the
-//! bias).
+//! Resample `i` draws from its own ChaCha8 stream `i` of the seed, so resamples run in parallel and
+//! the result does not depend on the number of threads. Sources: B. Efron and R. J. Tibshirani, "An
+//! Introduction to the Bootstrap" (1993), chapters 13, 14 and 16; scipy 1.17's `bootstrap` for the
+//! conventions (linear quantiles; ties with the estimate count half in the bias).
 
 mod resample;
 mod test;
@@ -37,7 +36,7 @@ pub struct Interval {
     pub resamples: usize,
 }
 
-/// How the ends are read from the resamples.
+/// The method of reading the ends from the resamples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IntervalMethod {
     /// The (1 ± level)/2 quantiles.
@@ -50,18 +49,18 @@ pub enum IntervalMethod {
 /// Settings of a bootstrap interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
-    /// Samples drawn with replacement.
+    /// Number of samples drawn with replacement.
     pub resamples: usize,
     /// Confidence level, in (0, 1).
     pub level: f64,
     /// Seed of the draws.
     pub seed: u64,
-    /// How the ends are read.
+    /// The method of reading the ends.
     pub method: IntervalMethod,
 }
 
-/// A statistic of one sample. The named ones are computed faster than a function of the sample
-/// would be.
+/// A statistic of one sample. The named ones are computed faster than a general function of the
+/// sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     /// Arithmetic mean.
@@ -87,8 +86,8 @@ impl Statistic {
 ///
 /// # Errors
 /// If there are no values, values are not finite, there are no resamples, or the level is outside
-/// (0, 1). With BCa also if the resamples or leave-one-out values of the sample do not vary, for
-/// which that interval is undefined.
+/// (0, 1). With BCa also if the resamples or leave-one-out values of the sample do not vary; BCa is
+/// undefined in that case.
 pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Bootstrap) -> Result<Interval, StatsError> {
     sample("values", values, "a bootstrap interval", 1)?;
     check(settings)?;
@@ -105,7 +104,7 @@ pub fn statistic_interval(values: &[f64], statistic: Statistic, settings: &Boots
 /// size.
 ///
 /// # Errors
-/// As [`statistic_interval`]; also if the statistic is undefined on a resample.
+/// Those of [`statistic_interval`]; also if the statistic is undefined on a resample.
 pub fn sample_interval(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> Option<f64> + Sync,
@@ -121,12 +120,12 @@ pub fn sample_interval(
 }
 
 /// Interval of a statistic of pairs, such as a correlation: pairs are drawn, not values. Resamples
-/// on which it is undefined (all pairs alike) are left out, and [`PairsInterval::undefined`] says
-/// how many.
+/// on which it is undefined (all pairs alike) are left out; [`PairsInterval::undefined`] is their
+/// number.
 ///
 /// # Errors
-/// As [`statistic_interval`]; also if series have different lengths, or fewer than half of the
-/// resamples are defined.
+/// Those of [`statistic_interval`]; also if series have different lengths, or fewer than half of
+/// the resamples are defined.
 pub fn pairs_interval(
     x: &[f64],
     y: &[f64],
@@ -169,7 +168,7 @@ pub struct PairsInterval {
 /// which it is undefined are left out.
 ///
 /// # Errors
-/// As [`sample_interval`]; also if the statistic is defined on no resample.
+/// Those of [`sample_interval`]; also if the statistic is defined on no resample.
 pub fn bootstrap_interval(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> Option<f64> + Sync,
@@ -187,12 +186,12 @@ pub fn bootstrap_interval(
     ends(estimates, &settings, || None)
 }
 
-/// Interval of the Hodges–Lehmann shift; `None` if [`statistic_interval`] errs.
+/// Interval of the Hodges–Lehmann shift; `None` if [`statistic_interval`] returns an error.
 pub fn hodges_lehmann_bootstrap(values: &[f64], resamples: usize, level: f64, seed: u64) -> Option<Interval> {
     statistic_interval(values, Statistic::HodgesLehmann, &percentile(resamples, level, seed)).ok()
 }
 
-/// Interval of the mean; `None` if [`statistic_interval`] errs.
+/// Interval of the mean; `None` if [`statistic_interval`] returns an error.
 pub fn mean_bootstrap(values: &[f64], resamples: usize, level: f64, seed: u64) -> Option<Interval> {
     statistic_interval(values, Statistic::Mean, &percentile(resamples, level, seed)).ok()
 }
@@ -265,7 +264,7 @@ fn ends(
     })
 }
 
-/// The two quantiles that BCa takes instead of `tail` and 1 − `tail` (Efron and Tibshirani,
+/// The two quantiles that BCa uses instead of `tail` and 1 − `tail` (Efron and Tibshirani,
 /// equations 14.9 to 14.15).
 fn accelerated(estimates: &[f64], estimate: f64, leave_out: &[f64], tail: f64) -> Option<(f64, f64)> {
     let below = estimates.partition_point(|e| *e < estimate);

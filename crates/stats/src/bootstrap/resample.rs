@@ -9,12 +9,12 @@ use crate::{
 };
 
 /// A named statistic over all resamples. A resample is drawn as counts of the sorted values, so
-/// that it comes out sorted without being sorted.
+/// that it is sorted from the start.
 pub(super) fn named(values: &[f64], statistic: Statistic, settings: &Bootstrap) -> Vec<f64> {
     let n = values.len();
     if statistic == Statistic::Mean {
-        // The mean's last bits depend on the order of its terms, which is therefore that of the
-        // draws, as for any other function.
+        // The mean's last bits depend on the order of its terms. The order is that of the draws, as
+        // for any other function.
         return of_sample(values, &crate::mean, settings)
             .into_iter()
             .flatten()

@@ -17,13 +17,14 @@ pub struct PairedBootstrapTest {
     pub mean: f64,
     /// The p-value, at least 1 / (resamples + 1).
     pub p_value: f64,
-    /// Resamples it rests on.
+    /// Number of resamples behind the result.
     pub resamples: usize,
 }
 
-/// Tests whether the mean of paired differences is zero: differences less their mean are resampled,
-/// and the p-value is the fraction of resamples whose mean is at least as extreme as the observed
-/// one, both counts raised by one. Two-sided: as far in either direction.
+/// Tests whether the mean of paired differences is zero. Differences minus their mean are
+/// resampled. The p-value is the fraction of resamples whose mean is at least as extreme as the
+/// observed one, with both counts raised by one. Two-sided: at least as far from zero in either
+/// direction.
 ///
 /// Source: Efron and Tibshirani (1993), section 16.4, for the centring; A. C. Davison and D. V.
 /// Hinkley, "Bootstrap Methods and their Application" (1997), equation 4.11, for the counts.

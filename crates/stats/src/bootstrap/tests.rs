@@ -83,7 +83,7 @@ fn a_statistic_that_some_resamples_do_not_have_is_an_error_or_counted() {
     assert!(sample_interval(&[1.0, 2.0, 3.0], odd, &percentile(50, 0.9, 1)).is_err());
     let (x, y) = ([1.0, 2.0, 3.0], [2.0, 1.0, 3.0]);
     let found = pairs_interval(&x, &y, |a, b| spearman(a, b).ok(), &percentile(900, 0.9, 1)).unwrap();
-    // All three draws alike: 3 of 27.
+    // All three draws are equal: 3 of 27.
     assert!((60..140).contains(&found.undefined), "{}", found.undefined);
 }
 

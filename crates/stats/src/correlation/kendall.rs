@@ -2,19 +2,20 @@
 
 use crate::{Alternative, StatsError, error::paired, special::normal_sf};
 
-/// Largest sample without ties for which `Auto` is exact, as in scipy.
+/// Maximum size of a sample without ties for which `Auto` is exact, as in scipy.
 const EXACT_MAX: usize = 33;
-/// Largest sample of the exact method.
+/// Maximum sample size of the exact method.
 const EXACT_LIMIT: usize = 500;
 
 /// How the p-value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KendallMethod {
-    /// As scipy chooses: exact without ties up to 33 pairs (or if at most one pair is out of
-    /// order), normal otherwise.
+    /// scipy's choice: exact without ties up to 33 pairs (or if at most one pair is out of order),
+    /// normal otherwise.
     #[default]
     Auto,
-    /// The distribution of the number of discordant pairs over all permutations. Not with ties.
+    /// The distribution of the number of discordant pairs over all permutations. Ties are not
+    /// permitted.
     Exact,
     /// Normal approximation with the variance corrected for ties.
     Normal,
@@ -27,14 +28,14 @@ pub struct KendallTest {
     pub tau_b: f64,
     /// The p-value.
     pub p_value: f64,
-    /// Whether it rests on the exact distribution.
+    /// Whether it is based on the exact distribution.
     pub exact: bool,
 }
 
-/// Pairs of pairs, counted.
+/// Counts of pairs of observations.
 struct Counts {
     n: u64,
-    /// Concordant minus discordant.
+    /// Number of concordant pairs minus number of discordant pairs.
     balance: i64,
     discordant: u64,
     x: Ties,
@@ -49,8 +50,9 @@ struct Ties {
     spread: f64,
 }
 
-/// Kendall's tau-b (scipy `kendalltau`): concordant less discordant pairs, over the geometric mean
-/// of the pairs untied in each series. O(n log n), by W. R. Knight's method (1966).
+/// Kendall's tau-b (scipy `kendalltau`): concordant minus discordant pairs, divided by the
+/// geometric mean of the numbers of untied pairs in each series. O(n log n), by W. R. Knight's
+/// method (1966).
 ///
 /// # Errors
 /// If lengths are unequal, there are fewer than two pairs, a value is not finite, or a series is
@@ -62,7 +64,8 @@ pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
 /// Tests whether tau is zero.
 ///
 /// # Errors
-/// As [`kendall_tau_b`]; also if the exact method is asked for with ties or more than 500 pairs.
+/// Those of [`kendall_tau_b`]; also if the exact method is requested with ties or more than 500
+/// pairs.
 pub fn kendall_test(
     x: &[f64],
     y: &[f64],
@@ -132,7 +135,7 @@ fn counts(x: &[f64], y: &[f64]) -> Result<Counts, StatsError> {
     let joint: u64 = pairs.chunk_by(|a, b| a == b).map(|group| choose_two(group.len())).sum();
     let x_ties = ties(pairs.iter().map(|pair| pair.0).collect());
     let mut second: Vec<f64> = pairs.iter().map(|pair| pair.1).collect();
-    // Sorted by x, and by y within equal x: what is out of order in y is discordant.
+    // Sorted by x, and by y within equal x. Pairs that are out of order in y are discordant.
     let mut buffer = second.clone();
     let discordant = inversions(&mut second, &mut buffer);
     let y_ties = ties(second);
@@ -196,7 +199,8 @@ fn inversions(values: &mut [f64], buffer: &mut [f64]) -> u64 {
 fn inversion_tails(n: usize, d: usize) -> (f64, f64) {
     let total = n * (n - 1) / 2;
     let up_to = |limit: usize| -> f64 {
-        // Insertion by insertion: the j-th element adds 0 to j − 1 inversions with equal chances.
+        // Element by element: inserting the j-th element adds 0 to j − 1 inversions with equal
+        // probability.
         let mut chances = vec![0.0; limit + 1];
         chances[0] = 1.0;
         let mut next = vec![0.0; limit + 1];
@@ -213,7 +217,7 @@ fn inversion_tails(n: usize, d: usize) -> (f64, f64) {
         }
         chances.iter().sum::<f64>().min(1.0)
     };
-    // The distribution is symmetric: each tail is computed at its own thin end.
+    // The distribution is symmetric, so each tail is summed from its own extreme end.
     let mirrored = total - d;
     if d <= mirrored {
         let few = up_to(d);
@@ -231,7 +235,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The definition: every pair of pairs.
+    /// The definition, applied to every pair of observations.
     fn by_pairs(x: &[f64], y: &[f64]) -> f64 {
         let sign = |d: f64| i64::from(d > 0.0) - i64::from(d < 0.0);
         let (mut balance, mut untied_x, mut untied_y) = (0_i64, 0_u64, 0_u64);

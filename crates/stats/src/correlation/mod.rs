@@ -1,5 +1,5 @@
 //! Correlations, their tests and intervals. An undefined correlation (of a constant series) is an
-//! error, since a silent 0 or NaN would end up in a report.
+//! error, because a silent 0 or NaN would end up in a report.
 
 mod kendall;
 
@@ -13,7 +13,7 @@ use crate::{
     special::{normal_quantile, student_sf},
 };
 
-/// Which correlation.
+/// The kind of correlation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Correlation {
     /// Pearson's r.
@@ -41,7 +41,7 @@ impl Correlation {
     /// Bootstrap interval over pairs.
     ///
     /// # Errors
-    /// As [`Correlation::of`] and [`pairs_interval`].
+    /// Those of [`Correlation::of`] and [`pairs_interval`].
     pub fn bootstrap(self, x: &[f64], y: &[f64], settings: &Bootstrap) -> Result<PairsInterval, StatsError> {
         self.of(x, y)?;
         pairs_interval(x, y, |x, y| self.of(x, y).ok(), settings)
@@ -62,14 +62,14 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
 
 /// Deviations from the mean, scaled to unit length.
 fn unit_deviations(values: &[f64]) -> Result<Vec<f64>, StatsError> {
-    // Compared with each other rather than with the mean: the mean of equal values may differ from
-    // them in the last bit.
+    // The values are compared with each other rather than with the mean, because the mean of equal
+    // values may differ from them in the last bit.
     if values.windows(2).all(|w| w[0] == w[1]) {
         return Err(StatsError::Constant);
     }
     let centre = mean(values).ok_or(StatsError::Constant)?;
     let deviations: Vec<f64> = values.iter().map(|v| v - centre).collect();
-    // Scaled by the largest first, so that squares neither overflow nor vanish.
+    // Scaled by the largest value first, so that squares neither overflow nor underflow.
     let largest = deviations.iter().fold(0.0_f64, |m, d| m.max(d.abs()));
     if largest == 0.0 {
         return Err(StatsError::Constant);
@@ -82,20 +82,21 @@ fn unit_deviations(values: &[f64]) -> Result<Vec<f64>, StatsError> {
 /// Spearman's rho: Pearson's r of average ranks (scipy `spearmanr`).
 ///
 /// # Errors
-/// As [`pearson`].
+/// Those of [`pearson`].
 pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
     paired(x, y, "a correlation", 2)?;
     pearson(&average_ranks(x), &average_ranks(y))
 }
 
 /// Two-sided p-value of a correlation `r` of `n` pairs under Student's t with n − 2 degrees of
-/// freedom: scipy's `spearmanr(...).pvalue`, and, by the identity of that t with the exact beta
-/// law, `pearsonr(...).pvalue`. NaN for fewer than two pairs, as in scipy; 1 for two.
+/// freedom: scipy's `spearmanr(...).pvalue`. It also equals `pearsonr(...).pvalue`, because that t
+/// is equivalent to the exact beta distribution. NaN for fewer than two pairs, as in scipy; 1 for
+/// two.
 pub fn correlation_p_value(r: f64, n: usize) -> f64 {
     correlation_p_value_for(r, n, Alternative::TwoSided)
 }
 
-/// As [`correlation_p_value`], for any alternative.
+/// Like [`correlation_p_value`], for any alternative.
 pub fn correlation_p_value_for(r: f64, n: usize, alternative: Alternative) -> f64 {
     if n < 2 {
         return f64::NAN;
@@ -109,7 +110,7 @@ pub fn correlation_p_value_for(r: f64, n: usize, alternative: Alternative) -> f6
     } else {
         student_sf(r * (freedom / ((1.0 - r) * (1.0 + r))).sqrt(), freedom)
     };
-    // The lower tail is the upper one of −r: subtracting from 1 would lose its digits.
+    // The lower tail is the upper tail of −r; subtracting from 1 would lose digits.
     let below = if above > 0.5 && r.abs() < 1.0 {
         student_sf(-r * (freedom / ((1.0 - r) * (1.0 + r))).sqrt(), freedom)
     } else {
@@ -122,7 +123,7 @@ pub fn correlation_p_value_for(r: f64, n: usize, alternative: Alternative) -> f6
 /// `pearsonr(...).confidence_interval()`).
 ///
 /// # Errors
-/// As [`pearson`]; also if there are fewer than four pairs or the level is outside (0, 1).
+/// Those of [`pearson`]; also if there are fewer than four pairs or the level is outside (0, 1).
 pub fn pearson_interval(x: &[f64], y: &[f64], level: f64) -> Result<(f64, f64), StatsError> {
     let r = pearson(x, y)?;
     fisher_interval(r, x.len(), 1.0, level)
@@ -134,7 +135,7 @@ pub fn pearson_interval(x: &[f64], y: &[f64], level: f64) -> Result<(f64, f64), 
 /// and Spearman correlations" (2000).
 ///
 /// # Errors
-/// As [`pearson_interval`].
+/// Those of [`pearson_interval`].
 pub fn spearman_interval(x: &[f64], y: &[f64], level: f64) -> Result<(f64, f64), StatsError> {
     let rho = spearman(x, y)?;
     fisher_interval(rho, x.len(), 1.0 + rho * rho / 2.0, level)

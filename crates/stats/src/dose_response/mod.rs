@@ -1,17 +1,17 @@
 //! Dose and response: an isotonic curve of the effect, and the dose at half of the effect.
 //!
-//! The curve is the isotonic regression of the effects on the doses that is nowhere below 0, which
-//! is the unbounded one cut off at 0 (scikit-learn's `IsotonicRegression(y_min=0)`), joined to the
-//! point (0, 0): no dose has no effect. Between doses it is linear. The dose at half of
-//! the effect is the smallest one at which the curve has half of the full effect. The full effect
-//! is the curve's value at the highest dose, or a value that the caller gives, such as the distance
-//! of a score from chance.
+//! The curve is the isotonic regression of the effects on the doses, restricted to values of at
+//! least 0. That is the unrestricted regression cut off at 0 (scikit-learn's
+//! `IsotonicRegression(y_min=0)`). It is joined to the point (0, 0), because dose 0 has no effect.
+//! Between doses it is linear. The dose at half of the effect is the smallest one at which the
+//! curve has half of the full effect. The full effect is the curve's value at the highest dose, or
+//! a value that the caller gives, such as the distance of a score from chance.
 //!
 //! The interval is the percentile interval (B. Efron and R. J. Tibshirani, "An Introduction to the
 //! Bootstrap", 1993, chapter 13) over replicates of the effects. The caller resamples items and
-//! computes all doses from the same items, so that the replicates carry the correlation of doses. A
-//! replicate whose curve does not reach half lies above every dose, as in a test that ends before
-//! the event.
+//! computes all doses from the same items, so that the replicates reflect the correlation between
+//! doses. A replicate whose curve does not reach half counts as lying above every dose, like a
+//! study that ends before the event.
 
 use ndarray::ArrayView2;
 
@@ -28,7 +28,7 @@ pub struct DoseResponse {
 /// The dose at half of the effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HalfDose {
-    /// In the unit of the doses.
+    /// The dose, in the unit of the doses.
     pub dose: f64,
     /// The curve's value at the highest dose.
     pub maximum: f64,
@@ -64,17 +64,17 @@ pub enum NoHalfDose {
         /// Half of the full effect.
         half: f64,
     },
-    /// The numbers have no curve.
+    /// The numbers do not define a curve.
     #[error(transparent)]
     Undefined(#[from] StatsError),
 }
 
 impl DoseResponse {
     /// Doses above 0, ascending, with the weight of the effect at each (the number of items, or 1).
-    /// `full` is the full effect where the caller knows it.
+    /// `full` is the full effect if the caller knows it.
     ///
     /// # Errors
-    /// If the doses are none or do not ascend, a weight is not above 0, lengths differ, or
+    /// If there are no doses or they do not ascend, a weight is not above 0, lengths differ, or
     /// `full` is not above 0.
     pub fn new(doses: &[f64], weights: &[f64], full: Option<f64>) -> Result<Self, StatsError> {
         let positive = |argument, values: &[f64]| {
@@ -143,20 +143,20 @@ impl DoseResponse {
         let Some(&[(x, y), (next_x, next_y)]) = crossed.and_then(|two| two.first_chunk()) else {
             return Err(NoHalfDose::Unreached { maximum, half });
         };
-        // `y` is below half, because the window is the first, and so the two differ.
+        // `y` is below half, because this is the first window that reaches half. So the two differ.
         let dose = x + (next_x - x) * (half - y) / (next_y - y);
         Ok(HalfDose { dose, maximum })
     }
 
-    /// The percentile interval of the dose at half of the effect. A replicate has one row, with the
+    /// The percentile interval of the dose at half of the effect. Each replicate is a row with the
     /// effect at each dose.
     ///
     /// # Errors
     /// [`NoHalfDose::NoEffect`] if the lower end of the interval of the effect at the highest dose
-    /// is not above 0: the dose at half of an effect that may be nothing has no meaning.
-    /// [`NoHalfDose::Unreached`] if so many replicates do not reach half that the lower end lies
-    /// above the highest dose too; its maximum and half are those of the mean effects. Also if
-    /// the replicates are none, a row does not fit the doses, or the level is outside (0, 1).
+    /// is not above 0: the dose at half of a possibly zero effect has no meaning.
+    /// [`NoHalfDose::Unreached`] if so many replicates do not reach half that the lower end also
+    /// lies above the highest dose; its maximum and half are those of the mean effects. Also if
+    /// there are no replicates, a row does not match the doses, or the level is outside (0, 1).
     pub fn interval(&self, replicates: ArrayView2<'_, f64>, level: f64) -> Result<HalfDoseInterval, NoHalfDose> {
         check_level(level)?;
         let resamples = replicates.nrows();
@@ -207,8 +207,8 @@ impl DoseResponse {
     }
 }
 
-/// A quantile of ascending values and of `above` further ones that lie above all of them; `None` if
-/// it is between or beyond those.
+/// A quantile of ascending values and of `above` further values larger than all of them; `None` if
+/// it depends on those.
 fn quantile_of_censored(sorted: &[f64], above: usize, q: f64) -> Option<f64> {
     let position = q * (sorted.len() + above - 1) as f64;
     let last = sorted.len().checked_sub(1)?;

@@ -50,13 +50,13 @@ fn the_curve_equals_scikit_learns_regression_that_is_nowhere_below_0() {
 #[test]
 fn the_dose_at_half_is_the_first_at_which_the_curve_has_half() {
     let close = |found: HalfDose, dose: f64| assert!((found.dose - dose).abs() < 1e-12, "{found:?}, expected {dose}");
-    // A line: half of the dose.
+    // A line: half of the effect is at half of the dose.
     close(design(None).half(&DOSES).unwrap(), 0.2);
-    // The curve has half from 0.02 to 0.1.
+    // The curve is at half from 0.02 to 0.1.
     close(design(None).half(&[0.1, 0.5, 0.5, 0.5, 0.9, 1.0]).unwrap(), 0.02);
-    // Half lies before the first dose.
+    // Half of the effect is reached before the first dose.
     close(design(None).half(&[1.0; 6]).unwrap(), 0.005);
-    // Half of an effect that the caller knows.
+    // Half of a full effect that the caller gives.
     close(design(Some(0.2)).half(&DOSES).unwrap(), 0.1);
 }
 
@@ -155,8 +155,8 @@ fn replicates(items: &[[f64; 6]], rng: &mut Stream) -> Array2<f64> {
     Array2::from_shape_vec((RESAMPLES, 6), (0..RESAMPLES).flat_map(row).collect()).unwrap()
 }
 
-/// Number of runs with an interval, and of those whose interval has the dose at half of the mean
-/// curve.
+/// Number of runs with an interval, and number of those whose interval contains the dose at half of
+/// the mean curve.
 fn coverage(means: &[f64; 6], seed: u64) -> (usize, usize) {
     let design = design(None);
     let truth = design.half(means).map(|half| half.dose).unwrap_or(f64::NAN);
@@ -185,7 +185,7 @@ fn the_interval_covers_the_dose_at_half_as_often_as_its_level() {
 }
 
 /// Without an effect one interval in forty is expected, because one end of the effect's interval
-/// lies above 0 so often: 7.5 of 300, and 17 or more with a probability of 0.2 %.
+/// lies above 0 that often: 7.5 of 300, and 17 or more with a probability of 0.2 %.
 #[test]
 fn without_an_effect_hardly_any_interval_is_given() {
     let (found, _) = coverage(&[0.0; 6], 3);

@@ -1,14 +1,15 @@
 //! An anytime-valid test of the mean of bounded items, by betting.
 //!
-//! Two gamblers start with 1 each. One bets, item by item, that the mean lies above the limit, the
-//! other that it lies below; neither can expect to win if it does not. Whoever ever holds 1/alpha
-//! has shown the limit kept, or broken, with a chance of error of at most alpha **whenever one
-//! looks and whenever one stops** (Ville's inequality). Each gambler spreads the stake over
-//! constant fractions of the largest bet allowed, so that no spread need be known in advance.
+//! Two gamblers start with 1 each. Item by item, one bets that the mean lies above the limit, and
+//! the other that it lies below. Neither can expect to win if that is false. If a gambler ever
+//! holds 1/alpha, the limit is shown to be kept, or broken, with a probability of error of at most
+//! alpha **whenever one looks and whenever one stops** (Ville's inequality). Each gambler divides
+//! the stake among constant fractions of the largest permitted bet, so the variance of the items
+//! need not be known in advance.
 //!
-//! If items are drawn without replacement from a finite data set, the bets are against the mean
-//! that the limit leaves for the items not yet seen. That decides a clear case sooner, and every
-//! case at the end.
+//! If items are drawn without replacement from a finite data set, the bets are against the mean of
+//! the unseen items that the limit implies. This decides clear cases sooner, and every case at the
+//! end.
 //!
 //! Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by
 //! betting", Journal of the Royal Statistical Society B 86 (2024), sections 4 and 5, appendix B
@@ -23,21 +24,21 @@ use crate::{
     error::{level as check_level, probability},
 };
 
-/// Most items that are proposed.
+/// Maximum number of items that is proposed.
 const MOST: usize = 100_000;
 
-/// Fractions of the largest bet, equal stakes on each.
+/// Fractions of the largest bet, with an equal stake on each.
 const FRACTIONS: [f64; 14] = [
     0.005, 0.01, 0.02, 0.035, 0.055, 0.08, 0.115, 0.16, 0.22, 0.3, 0.4, 0.52, 0.68, 0.9,
 ];
 
-/// What the items are.
+/// The properties of the items.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Items {
-    /// Smallest and largest value an item can have: known, not estimated.
+    /// Minimum and maximum value of an item: known, not estimated.
     pub range: (f64, f64),
-    /// Items in the data set, if they are drawn from it in random order without replacement; `None`
-    /// for independent draws.
+    /// Number of items in the data set, if they are drawn from it in random order without
+    /// replacement; `None` for independent draws.
     pub population: Option<usize>,
 }
 
@@ -46,9 +47,9 @@ pub struct Items {
 pub struct BettingTest {
     items: Items,
     limit: Limit,
-    /// The limit on the scale of 0 to 1.
+    /// The limit, scaled to the range 0 to 1.
     mean: f64,
-    /// 1 / alpha, as a logarithm.
+    /// Logarithm of 1 / alpha.
     enough: f64,
     above: Gambler,
     below: Gambler,
@@ -57,7 +58,7 @@ pub struct BettingTest {
     verdict: Verdict,
 }
 
-/// Fortune by fraction, as logarithms.
+/// Logarithm of the fortune, by fraction.
 #[derive(Debug, Clone)]
 struct Gambler {
     fortunes: [f64; FRACTIONS.len()],
@@ -71,7 +72,7 @@ impl Gambler {
     }
 
     /// Bets that x in [0, 1] has a mean above m in [0, 1): the stake f is lost at x = 0, and
-    /// returned at x = m.
+    /// returned unchanged at x = m.
     fn bet(&mut self, x: f64, m: f64) {
         for (fortune, f) in self.fortunes.iter_mut().zip(FRACTIONS) {
             *fortune += if m > 0.0 {
@@ -84,7 +85,7 @@ impl Gambler {
         }
     }
 
-    /// Logarithm of the whole fortune.
+    /// Logarithm of the total fortune.
     fn fortune(&self) -> f64 {
         let most = self.fortunes.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if most.is_infinite() {
@@ -96,7 +97,7 @@ impl Gambler {
 }
 
 impl BettingTest {
-    /// A test of `limit` with a chance of error of at most `alpha` on each side.
+    /// A test of `limit` with a probability of error of at most `alpha` on each side.
     ///
     /// # Errors
     /// If the range is empty or not finite, the limit is outside it, `alpha` is outside (0, 1), or
@@ -125,7 +126,7 @@ impl BettingTest {
         })
     }
 
-    /// Adds an item. Once decided, a verdict stays.
+    /// Adds an item. A verdict is final.
     ///
     /// # Errors
     /// If the item is outside the range, or there are more items than the population has.
@@ -139,7 +140,7 @@ impl BettingTest {
             });
         }
         let x = (item - low) / (high - low);
-        // Mean of what is left, if the whole had the limit for its mean.
+        // Mean of the remaining items if the overall mean equalled the limit.
         let m = match self.items.population {
             None => self.mean,
             Some(n) if self.seen >= n => {
@@ -151,7 +152,7 @@ impl BettingTest {
             }
             Some(n) => (self.mean * n as f64 - self.sum) / (n - self.seen) as f64,
         };
-        // Sums are rounded, so the rest counts as impossible only beyond this slack.
+        // Sums are rounded, so the remaining mean counts as impossible only beyond this slack.
         let slack = 1e-9;
         if m < -slack {
             self.decide(true);
@@ -175,7 +176,7 @@ impl BettingTest {
             self.decide(false);
         }
         if self.items.population == Some(self.seen) && self.verdict == Verdict::Undecided {
-            // All items are known.
+            // All items are known, so their mean decides.
             self.verdict = if self.limit.keeps(self.mean_so_far()) {
                 Verdict::Pass
             } else {
@@ -205,7 +206,7 @@ impl BettingTest {
         self.verdict
     }
 
-    /// Items seen.
+    /// Number of items seen.
     pub fn seen(&self) -> usize {
         self.seen
     }
@@ -216,11 +217,11 @@ impl BettingTest {
     }
 }
 
-/// The verdict on items in the order of their draw. The bounds hold at every number of items at
-/// once, so an early stop does not weaken them.
+/// The verdict on items in the order of their draw. The bounds hold simultaneously at every number
+/// of items, so an early stop does not weaken them.
 ///
 /// # Errors
-/// As [`BettingTest::new`] and [`BettingTest::push`]; also if there are no items.
+/// Those of [`BettingTest::new`] and [`BettingTest::push`]; also if there are no items.
 pub fn decide_bets(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<Decision, StatsError> {
     let mut test = BettingTest::new(*items, limit, alpha)?;
     for value in values {
@@ -245,7 +246,8 @@ pub fn decide_bets(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> R
     })
 }
 
-/// Items like these that would decide, if there were more of them; `None`: more than [`MOST`].
+/// Number of further items like these after which the test would decide; `None`: more than
+/// [`MOST`].
 fn repeated(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<Option<usize>, StatsError> {
     if items.population.is_some() {
         return Ok(None);
@@ -259,19 +261,19 @@ fn repeated(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<O
     Ok(None)
 }
 
-/// The fewest items, each with the value `best`, that would decide; `None`: more than 100,000, or a
-/// limit that no item decides.
+/// The minimum number of items with the value `best` that would decide; `None`: more than 100,000,
+/// or a limit that no item decides.
 pub fn fewest_bets(best: f64, items: &Items, limit: Limit, alpha: f64) -> Option<usize> {
     repeated(&[best], items, limit, alpha).ok().flatten()
 }
 
-/// A confidence interval for the mean that holds at every number of items at once (a confidence
-/// sequence, read off at the last item): the means that neither gambler, each at (1 − level)/2,
-/// ever refuted.
+/// A confidence interval for the mean that holds simultaneously at every number of items (a
+/// confidence sequence, read at the last item). It consists of the means that neither gambler, each
+/// at (1 − level)/2, ever refuted.
 ///
 /// # Errors
-/// As [`BettingTest::new`] and [`BettingTest::push`]; also if there are no items or the level is
-/// outside (0, 1).
+/// Those of [`BettingTest::new`] and [`BettingTest::push`]; also if there are no items or the level
+/// is outside (0, 1).
 pub fn betting_interval(values: &[f64], items: &Items, level: f64) -> Result<(f64, f64), StatsError> {
     check_level(level)?;
     check(items)?;
@@ -295,7 +297,7 @@ pub fn betting_interval(values: &[f64], items: &Items, level: f64) -> Result<(f6
     };
     let (low, high) = items.range;
     let width = high - low;
-    // Refutation is monotone in the mean: bisection, to a millionth of the range.
+    // Refutation is monotone in the mean, so bisection is used, to a millionth of the range.
     let search = |as_too_low: bool| -> Result<f64, StatsError> {
         let (mut inside, mut outside) = if as_too_low { (high, low) } else { (low, high) };
         for _ in 0..24 {
@@ -411,8 +413,8 @@ mod tests {
             assert_eq!((said.verdict, said.units, said.estimate), (Verdict::Pass, n, 0.0));
             assert!(said.high.unwrap() <= 5.0 && said.low.unwrap() < 0.0, "{said:?}");
         }
-        // Nothing shows that a mean is exactly its limit, and a limit at the end of the range needs
-        // no test.
+        // No data can show that a mean is exactly at its limit, and a limit at the end of the range
+        // needs no test.
         assert_eq!(fewest_bets(0.0, &items, Limit::at_most(0.0), 0.05), None);
         assert_eq!(fewest_bets(100.0, &items, Limit::at_least(100.0), 0.05), None);
         assert!(decide_bets(&[], &items, limit, 0.05).is_err());
@@ -420,7 +422,7 @@ mod tests {
 
     #[test]
     fn looking_after_every_round_keeps_the_error() {
-        // Answers that are lost with the chance of the limit: whoever passes, passes falsely.
+        // Answers are lost with a probability equal to the limit, so every pass is false.
         let items = Items {
             range: (-100.0, 100.0),
             population: None,

@@ -1,24 +1,25 @@
-//! One rule, or gate, for many encoders.
+//! One rule, or gate, for several encoders.
 //!
-//! A gate keeps its chance of a false pass for *one* encoder. Among E encoders that all lie at a
-//! limit, the chance that any of them passes is up to E · alpha. Holm's steps keep that chance,
-//! too, at alpha: an encoder passes if it passes at alpha / E, the next at alpha / (E − 1) once the
-//! first has, and so on. An encoder with several rules passes a level where all its rules do.
+//! A gate limits the probability of a false pass for *one* encoder. Among E encoders that are all
+//! at a limit, the probability that any of them passes is up to E · alpha. Holm's steps also limit
+//! that probability to alpha: an encoder passes if it passes at alpha / E, the next at alpha / (E −
+//! 1) once the first has passed, and so on. An encoder with several rules passes a level if all its
+//! rules do.
 
 use crate::{StatsError, error::probability};
 
 /// An encoder after Holm's steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Whether it passes.
+    /// Whether the encoder passes.
     pub passes: bool,
-    /// The level at which it passed, or failed to at last.
+    /// The level at which it passed, or the level at which it finally failed.
     pub level: f64,
 }
 
-/// Holm's steps over encoders: `passes` says whether an encoder passes at a level. What passes at a
-/// level must pass at every larger one, as bounds and p-values do. The same encoders pass as by
-/// Holm-adjusted p-values.
+/// Holm's steps over encoders: `passes` returns whether an encoder passes at a level. An encoder
+/// that passes at a level must pass at every larger one, which holds for bounds and p-values. The
+/// same encoders pass as with Holm-adjusted p-values.
 ///
 /// # Errors
 /// If `alpha` is outside (0, 1), or `passes` returns an error.
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_chance_that_any_of_ten_bad_encoders_passes_stays_at_alpha() {
-        // Ten encoders at the limit of 10 points, 150 items each, all or nothing.
+        // Ten encoders at the limit of 10 points, 150 binary items each.
         let (gates, mut any_without, mut any_with) = (1_000, 0, 0);
         for gate in 0..gates {
             let p: Vec<f64> = (0..10)

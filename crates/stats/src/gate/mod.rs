@@ -1,18 +1,18 @@
-//! How a gate decides, on numbers alone: rules on points or on confidence bounds, non-inferiority
-//! to a baseline, and sequential checks that stop as soon as they may.
+//! The decision of a gate, on numbers alone: rules on points or on confidence bounds,
+//! non-inferiority to a baseline, and sequential checks that stop as early as possible.
 //!
-//! * [`rule`]: one limit held against observations: pass, fail, or undecided with what it would
-//!   take to decide.
-//! * [`bounded`]: bounds of a mean that hold for every law within a known range. [`studentised`]:
-//!   the bootstrap-t.
+//! * [`rule`]: one limit tested against observations: pass, fail, or undecided with the
+//!   requirements for a decision.
+//! * [`bounded`]: bounds of a mean that hold for every distribution within a known range.
+//!   [`studentised`]: the bootstrap-t.
 //! * [`items`]: a rule on the items within fixed data sets. [`worst`]: a rule on the worst data
 //!   set.
 //! * [`candidates`]: one rule for many encoders.
 //! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
-//! * [`spending`]: looks at growing data, each at its share of the chance of error.
-//! * [`releases`]: one release after another, with one chance of error over all of them.
-//! * [`schedule`]: which looks a run over data sets and seeds takes.
+//! * [`spending`]: looks at growing data, each with its share of the probability of error.
+//! * [`releases`]: successive releases, with one probability of error over all of them.
+//! * [`schedule`]: the looks of a run over data sets and seeds.
 
 pub mod betting;
 pub mod bounded;
@@ -39,16 +39,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict of a gate: fail if one rule fails, pass if all pass, undecided otherwise.
-    /// Passing takes every rule, so the chance to pass a gate that breaks some rule's limit is no
-    /// larger than that rule's own (an intersection–union test, R. L. Berger 1982). No correction
-    /// for the number of rules is therefore needed. `None` without rules.
+    /// The verdict of a gate: fail if one rule fails, pass if all pass, undecided otherwise. A gate
+    /// passes only if every rule passes. So the probability that a gate passes although some rule's
+    /// limit is broken is no larger than that rule's own (an intersection–union test, R. L. Berger
+    /// 1982). No correction for the number of rules is therefore needed. `None` without rules.
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().max()
     }
 }
 
-/// The side of the limit that is allowed.
+/// The permitted side of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The quantity must be at least the limit (a floor; a difference of at least −2 points).
@@ -62,7 +62,7 @@ pub enum Side {
 pub struct Limit {
     /// Its value, in the quantity's unit.
     pub value: f64,
-    /// The side that is allowed.
+    /// The permitted side.
     pub side: Side,
 }
 

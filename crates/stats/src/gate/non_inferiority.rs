@@ -1,9 +1,9 @@
 //! Non-inferiority to a baseline: worse by less than a margin.
 //!
-//! Paired over data sets (seeds averaged first), one-sided: the null hypothesis is that the
+//! Paired over data sets (averaged over seeds first), one-sided. The null hypothesis is that the
 //! candidate is worse by the margin or more, and the signed-rank test of the differences plus the
-//! margin rejects it. Holm over the rules, so that the chance of accepting any inferior candidate
-//! under any rule is at most alpha.
+//! margin rejects it. Holm's correction over the rules limits the probability of accepting any
+//! inferior candidate under any rule to alpha.
 
 use super::Verdict;
 use crate::{
@@ -15,9 +15,9 @@ use crate::{
 /// A comparison of a candidate with its baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Candidate less baseline, one difference a data set.
+    /// Candidate minus baseline, one difference per data set.
     pub differences: Vec<f64>,
-    /// How much worse is still allowed, ≥ 0, in the differences' unit.
+    /// The permitted loss, ≥ 0, in the differences' unit.
     pub margin: f64,
 }
 
@@ -26,21 +26,21 @@ pub struct Comparison {
 pub struct NonInferiority {
     /// Pass: not inferior. Fail: inferior (the opposite test rejects). Undecided otherwise.
     pub verdict: Verdict,
-    /// Hodges–Lehmann shift, candidate less baseline.
+    /// Hodges–Lehmann shift, candidate minus baseline.
     pub shift: f64,
-    /// One-sided p-value against "worse by the margin or more"; `None` if there is no test.
+    /// One-sided p-value against "worse by the margin or more"; `None` if no test is possible.
     pub p_value: Option<f64>,
-    /// Holm-adjusted over the rules.
+    /// The p-value, Holm-adjusted over the rules.
     pub p_holm: Option<f64>,
-    /// One-sided p-value against "not worse by the margin", Holm-adjusted: small where the
-    /// candidate is inferior.
+    /// One-sided p-value against "not worse by the margin", Holm-adjusted: small if the candidate
+    /// is inferior.
     pub p_inferior: Option<f64>,
-    /// Why there is no test, or why none could succeed.
+    /// The reason why no test is possible, or why none could succeed.
     pub note: Option<String>,
 }
 
-/// Tests each comparison, Holm over all of them. The signed-rank test is exact given the ties up to
-/// 50 differences.
+/// Tests each comparison, with Holm's correction over all of them. Up to 50 differences, the
+/// signed-rank test is exact given the ties.
 ///
 /// # Errors
 /// If a comparison has no differences or some that are not finite, a margin is negative or not
@@ -138,7 +138,7 @@ mod tests {
         let found = non_inferiority(&[about(0.0, 1.0), about(-3.0, 1.0), about(-1.0, 1.0)], 0.05).unwrap();
         let verdicts: Vec<Verdict> = found.iter().map(|f| f.verdict).collect();
         assert_eq!(verdicts, [Verdict::Pass, Verdict::Fail, Verdict::Undecided]);
-        // All twelve on one side: 1 / 4096, times three rules.
+        // All twelve are on one side: 1 / 4096, times three rules.
         assert!((found[0].p_value.unwrap() - 1.0 / 4096.0).abs() < 1e-15);
         assert!((found[0].p_holm.unwrap() - 3.0 / 4096.0).abs() < 1e-15);
     }

@@ -1,23 +1,23 @@
 //! Remarks on a decision for its readers.
 
-/// Why there is no decision, or what it lacks. The caller supplies the name of its units:
-/// [`Note::in_words`].
+/// The reason why a decision is missing, or a caveat of the decision. The caller supplies the name
+/// of its units: [`Note::in_words`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Note {
     /// The bounds lie on both sides of the limit.
     Straddles,
-    /// One unit alone has no bounds.
+    /// A single unit has no bounds.
     OneUnit {
-        /// Units that would have some.
+        /// Number of units that would have bounds.
         needed: usize,
     },
-    /// So few units have no signed-rank bound at this chance of error.
+    /// This number of units is too small for a signed-rank bound at this probability of error.
     NoSignedRankBound {
-        /// Units that there are.
+        /// Actual number of units.
         units: usize,
-        /// The chance of error.
+        /// The probability of error.
         alpha: f64,
-        /// Units that would have one.
+        /// Number of units that would have a bound.
         needed: usize,
     },
 }

@@ -1,20 +1,20 @@
-//! Non-inferiority of one release after another, with one chance of error over all of them.
+//! Non-inferiority of successive releases, with one probability of error over all of them.
 //!
 //! Each release is a look, and nobody knows how many will follow. Look k is made at alpha / (k (k +
-//! 1)); these shares add up to alpha over any number of looks. By the union bound the chance that
-//! any inferior release is ever called non-inferior is then at most alpha, however the releases
-//! depend on each other and on earlier verdicts, and likewise the chance that any non-inferior one
-//! is called inferior.
+//! 1)); these shares add up to alpha over any number of looks. By the union bound, the probability
+//! that any inferior release is ever called non-inferior is then at most alpha, however the
+//! releases depend on each other and on earlier verdicts. The same holds for the probability that
+//! any non-inferior one is called inferior.
 //!
-//! Source: the alpha-spending that J. Tian and A. Ramdas, "Online control of the familywise error
-//! rate", Statistical Methods in Medical Research 30 (2021), section 2, start from (with D. P.
+//! Source: the alpha-spending from which J. Tian and A. Ramdas, "Online control of the familywise
+//! error rate", Statistical Methods in Medical Research 30 (2021), section 2, start (with D. P.
 //! Foster and R. A. Stine, JRSS B 70, 2008): any fixed series of shares that adds up to 1. Lan and
-//! DeMets' functions ([`super::spending`]) do not apply, since they want a last look.
+//! DeMets' functions ([`super::spending`]) do not apply, because they require a last look.
 
 use super::non_inferiority::{Comparison, NonInferiority, non_inferiority};
 use crate::{StatsError, error::probability};
 
-/// The chance of error of look `look`, counted from 1.
+/// The probability of error of look `look`, counted from 1.
 ///
 /// # Errors
 /// If `alpha` is outside (0, 1), or the look is 0.
@@ -31,10 +31,10 @@ pub fn release_alpha(alpha: f64, look: u64) -> Result<f64, StatsError> {
     Ok(alpha / (k * (k + 1.0)))
 }
 
-/// Tests release number `look` at its share of `alpha`: the share, and the test.
+/// Tests release number `look` at its share of `alpha`. Returns the share and the test.
 ///
 /// # Errors
-/// As [`release_alpha`] and [`non_inferiority`].
+/// Those of [`release_alpha`] and [`non_inferiority`].
 pub fn release_test(
     differences: Vec<f64>,
     margin: f64,
@@ -51,7 +51,8 @@ pub fn release_test(
     Ok((share, test))
 }
 
-/// The fewest data sets whose signed-rank test can reach a chance of error: 2^-n is its smallest p.
+/// The minimum number of data sets whose signed-rank test can reach a probability of error: 2^-n is
+/// its smallest p.
 pub fn fewest_datasets(alpha: f64) -> u32 {
     (1..=1_024)
         .find(|n| 0.5_f64.powi(*n) <= alpha)
@@ -76,8 +77,8 @@ mod tests {
         assert_eq!([0.5, 0.05, 0.025, 1e-3].map(fewest_datasets), [1, 5, 6, 10]);
     }
 
-    /// How often any of 20 releases, each worse by exactly the margin, passes, and how often any
-    /// of them passes where every release is tested at the whole of alpha.
+    /// Rates at which any of 20 releases, each worse by exactly the margin, passes: with the
+    /// shares, and with every release tested at the whole of alpha.
     fn simulated(runs: usize) -> (f64, f64) {
         let (mut spent, mut whole) = (0, 0);
         for run in 0..runs {

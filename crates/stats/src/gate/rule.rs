@@ -1,4 +1,4 @@
-//! One limit held against observations.
+//! One limit tested against observations.
 
 use super::{
     Limit, Verdict,
@@ -17,27 +17,28 @@ use crate::{
     wilcoxon_interval,
 };
 
-/// Most data sets or seeds that are searched for.
+/// Maximum number of data sets or seeds in the search.
 const MOST: usize = 100_000;
 
-/// What is held against the limit. docs/measurements/statistics.md, "Which basis errs how often",
-/// has the error of each under skewed laws.
+/// The quantity that is compared with the limit. docs/measurements/statistics.md, "Which basis errs
+/// how often", has the error of each under skewed distributions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
-    /// The estimate itself. Never undecided; says nothing about chance.
+    /// The estimate itself. It is never undecided, and says nothing about chance.
     Point,
-    /// Confidence bounds of the mean that hold for every law of values within a known range,
-    /// however skewed. The choice for a mean: with too few units to notice a rare collapse it stays
-    /// undecided.
+    /// Confidence bounds of the mean that hold for every distribution of values within a known
+    /// range, however skewed. This is the choice for a mean: if there are too few units to notice a
+    /// rare collapse, it stays undecided.
     Bounded(Range),
-    /// Confidence bounds of the mean, by Student's t: for drops that are about normal over units.
-    /// Under skew a limit that is reached is passed far more often than alpha.
+    /// Confidence bounds of the mean, by Student's t, for drops that are approximately normal over
+    /// units. Under skew, a quantity at its limit passes far more often than alpha.
     StudentMean,
     /// Confidence bounds of the mean, by the studentised bootstrap: 9,999 resamples, seed 1337. It
-    /// follows skew that the sample shows, and knows nothing of a collapse that was not drawn.
+    /// follows the skew of the sample, but does not know of a collapse that was not drawn.
     StudentisedBootstrap,
     /// Confidence bounds of the pseudo-median (the Hodges–Lehmann shift), by inverting the
-    /// signed-rank test. Not of the mean: a collapse on a minority of the units hardly moves it.
+    /// signed-rank test. They are not bounds of the mean: a collapse on a minority of the units
+    /// hardly moves the pseudo-median.
     SignedRank,
     /// Percentile bootstrap bounds of the mean: 10,000 resamples, seed 1337. Too narrow below about
     /// 20 units.
@@ -49,20 +50,21 @@ pub enum Basis {
 pub struct Rule {
     /// The limit.
     pub limit: Limit,
-    /// What is held against it.
+    /// The quantity that is compared with it.
     pub basis: Basis,
-    /// Chance of error on each side: bounds are one-sided at 1 − alpha, so that a quantity beyond
-    /// its limit passes, and one within it fails, with a chance of at most alpha.
+    /// Probability of error on each side. Bounds are one-sided at 1 − alpha, so that a quantity
+    /// beyond its limit passes, and one within it fails, with a probability of at most alpha.
     pub alpha: f64,
 }
 
-/// What it would take to decide, if the estimate stays where it is.
+/// The requirements for a decision, if the estimate stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// Units (data sets, items) in all, with the seeds there are. `None`: the estimate lies on the
-    /// limit, or more than 100,000.
+    /// Total number of units (data sets, items), with the current seeds. `None`: the estimate
+    /// equals the limit, or more than 100,000.
     pub units: Option<usize>,
-    /// Seeds in all, with the units there are. `None`: no number of seeds alone would do.
+    /// Total number of seeds, with the current units. `None`: no number of seeds alone would
+    /// suffice.
     pub seeds: Option<usize>,
 }
 
@@ -73,21 +75,21 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The estimate: the Hodges–Lehmann shift for [`Basis::SignedRank`], the mean otherwise.
     pub estimate: f64,
-    /// Lower one-sided bound; `None` on points, or if there are too few units for one.
+    /// Lower one-sided bound; `None` on points, or if there are too few units for a bound.
     pub low: Option<f64>,
     /// Upper one-sided bound.
     pub high: Option<f64>,
-    /// Units of observation.
+    /// Number of units of observation.
     pub units: usize,
-    /// If undecided, what it would take to decide.
+    /// If undecided, the requirements for a decision.
     pub need: Option<Need>,
     /// A remark for readers.
     pub note: Option<Note>,
 }
 
-/// Compares observations with a limit: one series per unit (data set or item), whose values are the
-/// seeds, which are averaged first. One unit alone allows a decision on points only: on bounds it
-/// is undecided, and the note says so.
+/// Compares observations with a limit. There is one series per unit (data set or item), whose
+/// values are the seeds and are averaged first. A single unit permits only a decision on points: on
+/// bounds it is undecided, and the note says so.
 ///
 /// # Errors
 /// If there are no units, one has no values, values are not finite, or `alpha` is outside (0, 0.5).
@@ -213,9 +215,10 @@ fn bounds(rule: &Rule, units: &[f64]) -> Result<(f64, f64), StatsError> {
     Ok((centre - half, centre + half))
 }
 
-/// Units, or seeds, at which the bounds would leave the limit behind if the estimate and the
-/// spreads stayed. On [`Basis::Bounded`] by its own bounds; more seeds do not help there, as they
-/// show no unit that was not drawn. Otherwise by Student's t: the other bounds are about as wide.
+/// Number of units, or of seeds, at which the bounds would clear the limit if the estimate and the
+/// variances stayed the same. For [`Basis::Bounded`] its own bounds are used; more seeds do not
+/// help there, because they show no additional unit. Otherwise Student's t is used: the other
+/// bounds are about as wide.
 fn need(rule: &Rule, observations: &[Vec<f64>], units: &[f64], estimate: f64) -> Need {
     if let Basis::Bounded(range) = rule.basis {
         return Need {
@@ -250,7 +253,7 @@ fn need(rule: &Rule, observations: &[Vec<f64>], units: &[f64], estimate: f64) ->
     }
 }
 
-/// The least count from `from` on at which a condition holds that stays once it holds.
+/// The smallest count, starting at `from`, at which a monotone condition holds.
 fn least(from: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     if !holds(MOST.max(from)) {
         return None;
@@ -314,7 +317,7 @@ mod tests {
             assert!(found.low.unwrap() < -3.4 && found.high.unwrap() > -3.4);
             let need = found.need.unwrap();
             assert!(need.units.unwrap() > 10);
-            // The spread between data sets is what matters here: seeds alone would not do.
+            // The variance between data sets dominates here, so more seeds alone would not suffice.
             assert_eq!(need.seeds, None);
         }
     }
@@ -369,7 +372,7 @@ mod tests {
     fn as_many_units_as_it_asks_for_decide() {
         let one = decide(&rule(-3.4, Basis::StudentMean), &drops()).unwrap();
         let wanted = one.need.unwrap().units.unwrap();
-        // The same spread, more often: the sample's variance hardly moves.
+        // The same values, repeated: the sample's variance hardly changes.
         let more: Vec<Vec<f64>> = drops().into_iter().cycle().take(wanted + wanted / 5).collect();
         assert_ne!(
             decide(&rule(-3.4, Basis::StudentMean), &more).unwrap().verdict,

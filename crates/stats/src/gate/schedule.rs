@@ -1,30 +1,30 @@
-//! The looks that a sequential run takes.
+//! The looks of a sequential run.
 //!
 //! Data sets come first, under one seed: half of them, a quarter, … as long as at least [`LEAST`]
-//! are in, since fewer allow no signed-rank bound at the share of alpha that an early look has.
-//! Then seeds are doubled on all data sets. The looks are laid down before anything is seen, so
-//! each may spend what the spending function gives its share of the cells (data sets x seeds) less
-//! what was spent before; by the union bound the chance of ever erring is at most alpha for any
-//! bound that keeps its level at each look.
+//! are included, because fewer permit no signed-rank bound at an early look's share of alpha. Then
+//! the seeds on all data sets are doubled. The looks are fixed before any data are seen. So each
+//! look may spend the value of the spending function at its share of the cells (data sets x seeds),
+//! minus what was spent before. By the union bound the probability of ever erring is at most alpha
+//! for any bound that keeps its level at each look.
 
 use super::spending::Spending;
 
-/// Fewest units of a look that is not the last.
+/// Minimum number of units in a look other than the last.
 pub const LEAST: usize = 8;
 
 /// A look: the data available by then.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Round {
-    /// The number of units, from the first on.
+    /// The number of units, counted from the first.
     pub units: usize,
-    /// The number of seeds of each, from the first on.
+    /// The number of seeds per unit, counted from the first.
     pub seeds: usize,
     /// Share of all units x seeds.
     pub fraction: f64,
 }
 
-/// The looks at so many units under so many seeds; the last has everything. None without units or
-/// seeds.
+/// The looks for this number of units and seeds; the last look includes all of them. Empty without
+/// units or seeds.
 pub fn rounds(units: usize, seeds: usize) -> Vec<Round> {
     if units == 0 || seeds == 0 {
         return Vec::new();
@@ -54,7 +54,7 @@ pub fn rounds(units: usize, seeds: usize) -> Vec<Round> {
         .collect()
 }
 
-/// What each look may spend; all together `alpha`.
+/// The share of each look; the shares add up to `alpha`.
 pub fn shares(rounds: &[Round], spending: Spending, alpha: f64) -> Vec<f64> {
     let mut before = 0.0;
     rounds

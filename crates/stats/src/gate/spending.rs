@@ -1,11 +1,11 @@
-//! Looks at growing data, each at its share of the chance of error.
+//! Looks at growing data, each with its share of the probability of error.
 //!
-//! For scores that are not means of bounded items (a correlation per data set, a mean over seeds)
-//! the rule's own bounds are computed at every look, at the level that the spending function gives
-//! it: what is spent by now less what was spent before. The shares add up to alpha, so by the union
-//! bound the chance of ever erring is at most alpha for **any** test that keeps its level at each
-//! look, exact ones for few data sets included; a group-sequential boundary under joint normality
-//! would be a little less strict.
+//! This is for scores that are not means of bounded items (a correlation per data set, a mean over
+//! seeds). The rule's own bounds are computed at every look, at the level that the spending
+//! function gives: the amount spent by now minus the amount spent before. The shares add up to
+//! alpha. So by the union bound the probability of ever erring is at most alpha for **any** test
+//! that keeps its level at each look, including exact tests for few data sets. A group-sequential
+//! boundary under joint normality would be a little less strict.
 //!
 //! Source: K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials"
 //! (1983).
@@ -20,13 +20,14 @@ use crate::{
     special::{normal_quantile, normal_sf},
 };
 
-/// How the chance of error is spent as the data grow.
+/// How the probability of error is spent as the data grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spending {
-    /// Little early, most at the end: like O'Brien and Fleming's boundary.
+    /// Spends little early and most at the end, like O'Brien and Fleming's boundary.
     #[default]
     OBrienFleming,
-    /// About evenly: like Pocock's boundary. Stops clear cases earlier, and costs more at the end.
+    /// Spends about evenly, like Pocock's boundary. It stops clear cases earlier, and costs more at
+    /// the end.
     Pocock,
 }
 
@@ -46,7 +47,7 @@ impl Spending {
     }
 }
 
-/// A rule looked at while the data grow.
+/// A rule that is evaluated while the data grow.
 #[derive(Debug, Clone)]
 pub struct SequentialRule {
     rule: Rule,
@@ -56,7 +57,7 @@ pub struct SequentialRule {
 }
 
 impl SequentialRule {
-    /// A rule whose `alpha` is the chance of error over all looks, on each side.
+    /// A rule whose `alpha` is the probability of error over all looks, on each side.
     ///
     /// # Errors
     /// If `alpha` is outside (0, 0.5).
@@ -77,11 +78,11 @@ impl SequentialRule {
         })
     }
 
-    /// Looks at all observations so far, when `fraction` of those planned are in. Once decided, a
-    /// verdict stays and no more is computed.
+    /// Evaluates all observations so far, when `fraction` of the planned ones are available. A
+    /// verdict is final; after it, nothing more is computed.
     ///
     /// # Errors
-    /// If the fraction is outside (0, 1] or not above the last look's; also as [`decide`].
+    /// If the fraction is outside (0, 1] or not above the last look's; also those of [`decide`].
     pub fn look(&mut self, fraction: f64, observations: &[Vec<f64>]) -> Result<&Decision, StatsError> {
         if !(fraction > self.fraction && fraction <= 1.0) {
             return Err(StatsError::OutOfRange {

@@ -1,9 +1,9 @@
 //! Bounds of a mean by the studentised bootstrap (bootstrap-t).
 //!
-//! Each resample gives (m* − m) / (s* / √n); quantiles of these replace Student's. Where a resample
-//! has no spread its quotient is infinite, so that a sample whose mean rests on one or two units
-//! gets a bound on that side only if more than a share 1 − alpha of the resamples contain them.
-//! Exact to second order under skew, which neither Student's t nor percentiles are.
+//! Each resample gives (m* − m) / (s* / √n); quantiles of these replace Student's. If all values of
+//! a resample are equal, its quotient is infinite. So a sample whose mean depends on one or two
+//! units gets a bound on that side only if more than a share 1 − alpha of the resamples contain
+//! them. It is exact to second order under skew, unlike Student's t and percentiles.
 //!
 //! Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), section 12.5;
 //! P. Hall, "Theoretical comparison of bootstrap confidence intervals" (Annals of Statistics 16,
@@ -16,14 +16,14 @@ use crate::{
     random::{below, stream},
 };
 
-/// Resamples of a rule.
+/// Number of resamples of a rule.
 pub const RESAMPLES: usize = 9_999;
 /// Seed of a rule.
 pub const SEED: u64 = 1337;
 
-/// Lower and upper one-sided bounds of the mean, each at 1 − alpha. A side on which the sample
-/// allows none is infinite; so are both where all values are equal, as equal values say nothing
-/// about the spread.
+/// Lower and upper one-sided bounds of the mean, each at 1 − alpha. A side for which the sample
+/// permits no bound is infinite. If all values are equal, both sides are infinite, because equal
+/// values say nothing about the variance.
 ///
 /// # Errors
 /// If there are fewer than two values, values are not finite, `alpha` is outside (0, 1), or there
@@ -31,7 +31,7 @@ pub const SEED: u64 = 1337;
 pub fn studentised_interval(values: &[f64], alpha: f64, resamples: usize, seed: u64) -> Result<(f64, f64), StatsError> {
     probability("alpha", alpha)?;
     sample("values", values, "a studentised bootstrap interval", 2)?;
-    // The k-th smallest of B quotients, k = (B + 1) alpha, has a chance of alpha below it.
+    // The k-th smallest of B quotients, k = (B + 1) alpha, has a probability of alpha below it.
     let rank = ((resamples + 1) as f64 * alpha + 1e-9).floor() as usize;
     if rank == 0 {
         return Err(StatsError::TooFew {
@@ -61,7 +61,7 @@ pub fn studentised_interval(values: &[f64], alpha: f64, resamples: usize, seed: 
             let mean = sum / n as f64;
             let variance = (squares - sum * mean) / (n - 1) as f64;
             if variance <= 1e-12 * spread * spread {
-                // One value, n times.
+                // One value, repeated n times.
                 return if mean == 0.0 { 0.0 } else { f64::INFINITY.copysign(mean) };
             }
             mean / variance.sqrt() * root

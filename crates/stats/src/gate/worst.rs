@@ -1,11 +1,11 @@
-//! A rule on the worst unit: no single data set (or group) lies beyond the limit.
+//! A rule on the worst unit: no single data set (or group) is beyond the limit.
 //!
-//! *Passing* takes every unit's bound within the limit, each at 1 − alpha. If some unit truly lies
-//! beyond, the rule passes only if that unit's own bound errs: a chance of at most alpha, however
-//! many units there are (an intersection–union test, R. L. Berger 1982). *Failing* takes one unit's
-//! bound beyond the limit, each at 1 − alpha / units: if every unit truly keeps the limit, the
-//! chance that any bound errs is at most alpha (Bonferroni). Holm's steps would not fail sooner:
-//! its first step is Bonferroni's, and one unit beyond is enough.
+//! *Passing* requires every unit's bound within the limit, each at 1 − alpha. If some unit truly
+//! lies beyond it, the rule passes only if that unit's own bound errs. The probability is at most
+//! alpha, however many units there are (an intersection–union test, R. L. Berger 1982). *Failing*
+//! requires one unit's bound beyond the limit, each at 1 − alpha / units: if every unit truly keeps
+//! the limit, the probability that any bound errs is at most alpha (Bonferroni). Holm's steps would
+//! not fail sooner: the first step is Bonferroni's, and one unit beyond the limit is enough.
 
 use super::{
     Limit, Side, Verdict,
@@ -17,15 +17,15 @@ use crate::{
     error::{finite, sample},
 };
 
-/// One unit held against the limit.
+/// The result of one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneUnit {
     /// Its own verdict.
     pub verdict: Verdict,
     /// Its estimate.
     pub estimate: f64,
-    /// The bounds held against the limit: on the side that allows a pass at 1 − alpha, on the other
-    /// at 1 − alpha / units. `None` on points.
+    /// The bounds: at 1 − alpha on the side that permits a pass, at 1 − alpha / units on the other.
+    /// `None` on points.
     pub bounds: Option<(f64, f64)>,
 }
 
@@ -34,16 +34,16 @@ pub struct OneUnit {
 pub struct Worst {
     /// Fail if one unit fails, pass if all pass, undecided otherwise.
     pub verdict: Verdict,
-    /// Position of the unit whose estimate lies furthest towards, or beyond, the limit.
+    /// Index of the unit whose estimate lies furthest towards, or beyond, the limit.
     pub worst: usize,
-    /// Every unit, in the order given.
+    /// Every unit, in the given order.
     pub units: Vec<OneUnit>,
 }
 
-/// Holds the limit against each unit's items. A unit is one data set, or the data sets of a group.
+/// Tests the limit against each unit's items. A unit is one data set, or the data sets of a group.
 ///
 /// # Errors
-/// If there are no units; also as [`super::items::decide_items`].
+/// If there are no units; also those of [`super::items::decide_items`].
 pub fn worst_items(limit: Limit, alpha: f64, units: &[Vec<Stratum>]) -> Result<Worst, StatsError> {
     let many = alpha / units.len().max(1) as f64;
     let (below, above) = match limit.side {
@@ -61,7 +61,7 @@ pub fn worst_items(limit: Limit, alpha: f64, units: &[Vec<Stratum>]) -> Result<W
     summed(limit, units.collect::<Result<_, StatsError>>()?)
 }
 
-/// Holds the limit against each unit's mean over seeds, as a point: never undecided, and says
+/// Compares each unit's mean over seeds with the limit, as a point. It is never undecided, and says
 /// nothing about chance.
 ///
 /// # Errors
@@ -112,7 +112,7 @@ mod tests {
         high: 100.0,
     };
 
-    /// `n` items, each lost (100 points) with a chance of `lost`.
+    /// `n` items, each lost (100 points) with a probability of `lost`.
     fn unit(n: usize, lost: f64, seed: u64) -> Vec<Stratum> {
         let mut rng = stream(seed, n);
         let values: Vec<f64> = (0..n)
@@ -161,12 +161,12 @@ mod tests {
                 .count() as f64
                 / gates as f64
         };
-        // 0.05 and three standard errors of 1,000 gates: 0.071.
+        // 0.05 plus three standard errors for 1,000 gates: 0.071.
         let false_pass = count(Verdict::Pass, [0.01, 0.1, 0.01, 0.01], 1_000);
         let false_fail = count(Verdict::Fail, [0.1; 4], 90_000);
         assert!(false_pass > 0.01 && false_pass < 0.071, "{false_pass}");
         assert!(false_fail > 0.002 && false_fail < 0.071, "{false_fail}");
-        // All four at the limit: every one would have to err.
+        // All four are at the limit, so every one would have to err.
         assert!(count(Verdict::Pass, [0.1; 4], 50_000) < 0.005);
     }
 }

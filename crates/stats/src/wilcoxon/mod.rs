@@ -1,10 +1,10 @@
-//! Wilcoxon's signed-rank test, as `scipy.stats.wilcoxon` 1.17 computes it, and exactly where scipy
-//! cannot.
+//! Wilcoxon's signed-rank test as in `scipy.stats.wilcoxon` 1.17, and exactly where scipy cannot be
+//! exact.
 //!
-//! Zeros: Wilcoxon (1945) drops them, Pratt (1959) ranks them and leaves their ranks out, and
-//! splitting gives half of their ranks to each side. Sources: W. J. Conover, "On methods of
-//! handling ties in the Wilcoxon signed-rank test" (1973); E. E. Cureton, "The normal approximation
-//! to the signed-rank sampling distribution when zero differences are present" (1967).
+//! Zeros: Wilcoxon (1945) drops them; Pratt (1959) ranks them and excludes their ranks; splitting
+//! gives half of their ranks to each side. Sources: W. J. Conover, "On methods of handling ties in
+//! the Wilcoxon signed-rank test" (1973); E. E. Cureton, "The normal approximation to the
+//! signed-rank sampling distribution when zero differences are present" (1967).
 
 mod null;
 
@@ -13,18 +13,17 @@ pub(crate) use null::signed_rank_quantile;
 
 use crate::{StatsError, average_ranks, error::sample, special::normal_sf};
 
-/// Largest sample that the exact distribution is used for unless another method is chosen.
+/// Maximum sample size for the exact distribution unless another method is chosen.
 pub const EXACT_MAX: usize = 50;
-/// Largest sample, zeros included, for which a sample with ties or zeros still gets an exact
-/// p-value.
+/// Maximum size, zeros included, of a sample with ties or zeros that still gets an exact p-value.
 const PERMUTATION_MAX: usize = 13;
-/// Largest sample of the exact methods when they are asked for: their time grows with n³.
+/// Maximum sample size of the exact methods on request: their time grows with n³.
 pub const EXACT_LIMIT: usize = 2_000;
 
-/// Which way the differences are expected to lie.
+/// The expected direction of the differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Alternative {
-    /// Either way.
+    /// Either direction.
     #[default]
     TwoSided,
     /// Above zero.
@@ -34,7 +33,7 @@ pub enum Alternative {
 }
 
 impl Alternative {
-    /// The p-value, of the two one-sided ones.
+    /// The p-value of this alternative, from the two one-sided ones.
     pub(crate) fn p_value(self, less: f64, greater: f64) -> f64 {
         match self {
             Self::TwoSided => (2.0 * less.min(greater)).min(1.0),
@@ -47,27 +46,27 @@ impl Alternative {
 /// How the p-value is to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// As scipy chooses: exact up to 50 differences without ties or zeros; with them, all sign
+    /// scipy's choice: exact up to 50 differences without ties or zeros; with them, all sign
     /// permutations up to 13 differences; the normal approximation otherwise.
     #[default]
     Auto,
-    /// The distribution for untied ranks. With ties, conservative: the statistic is rounded against
-    /// the alternative.
+    /// The distribution for untied ranks. With ties it is conservative: the statistic is rounded
+    /// against the alternative.
     Exact,
-    /// Exact given the ties and zeros that are there: the distribution over all sign permutations
-    /// of these ranks, at any n up to 2000. Without ties the same as [`Method::Exact`].
+    /// Exact given the observed ties and zeros: the distribution over all sign permutations of
+    /// these ranks, at any n up to 2000. Without ties it equals [`Method::Exact`].
     Conditional,
     /// Normal approximation with tie correction.
     Normal,
 }
 
-/// What becomes of differences that are zero.
+/// The treatment of zero differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Zeros {
     /// Dropped before ranking (scipy's `wilcox`).
     #[default]
     Drop,
-    /// Ranked, then their ranks left out (scipy's `pratt`).
+    /// Ranked, then their ranks are excluded (scipy's `pratt`).
     Pratt,
     /// Ranked, half of their ranks to each side (scipy's `zsplit`).
     Split,
@@ -76,22 +75,22 @@ pub enum Zeros {
 /// Settings of the test. The default is scipy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WilcoxonOptions {
-    /// Which way the differences are expected to lie.
+    /// The expected direction of the differences.
     pub alternative: Alternative,
     /// How the p-value is computed.
     pub method: Method,
-    /// What becomes of zeros.
+    /// The treatment of zeros.
     pub zeros: Zeros,
     /// Whether the normal approximation moves its statistic half a rank towards the mean.
     pub continuity: bool,
 }
 
-/// Where a p-value came from.
+/// The source of a p-value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
     /// Exact null distribution of untied ranks.
     Exact,
-    /// Exact null distribution given the ties that are there (all sign permutations).
+    /// Exact null distribution given the observed ties (all sign permutations).
     Permutation,
     /// Normal approximation.
     Normal,
@@ -104,17 +103,17 @@ pub struct Wilcoxon {
     pub statistic: f64,
     /// The p-value.
     pub p_value: f64,
-    /// Where it came from.
+    /// Its source.
     pub distribution: Distribution,
-    /// Differences ranked: without the zeros where those are dropped.
+    /// Number of ranked differences, without zeros if those are dropped.
     pub n: usize,
-    /// Differences that are zero.
+    /// Number of zero differences.
     pub zeros: usize,
-    /// The normal approximation's statistic, where that was used.
+    /// The normal approximation's statistic, if that was used.
     pub z: Option<f64>,
 }
 
-/// The signed-rank test of differences against zero, choosing the method as scipy does.
+/// The signed-rank test of differences against zero, with scipy's choice of the method.
 ///
 /// # Errors
 /// If there are no differences, one is not finite, or all are zero.
@@ -131,7 +130,7 @@ pub fn wilcoxon_signed_rank(differences: &[f64], alternative: Alternative) -> Re
 /// The signed-rank test of paired values, treatment minus reference.
 ///
 /// # Errors
-/// As [`wilcoxon_signed_rank`]; series of different lengths.
+/// Those of [`wilcoxon_signed_rank`]; also if the series differ in length.
 pub fn wilcoxon_paired(
     treatment: &[f64],
     reference: &[f64],
@@ -143,8 +142,8 @@ pub fn wilcoxon_paired(
 /// The signed-rank test with every setting.
 ///
 /// # Errors
-/// As [`wilcoxon_signed_rank`]; also if [`Method::Exact`] or [`Method::Conditional`] is asked for
-/// with more than 2000 differences.
+/// Those of [`wilcoxon_signed_rank`]; also if [`Method::Exact`] or [`Method::Conditional`] is
+/// requested with more than 2000 differences.
 pub fn wilcoxon_with(differences: &[f64], options: &WilcoxonOptions) -> Result<Wilcoxon, StatsError> {
     sample("differences", differences, "the signed-rank test", 1)?;
     let zeros = differences.iter().filter(|d| **d == 0.0).count();
@@ -226,15 +225,16 @@ struct Ranked {
     plus: f64,
     /// W−.
     minus: f64,
-    /// What W+ holds whatever the signs are: half of the zeros' ranks where those are split.
+    /// The part of W+ that does not depend on the signs: half of the zeros' ranks if those are
+    /// split.
     constant: f64,
-    /// Differences ranked.
+    /// Number of ranked differences.
     n: usize,
-    /// Zeros among them.
+    /// Number of zeros among them.
     zeros: usize,
     zero_method: Zeros,
     tied: bool,
-    /// Σ (t³ − t) over groups of t tied magnitudes; the zeros' own group where it counts.
+    /// Σ (t³ − t) over groups of t tied magnitudes; includes the group of zeros if it counts.
     tie_term: f64,
 }
 
@@ -268,7 +268,7 @@ impl Ranked {
         for group in sorted.chunk_by(|a, b| a == b) {
             let size = group.len() as f64;
             tied |= group.len() > 1;
-            // Cureton: under Pratt's method the zeros have left the variance already.
+            // Cureton: under Pratt's method the variance already excludes the zeros.
             if !(zero_method == Zeros::Pratt && group[0] == 0.0) {
                 tie_term += size.powi(3) - size;
             }

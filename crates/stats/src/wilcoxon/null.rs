@@ -2,16 +2,16 @@
 
 use crate::stop::caller_left;
 
-/// Probability of each value of W+ when every sign is a fair coin. Average ranks come in halves:
-/// with ties, values are counted in half ranks.
+/// Probability of each value of W+ if every sign is a fair coin toss. Average ranks are multiples
+/// of one half: with ties, values are counted in half ranks.
 pub(super) struct Null {
     probabilities: Vec<f64>,
-    /// Places a rank.
+    /// Number of entries per rank.
     scale: f64,
 }
 
 impl Null {
-    /// Of these ranks.
+    /// The distribution for these ranks.
     pub(super) fn new(ranks: &[f64]) -> Self {
         let scale = if ranks.iter().all(|r| r.fract() == 0.0) {
             1.0
@@ -36,8 +36,8 @@ impl Null {
         Self { probabilities, scale }
     }
 
-    /// (P(W+ ≤ at_most), P(W+ ≥ at_least)), each summed from its own thin end so that small tails
-    /// keep their digits.
+    /// (P(W+ ≤ at_most), P(W+ ≥ at_least)), each summed from its own extreme end so that small
+    /// tails keep their digits.
     pub(super) fn tails(&self, at_most: f64, at_least: f64) -> (f64, f64) {
         let last = self.probabilities.len() - 1;
         let less: f64 = if at_most < 0.0 {
@@ -55,8 +55,8 @@ impl Null {
     }
 }
 
-/// The largest c with P(W+ ≤ c) ≤ `tail` for n untied differences, and that probability; `None`
-/// where even P(W+ = 0) = 2^−n exceeds it.
+/// The largest c with P(W+ ≤ c) ≤ `tail` for n untied differences, and that probability; `None` if
+/// even P(W+ = 0) = 2^−n exceeds it.
 pub(crate) fn signed_rank_quantile(n: usize, tail: f64) -> Option<(u64, f64)> {
     let ranks: Vec<f64> = (1..=n).map(|r| r as f64).collect();
     let mut found = None;

@@ -47,7 +47,7 @@ fn only_zeros_is_an_error_not_a_p_value() {
 
 #[test]
 fn the_conditional_distribution_is_that_of_all_sign_permutations_at_any_size() {
-    // Sixteen differences in four tied groups, two of them zero: beyond what scipy enumerates.
+    // Sixteen differences in four tied groups, two of them zero: more than scipy enumerates.
     let d = [
         1.0, 1.0, -1.0, 2.0, 2.0, 2.0, -3.0, 3.0, 3.0, 3.0, 0.0, 0.0, 4.0, 4.0, -1.0, 2.0,
     ];

@@ -39,7 +39,7 @@ fn errors(candidates: &[Candidate], law: &Law, n: usize) -> Vec<Count> {
     .unwrap()
 }
 
-/// Whether so many errors of [`GATES`] rule alpha out.
+/// Whether this number of errors of [`GATES`] rules alpha out.
 fn beyond_alpha(count: usize) -> bool {
     clopper_pearson_lower(count as u64, GATES as u64, 0.001) > ALPHA
 }
@@ -58,7 +58,7 @@ fn the_default_holds_its_level_under_every_law() {
             decided += one.passed + one.failed;
         }
     }
-    // A bound that never decides would hold its level, too.
+    // A bound that never decides would also keep its level.
     assert!(decided > 100, "{decided}");
 }
 
@@ -85,8 +85,8 @@ fn bases_that_forgive_a_collapse_are_caught() {
 
 #[test]
 fn a_range_that_is_stated_too_narrow_is_caught() {
-    // Drops of up to 30 points, of which the gate is told that none exceeds 8: the values above it
-    // are refused, and where none was drawn the bound is too low.
+    // Drops of up to 30 points, while the gate's range says that none exceeds 8: values above 8 are
+    // refused, and if none was drawn the bound is too low.
     let law = Law::of_units("collapse", Shape::Collapse { share: 0.1 });
     let narrow = Range { low: -8.0, high: 8.0 };
     let passed = simulate(&[Candidate::Bounded], &settings(&law), |rng| {

@@ -13,10 +13,10 @@ use crate::{
     error::EmbedError,
 };
 
-/// Code on the hub, beside the checkpoint, that is known here: Qwen 2 with attention to all tokens
+/// A known class in code on the hub, beside the checkpoint: Qwen 2 with attention to all tokens
 /// (gte-Qwen2, Stella 1.5B).
 const TWO_SIDED_QWEN: &str = "modeling_qwen.Qwen2Model";
-/// Repositories that hold this code, for models saved with a reference to it.
+/// Repositories that contain this code, for models saved with a reference to it.
 const ITS_HOMES: [&str; 4] = [
     "Alibaba-NLP/gte-Qwen2-1.5B-instruct--",
     "Alibaba-NLP/gte-Qwen2-7B-instruct--",
@@ -46,13 +46,13 @@ pub(in crate::arch) fn mistral(settings: Settings<'_>) -> Result<Config, EmbedEr
         (Some(window), _) => return Err(two_sided_window(settings, window)),
     };
     unused(settings, &["attention_bias", "mlp_bias"])?;
-    // Ministral's; Mistral itself has one window for all layers.
+    // Ministral has kinds of layers; Mistral itself has one window for all layers.
     settings.only("layer_types", &json!(null))?;
     common(settings, "mistral", 4096 * 32, None, span)
 }
 
 /// The decoder inside NV-Embed: Mistral in which every token sees every other. The window in its
-/// file is not used.
+/// file is ignored.
 pub(in crate::arch) fn two_sided_mistral(settings: Settings<'_>) -> Result<Config, EmbedError> {
     unused(settings, &["attention_bias", "mlp_bias"])?;
     Ok(Config {
@@ -98,7 +98,7 @@ pub(in crate::arch) fn qwen3(settings: Settings<'_>) -> Result<Config, EmbedErro
 pub(in crate::arch) fn gemma3(settings: Settings<'_>) -> Result<Config, EmbedError> {
     library_code(settings)?;
     let two_sided = settings.flag_or("use_bidirectional_attention", false)?;
-    // With both switches on, the library computes windows of another size.
+    // If both switches are on, the library computes windows of another size.
     settings.only("is_causal", &json!(true))?;
     let bias = settings.flag_or("attention_bias", false)?;
     let mut config = Config {
@@ -218,7 +218,7 @@ fn common(
         out_bias: false,
         feed_bias: false,
         activation: match name {
-            // It names its activation by another key.
+            // This family uses another key for the activation.
             "gemma3_text" => Activation::GeluTanh,
             _ => settings.activation("hidden_act", "silu")?,
         },
@@ -228,7 +228,7 @@ fn common(
     })
 }
 
-/// Qwen's windows, if they are switched on: in the layers from `max_window_layers` on, or as
+/// Qwen's windows, if they are enabled: in the layers from `max_window_layers` on, or as
 /// `layer_types` says.
 fn windows(settings: Settings<'_>, config: &mut Config) -> Result<(), EmbedError> {
     let window = match settings.flag_or("use_sliding_window", false)? {
@@ -260,7 +260,7 @@ fn windows(settings: Settings<'_>, config: &mut Config) -> Result<(), EmbedError
     Ok(())
 }
 
-/// What a token sees: itself and all before it, or everything if `is_causal` is false.
+/// The tokens that a token sees: itself and all before it, or all tokens if `is_causal` is false.
 fn sight(settings: Settings<'_>) -> Result<Span, EmbedError> {
     Ok(if settings.flag_or("is_causal", true)? {
         Span::CAUSAL
@@ -269,7 +269,7 @@ fn sight(settings: Settings<'_>) -> Result<Span, EmbedError> {
     })
 }
 
-/// The token itself and those before it, `window` together.
+/// A span of the token itself and those before it, `window` in total.
 fn causal_window(window: usize) -> Span {
     Span {
         before: window - 1,
@@ -277,7 +277,7 @@ fn causal_window(window: usize) -> Span {
     }
 }
 
-/// The code on the hub that the checkpoint is meant for, if that is not the library's.
+/// The code on the hub for which the checkpoint was made, if it is not the library's.
 fn code(settings: Settings<'_>) -> Option<&str> {
     settings.get("auto_map")?.get("AutoModel")?.as_str()
 }
@@ -296,8 +296,8 @@ fn other_code(settings: Settings<'_>, name: &str) -> EmbedError {
     )
 }
 
-/// Keys that the family does not have. If set, they would ask for something that the reference does
-/// not do.
+/// Refuses keys that the family does not have. If set, they would request a feature that the
+/// reference does not have.
 fn unused(settings: Settings<'_>, keys: &[&str]) -> Result<(), EmbedError> {
     keys.iter().try_for_each(|key| settings.only(key, &json!(false)))
 }

@@ -15,7 +15,7 @@ use crate::{
     error::EmbedError,
 };
 
-/// The settings of `config.json` that matter here.
+/// The relevant settings of `config.json`.
 pub(super) struct Config {
     /// `model_type`.
     name: &'static str,
@@ -40,13 +40,13 @@ pub(super) struct Config {
     activation: Activation,
     /// The kinds of layers.
     kinds: Vec<Kind>,
-    /// The index in `kinds` of each layer.
+    /// For each layer, its index in `kinds`.
     layers: Vec<usize>,
     /// Prefixes that tensor names may have.
     prefixes: &'static [&'static str],
 }
 
-/// What a kind of layer sees, and its rotation.
+/// The span and the rotation of a kind of layer.
 struct Kind {
     span: Span,
     rotation: Rotation,
@@ -101,7 +101,7 @@ impl Config {
         } else {
             None
         };
-        // Gemma has two norms around each block. In the other families the norm before the
+        // Gemma has two norms around each block. In the other families, the norm before the
         // feed-forward has the name of Gemma's norm after the attention.
         let (after_attention, feed_norm, after_feed) = if self.norms_after {
             (

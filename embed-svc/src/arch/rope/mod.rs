@@ -1,6 +1,6 @@
 //! Rotary settings of `config.json`: `rope_theta`, `rope_scaling` (older files) or
-//! `rope_parameters` (transformers 5), and the frequencies of each `rope_type`, as
-//! `transformers.modeling_rope_utils` 5.23 defines them.
+//! `rope_parameters` (transformers 5), and the frequencies of each `rope_type`, as defined in
+//! `transformers.modeling_rope_utils` 5.23.
 
 use serde_json::Value;
 
@@ -13,27 +13,27 @@ use crate::{
     error::EmbedError,
 };
 
-/// What the architecture adds to the rotary settings of the file.
+/// The architecture's defaults and facts for the rotary settings of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rope {
     /// Width of a head.
     pub(super) head: usize,
-    /// Longest text of the model (`max_position_embeddings`).
+    /// Maximum text length of the model (`max_position_embeddings`).
     pub(super) longest: usize,
-    /// Base if the file names none.
+    /// Base if the file sets none.
     pub(super) theta: f64,
     /// Name of the base's key outside the parameters.
     pub(super) theta_key: &'static str,
-    /// Fraction of a head that is rotated, if the file names none.
+    /// Rotated fraction of a head, if the file sets none.
     pub(super) partial: f64,
-    /// Which elements form a pair.
+    /// The pairing of elements.
     pub(super) pairs: Pairs,
     /// Whether `rope_type` `ntk` has the meaning that `NewModel` gives it.
     pub(super) fixed_ntk: bool,
 }
 
 impl Rope {
-    /// Rotates all of a head, in halves, with base 10,000.
+    /// Rotates the whole head, in halves, with base 10,000.
     pub(super) fn whole(head: usize, longest: usize) -> Self {
         Self {
             head,
@@ -47,11 +47,11 @@ impl Rope {
     }
 }
 
-/// The rotation that a file asks for. `layer_type` chooses among settings by kind of layer
+/// The rotation that a file specifies. `layer_type` selects among settings by kind of layer
 /// (`{"sliding_attention": {…}, …}`).
 ///
 /// # Errors
-/// If a `rope_type` or key is not served; the error names it.
+/// If a `rope_type` or key is unsupported; the error names it.
 pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>) -> Result<Rotation, EmbedError> {
     let key = if settings.get("rope_parameters").is_some() {
         "rope_parameters"
@@ -66,10 +66,10 @@ pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>)
 }
 
 /// The rotation of layers with a window: their own parameters or none. The scaling in an older file
-/// applies to the other layers only.
+/// applies only to the other layers.
 ///
 /// # Errors
-/// As [`read`].
+/// Those of [`read`].
 pub(super) fn read_local(settings: Settings<'_>, rope: Rope) -> Result<Rotation, EmbedError> {
     let parameters = settings.get("rope_parameters");
     let own = parameters.and_then(|parameters| parameters.get("sliding_attention"));
@@ -146,7 +146,7 @@ fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) 
     Ok(rotation)
 }
 
-/// The value after rounding to `f32`, as torch has it in a computation with `f32` tensors.
+/// The value rounded to `f32`, which torch uses in a computation with `f32` tensors.
 #[allow(clippy::cast_possible_truncation)]
 fn single(value: f64) -> f32 {
     value as f32
@@ -204,7 +204,8 @@ impl Fields<'_> {
     }
 }
 
-/// Llama 3.1: long wavelengths are stretched, short ones are kept, those between are blended.
+/// Llama 3.1: long wavelengths are stretched, short ones are unchanged, and those in between are
+/// blended.
 fn llama3(frequencies: &mut [f32], fields: &Fields<'_>, rope: Rope) -> Result<(), EmbedError> {
     let factor = single(fields.needed("factor")?);
     let (low, high) = (fields.needed("low_freq_factor")?, fields.needed("high_freq_factor")?);
@@ -266,8 +267,8 @@ fn yarn(rotation: &mut Rotation, fields: &Fields<'_>, rope: Rope, theta: f64, wi
     Ok(())
 }
 
-/// LongRoPE (Ding et al. 2024): a list of factors for texts within the training's length and one
-/// for longer ones.
+/// LongRoPE (Ding et al. 2024): one list of factors for texts within the training length and one
+/// for longer texts.
 fn longrope(
     rotation: &mut Rotation,
     fields: &Fields<'_>,

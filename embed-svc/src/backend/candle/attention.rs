@@ -40,8 +40,8 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// The scores of learnt positions, `heads × texts × n × n`, for queries and keys of `heads ×
-    /// texts × n × width` each.
+    /// The scores of learnt positions, `heads × texts × n × n`, for queries and keys of
+    /// `heads × texts × n × width` each.
     fn scores(&self, queries: &Tensor, keys: &Tensor, group: &Group) -> Result<Tensor> {
         let (heads, texts, n, width) = queries.dims4()?;
         counted(&[heads, texts, n, n])?;
@@ -56,15 +56,15 @@ impl Positions {
             let rows = rows.reshape((1, 1, n, n))?.broadcast_as((heads, texts, n, n))?;
             all.gather(&rows.contiguous()?, 3)
         };
-        // Element (query, key) of the first wants row[query - key], element (key, query) of the
-        // second the same.
+        // Element (query, key) of the first tensor uses row[query - key], and so does element (key,
+        // query) of the second.
         let own = find(queries, &self.keys, &by_distance.t()?.contiguous()?)?;
         let other = find(keys, &self.queries, &by_distance)?;
         own + other.transpose(2, 3)?
     }
 }
 
-/// Rows that hold queries, keys and values side by side → rows of context.
+/// Computes rows of context from rows with queries, keys and values side by side.
 pub(super) fn attend(qkv: &Tensor, plan: &Plan, how: &Attention<'_, Candle>) -> Result<Tensor> {
     let heads = how.heads;
     let rows = qkv.reshape((qkv.dim(0)?, heads.query + 2 * heads.key, heads.width))?;
@@ -128,7 +128,7 @@ fn together(rows: &Tensor, group: &Group, how: &Attention<'_, Candle>) -> Result
             .contiguous()?
             .reshape((heads.query, texts, n, width))
     };
-    // Scores in 16 bits would be off by up to 0.1 each, or overflow before they are scaled.
+    // Scores in 16 bits would be off by up to 0.1 each, or would overflow before they are scaled.
     let queries = own.narrow(0, 0, heads.query)?.to_dtype(DType::F32)?;
     let keys = spread(heads.query)?.to_dtype(DType::F32)?;
     let values = spread(heads.query + heads.key)?;

@@ -1,6 +1,6 @@
-//! Candle's kernels count the elements of a launch in 32 bits, some of them with a sign. Beyond
-//! 2³¹ - 1 a kernel reads outside its tensors, repeats a part or never ends, so such a launch is
-//! refused before it is computed.
+//! Candle's kernels count the elements of a launch in 32 bits, some of them signed. Beyond 2³¹ - 1
+//! a kernel reads outside its tensors, repeats a part or never ends. So such a launch is refused
+//! before it is computed.
 
 use candle_core::{Error, Result};
 

@@ -1,6 +1,6 @@
-//! Any device of Candle, with tensors. The CPU has a faster backend ([`super::cpu`]); Candle on the
-//! CPU serves as a second opinion in tests. An NVIDIA GPU computes with our own kernels
-//! (`cuda.rs`), and with Candle's where we have none.
+//! Any device of Candle, with tensors. The CPU has a faster backend ([`super::cpu`]), and Candle on
+//! the CPU serves as a reference in tests. An NVIDIA GPU computes with our own kernels (`cuda.rs`),
+//! and with Candle's for other operations.
 //!
 //! In 16 bits (`f16`, `bf16`) weights and states are rounded. Sums of products, scores,
 //! normalisations, rotations, softmax and the pooling are computed in 32 bits.
@@ -35,7 +35,7 @@ pub struct Candle {
     gpu: Option<std::sync::Arc<cuda::Gpu>>,
 }
 
-/// Returns what our kernels compute, if the device is a GPU of theirs.
+/// Returns the result of our kernels, if the device is a GPU that supports them.
 macro_rules! on_gpu {
     ($on:ident, $gpu:ident => $result:expr) => {
         #[cfg(feature = "cuda")]
@@ -45,7 +45,7 @@ macro_rules! on_gpu {
     };
 }
 
-/// A linear layer; the weight is `outputs × inputs` for our kernels, else transposed.
+/// A linear layer. The weight is `outputs × inputs` for our kernels; otherwise it is transposed.
 #[derive(Debug)]
 pub struct Linear {
     weight: Tensor,
@@ -72,12 +72,12 @@ impl Norm {
     }
 }
 
-/// `a · b` in the type of both, summed in 32 bits.
+/// `a · b` in their own type, summed in 32 bits.
 fn product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
     wide_product(a, b)?.to_dtype(a.dtype())
 }
 
-/// `a · b` in 32 bits. A GPU's library rounds it to the type of both first.
+/// `a · b` in 32 bits. On a GPU the library first rounds it to the type of the operands.
 fn wide_product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
     let (outer, columns) = (a.dims(), b.dim(D::Minus1)?);
     counted(&[&outer[..outer.len().saturating_sub(1)], &[columns]].concat())?;
@@ -99,7 +99,7 @@ fn activate(x: Tensor, activation: Activation) -> candle_core::Result<Tensor> {
 }
 
 impl Candle {
-    /// A backend on this device, in this arithmetic.
+    /// A backend on this device, with this arithmetic.
     ///
     /// # Errors
     /// If the kernels cannot be loaded.
@@ -107,7 +107,7 @@ impl Candle {
         let dtype = match precision {
             Precision::F16 => DType::F16,
             Precision::Bf16 => DType::BF16,
-            // Integers are refused when a device is chosen.
+            // The choice of a device has already refused integers.
             Precision::F32 | Precision::Int8 => DType::F32,
         };
         #[cfg_attr(not(feature = "cuda"), allow(unused_mut))]
@@ -124,7 +124,7 @@ impl Candle {
         Ok(on)
     }
 
-    /// Whether our own kernels compute.
+    /// Whether our own kernels compute this backend's layers.
     fn has_kernels(&self) -> bool {
         #[cfg(feature = "cuda")]
         return self.gpu.is_some();
@@ -153,7 +153,7 @@ impl Candle {
         Tensor::from_slice(rows, rows.len(), &self.device)
     }
 
-    /// The rows of a table with these numbers.
+    /// The rows of a table at these indices.
     fn find(&self, table: &Tensor, rows: &[u32]) -> candle_core::Result<Tensor> {
         counted(&[rows.len(), table.dim(1)?])?;
         table.index_select(&self.rows(rows)?, 0)
@@ -163,7 +163,7 @@ impl Candle {
         Tensor::from_slice(values, values.len(), &self.device)?.to_dtype(self.dtype)
     }
 
-    /// The sums that a batch asks for, in the order of its texts; zero for empty texts.
+    /// The sums that a batch requests, in the order of its texts; zero for empty texts.
     fn sums(&self, x: &Tensor, batch: &TokenBatch, plan: &Plan, sink: &mut Sink<'_>) -> candle_core::Result<bool> {
         let Some(wanted) = batch.sums() else { return Ok(false) };
         #[cfg(feature = "cuda")]

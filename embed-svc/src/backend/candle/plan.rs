@@ -1,8 +1,8 @@
-//! How the texts of a batch are grouped for attention. Texts of similar length form a group that is
-//! padded to its longest text, so that a layer is a handful of large products and not thousands of
-//! small ones.
+//! Groups the texts of a batch for attention. Texts of similar length form a group that is padded
+//! to its longest text, so that a layer consists of a handful of large products instead of
+//! thousands of small ones.
 //!
-//! A padding row is a copy of the text's own last row: a value that is not finite in one text
+//! A padding row is a copy of the text's own last row, so a value that is not finite in one text
 //! cannot reach another.
 
 use std::{
@@ -15,13 +15,15 @@ use candle_core::{Device, Result, Tensor};
 use super::{Span, launch::counted};
 use crate::batch::{Sums, TokenBatch};
 
-/// Elements of one head's scores that are held at once: with 12 heads in 32 bits 400 MB on a GPU.
+/// Elements of one head's scores that are in memory at once: with 12 heads in 32 bits 400 MB on a
+/// GPU.
 const GPU_CELLS: usize = 1 << 23;
-/// The same on the CPU.
+/// The limit on the CPU.
 const CPU_CELLS: usize = 1 << 20;
-/// Cost of a group besides its scores, in elements of one head's scores: a dozen launches on a GPU.
+/// Cost of a group in addition to its scores, in elements of one head's scores: a dozen launches on
+/// a GPU.
 const GPU_GROUP: usize = 1 << 18;
-/// The same on the CPU.
+/// The cost on the CPU.
 const CPU_GROUP: usize = 1 << 10;
 
 /// The costs that decide the grouping.
@@ -46,18 +48,18 @@ impl Costs {
         }
     }
 
-    /// Queries computed at once in a group of so many texts of so many rows.
+    /// Number of queries computed at once in a group of this many texts and rows.
     fn block(self, texts: usize, rows: usize) -> usize {
         (self.cells / (texts * rows)).clamp(1, rows)
     }
 }
 
-/// The texts of each group by number, the longest texts first. This is the grouping with the least
-/// sum of scores and group costs; groups with too many scores are then cut. Empty texts are in no
+/// The text numbers of each group, the longest texts first. This is the grouping with the minimum
+/// sum of scores and group costs. Groups with too many scores are then split. Empty texts are in no
 /// group.
 fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).filter(|&text| lengths[text] > 0).collect();
-    // Stable, so that texts of one length keep their order.
+    // The sort is stable, so that texts of one length keep their order.
     order.sort_by_key(|&text| std::cmp::Reverse(lengths[text]));
     // A boundary between texts of equal length saves nothing, so only the first text of a length
     // may begin a group.
@@ -65,7 +67,8 @@ fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
         .filter(|&at| at == 0 || lengths[order[at]] != lengths[order[at - 1]])
         .collect();
     starts.push(order.len());
-    // best[j]: least cost of the texts before starts[j], and where the last group of that begins.
+    // best[j]: minimum cost of the texts before starts[j], and the start of the last group among
+    // them.
     let mut best = vec![(0usize, 0usize); starts.len()];
     for end in 1..starts.len() {
         let cost = |from: usize| {
@@ -95,9 +98,9 @@ fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
 pub(super) struct Group {
     /// Their numbers in the batch.
     pub(super) texts: Vec<usize>,
-    /// Rows of each text, padding included.
+    /// Rows per text, including padding.
     pub(super) rows: usize,
-    /// Rows of the batch, `texts · rows`; `None` if they are all rows of the batch in order.
+    /// Row indices in the batch, `texts · rows`; `None` if they are all rows of the batch in order.
     index: Option<Tensor>,
     /// `1 × texts × 1 × rows`: -∞ at padding; `None` without padding.
     pub(super) padding: Option<Tensor>,
@@ -165,8 +168,8 @@ pub(super) struct Run {
 
 /// The tiles of the attention kernels, three numbers each: first row of the text, rows of the text,
 /// first query of the tile. With matrix units a block has as many warps as the text can use, so the
-/// choice depends on that text alone. Later queries come first: under causal attention they see
-/// more keys.
+/// choice depends only on that text. Later queries come first: under causal attention they see more
+/// keys.
 #[cfg(any(test, feature = "cuda"))]
 fn tiles(ranges: &[Range<usize>], matrix_units: bool) -> (Vec<u32>, Vec<Run>) {
     let sizes: &[usize] = if matrix_units { &[8, 4, 2, 1] } else { &[4] };
@@ -194,8 +197,8 @@ fn tiles(ranges: &[Range<usize>], matrix_units: bool) -> (Vec<u32>, Vec<Run>) {
     (numbers, runs)
 }
 
-/// The groups of a batch and the way back to its order, with what layers share. Each part is made
-/// when it is first needed.
+/// The groups of a batch, the mapping back to its order, and data that layers share. Each part is
+/// computed when it is first needed.
 pub struct Plan {
     device: Device,
     ranges: Vec<Range<usize>>,
@@ -203,8 +206,8 @@ pub struct Plan {
     groups: OnceCell<Vec<Group>>,
     back: OnceCell<Option<Tensor>>,
     positions: OnceCell<Tensor>,
-    /// Cosines, sines and row of each token of a rotation in which long texts have their own
-    /// angles, by the rotation's address.
+    /// Cosines, sines and row of each token for a rotation with special angles for long texts, by
+    /// the rotation's address.
     pub(super) angles: RefCell<Vec<(usize, [Tensor; 3])>>,
     #[cfg(feature = "cuda")]
     offsets: OnceCell<Tensor>,
@@ -278,7 +281,7 @@ impl Plan {
         })
     }
 
-    /// The rows of all groups, given group by group, back in the batch's order and without padding.
+    /// The rows of all groups, given group by group, in the batch's order and without padding.
     pub(super) fn back(&self, grouped: &[Tensor]) -> Result<Tensor> {
         let all = Tensor::cat(grouped, 0)?;
         if self.back.get().is_none() {
@@ -318,7 +321,7 @@ impl Plan {
         Ok(self.positions.get_or_init(|| made).clone())
     }
 
-    /// Where each text begins, and the end: `texts + 1`.
+    /// The start of each text, and the end: `texts + 1`.
     #[cfg(feature = "cuda")]
     pub(super) fn offsets(&self) -> Result<Tensor> {
         if let Some(known) = self.offsets.get() {
@@ -382,9 +385,9 @@ mod tests {
 
     #[test]
     fn texts_of_like_length_are_together_and_far_ones_apart() {
-        // 3 · 81 beside 3 · 4 and one more group; together it would be 6 · 81.
+        // The cost is 3 · 81, plus 3 · 4 and one more group; a single group would cost 6 · 81.
         assert_eq!(groups(&[2, 9, 2, 9, 2, 9], COSTS), [vec![1, 3, 5], vec![0, 2, 4]]);
-        // Separate groups would save 2 · (81 - 64): less than the cost of a group.
+        // Separate groups would save 2 · (81 - 64), which is less than the cost of a group.
         assert_eq!(groups(&[8, 9, 0, 8], COSTS), [vec![1, 0, 3]]);
     }
 
@@ -430,11 +433,11 @@ mod tests {
 
     /// No kernel here is our own, so no launch is configured here. Candle launches a thread per
     /// element (`LaunchConfig::for_num_elems`, which counts in 32 bits and wraps) and a block of 32
-    /// threads per row of a softmax. What this module chooses is how many elements and rows those
-    /// are.
+    /// threads per row of a softmax. This module chooses the number of elements and rows.
     #[test]
     fn a_gpu_is_given_launches_of_these_sizes() {
-        // Texts, tokens of each; then texts of the first group, queries at once, blocks of queries.
+        // Columns: texts, tokens per text; then texts of the first group, queries at once, blocks
+        // of queries.
         for (texts, tokens, first, block, blocks) in [
             (4096, 16, 4096, 16, 1),
             (64, 250, 64, 250, 1),
@@ -446,7 +449,8 @@ mod tests {
             assert_eq!(groups[0].len(), first, "{texts} x {tokens}");
             assert_eq!(GPU.block(first, tokens), block, "{texts} x {tokens}");
             assert_eq!(tokens.div_ceil(block), blocks, "{texts} x {tokens}");
-            // 32 query heads, 8 key heads of 128 columns, inner width 12,288: 7.6 billion weights.
+            // 32 query heads and 8 key heads of 128 columns, and inner width 12,288: 7.6 billion
+            // weights.
             let (softmax_rows, scores) = (32 * first * block, 32 * first * block * tokens);
             assert!(
                 softmax_rows <= i32::MAX as usize,

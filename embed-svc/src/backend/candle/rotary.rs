@@ -32,13 +32,13 @@ impl Rotary {
         Ok(Self { rotation, cos, sin })
     }
 
-    /// Which elements of a head form a pair.
+    /// The pairing of a head's elements.
     #[cfg(feature = "cuda")]
     pub(super) fn pairs(&self) -> Pairs {
         self.rotation.pairs
     }
 
-    /// Cosines, sines, and the row in both of every token of a batch.
+    /// Cosines, sines, and for every token of a batch its row in both.
     pub(super) fn angles(&self, plan: &Plan) -> Result<[Tensor; 3]> {
         if !plan.ranges().iter().any(|range| self.rotation.is_beyond(range.len())) {
             return Ok([self.cos.clone(), self.sin.clone(), plan.positions()?]);
@@ -72,7 +72,7 @@ impl Rotary {
         Ok((cos.index_select(&rows, 0)?, sin.index_select(&rows, 0)?))
     }
 
-    /// Rotates `tokens × heads × width`, computing in 32 bits.
+    /// Rotates `tokens × heads × width`, computed in 32 bits.
     pub(super) fn turn(&self, x: &Tensor, plan: &Plan) -> Result<Tensor> {
         let (cos, sin) = self.rows(plan)?;
         let (tokens, heads, width) = x.dims3()?;

@@ -1,5 +1,5 @@
 //! Attention of packed texts: one task per text, or one task per key head if a few long texts would
-//! leave threads idle. Heads do not interact inside an attention, so both ways give the same bits.
+//! leave threads idle. Heads are independent in an attention, so both ways give the same bits.
 
 use std::cell::RefCell;
 
@@ -12,14 +12,14 @@ use rayon::prelude::*;
 use super::{Attention, Cpu, States, Threads, buffer::Buffer};
 use crate::batch::TokenBatch;
 
-/// From this length on, a text's heads are distributed over idle threads.
+/// Minimum length of a text whose heads are distributed over idle threads.
 const LONG: usize = 96;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Rows of queries, keys and values side by side → rows of context.
+/// Computes rows of context from rows with queries, keys and values side by side.
 pub(super) fn attend(mut qkv: States, batch: &TokenBatch, how: &Attention<'_, Cpu>) -> States {
     let heads = how.heads;
     let (columns, hidden, threads) = (heads.columns(), heads.query * heads.width, qkv.threads);
@@ -84,7 +84,7 @@ fn by_heads(text: &mut [f32], how: &Attention<'_, Cpu>, out: &mut [f32]) {
     });
 }
 
-/// Attention of one text that holds only these key heads and the queries that share them.
+/// Attention of one text that contains only these key heads and the queries that share them.
 fn heads_of(text: &[f32], how: &Attention<'_, Cpu>, keys: std::ops::Range<usize>, out: &mut [f32]) {
     let times = how.heads.query / how.heads.key;
     let shape = Shape {

@@ -4,8 +4,8 @@ use std::{cell::RefCell, ops::Deref};
 
 use isomer_kernels::AlignedFloats;
 
-/// Memory from this thread's pool. Fresh pages for every layer would cost as much as some of the
-/// arithmetic.
+/// Memory from this thread's pool. Fresh pages for every layer would cost as much time as some of
+/// the arithmetic.
 #[derive(Debug)]
 pub(super) struct Buffer {
     memory: AlignedFloats,
@@ -16,7 +16,7 @@ thread_local! {
     static FREE: RefCell<Vec<AlignedFloats>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Buffers that a thread keeps; a forward pass holds five at once.
+/// Number of buffers that a thread keeps; a forward pass holds five at once.
 const KEPT: usize = 6;
 
 impl Buffer {

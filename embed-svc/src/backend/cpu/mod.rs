@@ -23,7 +23,7 @@ use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Ta
 /// Rows that one task normalises.
 const NORM_ROWS: usize = 32;
 
-/// Our kernels. See the module.
+/// Our kernels on the CPU. See the module.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
     precision: Precision,
@@ -36,9 +36,9 @@ impl Cpu {
     }
 }
 
-/// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are
-/// one space. docs/reference/precision.md has the figures behind the choice. These widths are part
-/// of a vector space's name.
+/// Bits of the codes under [`Precision::Int8`]. They are the same on every machine, so that its
+/// vectors are one space. docs/reference/precision.md has the figures behind the choice. These
+/// widths are part of a vector space's name.
 pub const INT8_WIDTHS: Widths = Widths::EIGHT_SEVEN;
 
 /// A packed linear layer.
@@ -72,7 +72,7 @@ impl Norm {
     }
 }
 
-/// A rotation. Its angles are computed once for each power of two among the texts' lengths.
+/// A rotation. Its angles are computed once per power of two among the texts' lengths.
 #[derive(Debug)]
 pub struct Rotary {
     rotation: Rotation,
@@ -87,7 +87,7 @@ impl Rotary {
         }
         let size = length.next_power_of_two();
         match self.tables.get(size.trailing_zeros() as usize) {
-            // A limit between two powers of two ends the last table.
+            // If a limit lies between two powers of two, the last table ends at the limit.
             Some(table) => {
                 let limit = self
                     .rotation
@@ -117,7 +117,7 @@ pub struct Positions {
     longest: usize,
 }
 
-/// One row a token.
+/// One row per token.
 #[derive(Debug)]
 pub struct States {
     values: Buffer,
@@ -163,7 +163,7 @@ impl Layers for Cpu {
                     });
                 }
                 Precision::Int8 => LinearWeights::Integers(Int8Matrix::quantise(weights, outputs, inputs, INT8_WIDTHS)),
-                // 16 bits are refused when a device is chosen.
+                // The choice of a device has already refused 16 bits.
                 Precision::F32 | Precision::F16 | Precision::Bf16 => {
                     LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs))
                 }

@@ -1,4 +1,4 @@
-//! A service with one encoder, and what a client says to it.
+//! A service with one encoder, and a client's requests to it.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +19,12 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// A service with the encoder `tiny`, after `edit` of its folder and configuration.
+    /// A service with the encoder `tiny`, after `edit` has changed its folder and configuration.
     pub async fn new(edit: impl FnOnce(&Path, &mut EmbedConfig)) -> Self {
         Self::with_shared(None, edit).await
     }
 
-    /// As [`Harness::new`], with vectors in a store that machines share.
+    /// Like [`Harness::new`], with vectors in a shared store.
     pub async fn with_shared(shared: Option<SharedVectors>, edit: impl FnOnce(&Path, &mut EmbedConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let model = folder.path().join("tiny-model");

@@ -1,4 +1,5 @@
-//! A tiny model folder of the real layout with random weights, and where the real models are.
+//! A tiny model folder with the real layout and random weights, and the locations of the real
+//! models.
 
 pub mod harness;
 
@@ -104,7 +105,7 @@ pub fn write_tensors(file: &Path, tensors: &Tensors) {
     write_as(file, tensors, Dtype::F32, |x| x.to_le_bytes().to_vec());
 }
 
-/// The same values in another element type, each put into bytes by `bytes`.
+/// The same values in another element type, each converted to bytes by `bytes`.
 pub fn write_as(file: &Path, tensors: &Tensors, dtype: Dtype, bytes: impl Fn(f32) -> Vec<u8>) {
     let bytes: BTreeMap<&String, Vec<u8>> = tensors
         .iter()
@@ -127,8 +128,8 @@ pub fn edit_json(file: &Path, edit: impl FnOnce(&mut Value)) {
     write_json(file, &value);
 }
 
-/// Writes a complete folder: mean pooling, Normalize, a prompt, and a tokenizer file that carries
-/// the truncation and padding of the well-known trap.
+/// Writes a complete folder: mean pooling, Normalize, a prompt, and a tokenizer file with the
+/// well-known problematic truncation and padding.
 pub fn tiny(folder: &Path) {
     let vocab: serde_json::Map<String, Value> = vocabulary()
         .into_iter()
@@ -207,8 +208,8 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of a model of `fixtures/pipeline`, put together in `into` where it needs the
-/// transformer of `base`.
+/// The folder of a model of `fixtures/pipeline`, assembled in `into` if it needs the transformer of
+/// `base`.
 pub fn assembled(name: &str, transformer: bool, into: &Path) -> PathBuf {
     let own = fixtures().join("pipeline/models").join(name);
     if own.is_file() {

@@ -28,25 +28,24 @@ use crate::{
     separation::{Changed, Kind, Separating, Source, candidates, choose, count_once, differs, keeps_half},
 };
 
-/// CLSD samples its distractors at this temperature, whatever the suite's.
+/// CLSD samples its distractors at this temperature, which does not depend on the suite's.
 const DISTRACTOR_TEMPERATURE: f64 = 1.0;
 
 /// The changed copies of a data set's texts.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Copies {
-    /// Texts that may be compared, with the copies that rules make; empty once the texts are
-    /// chosen.
+    /// Texts that may be compared, with the copies made by rules; empty once the texts are chosen.
     candidates: Vec<Changed<String>>,
     /// Texts that are compared, with the numbers of their copies.
     pub(super) chosen: Vec<Changed<u32>>,
-    /// Of these, texts of which the generator was asked for copies.
+    /// Of these, texts for which the generator was asked for copies.
     asked: HashSet<u32>,
-    /// Counts of the copies asked of the transform service, by kind.
+    /// Counts of the copies requested from the transform service, by kind.
     pub(super) counts: BTreeMap<Kind, CopyCounts>,
 }
 
-/// Makes the copies that rules make, unless separation is left out. It runs on a blocking thread,
-/// since texts are tagged.
+/// Makes the rule-based copies, unless separation is not measured. It runs on a blocking thread,
+/// because texts are tagged.
 pub(in crate::run) async fn prepare(plan: &mut Plan) -> Result<(), RunError> {
     let Some(settings) = plan.suite.separation.settled() else {
         return Ok(());
@@ -107,8 +106,8 @@ pub(in crate::run) fn most_texts(plan: &Plan, kind: Option<Kind>, tables: &[usiz
     texts.min(distinct.len()) as u64
 }
 
-/// Texts that a generator may be asked to change, as many as are compared of each data set. Which
-/// of them it is asked for depends on the rewrites.
+/// Texts that a generator may have to change, as many as are compared of each data set. The
+/// rewrites determine for which of them copies are requested.
 pub(in crate::run) fn may_ask(plan: &Plan) -> Vec<TextRequest> {
     let most = plan.suite.separation.settled().map_or(0, |settings| settings.texts);
     let of_table = |table: &Table| {
@@ -130,8 +129,8 @@ pub(in crate::run) fn keys(table: &Table, encoder: usize) -> impl Iterator<Item 
     all.map(move |(_, copy)| (slot, *copy))
 }
 
-/// The specification for the transform service to make copies of a kind. It depends on as little of
-/// the suite as possible, so that suites share copies.
+/// The specification of a request for copies of a kind. It depends on as little of the suite as
+/// possible, so that suites share copies.
 pub(in crate::run) fn spec(plan: &Plan, kind: Kind) -> TransformSpec {
     let generator = kind.needs_generator();
     TransformSpec {
@@ -158,7 +157,7 @@ pub(in crate::run) fn may_swap(language: Option<&str>) -> bool {
     language.is_none_or(is_english)
 }
 
-/// Makes the copies that the transform service makes, for the data sets of a round.
+/// Requests the other copies from the transform service, for the data sets of a round.
 pub(in crate::run) async fn copy(
     context: &RunContext,
     plan: &mut Plan,
@@ -223,8 +222,7 @@ async fn swap(
     Ok(())
 }
 
-/// Asks the generator for copies of the chosen texts that have a rewrite by now and that it has not
-/// been asked for.
+/// Requests copies of the chosen texts that now have a rewrite and were not requested before.
 async fn distract(
     context: &RunContext,
     plan: &mut Plan,
@@ -266,7 +264,7 @@ async fn distract(
 
 fn request<T>(one: &Changed<T>) -> TextRequest {
     TextRequest {
-        // The text is used as its id: what is drawn depends only on it and the seed.
+        // The text is used as its id: its draws depend only on it and the seed.
         id: String::new(),
         text: one.text,
         language: one.language.clone(),
@@ -328,7 +326,8 @@ fn usable(kind: Kind, text: &str, result: &TransformResult, counts: &mut CopyCou
         return Vec::new();
     }
     let made = match kind {
-        // With one swap, the meaning often stays: `pears and apples`. The last text has the most.
+        // With one swap, the meaning often stays the same: `pears and apples`. The last text has
+        // the most swaps.
         Kind::MultiSwap => result.texts.last().map(std::slice::from_ref).unwrap_or_default(),
         _ => &result.texts,
     };

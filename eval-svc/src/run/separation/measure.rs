@@ -18,7 +18,7 @@ use crate::{
     separation::{Comparison, Cosines, RESOLUTION, Triple},
 };
 
-/// Folder and version of the stored measurements. 2: they say which texts were cut.
+/// Folder and version of the stored measurements. 2: they record which texts were truncated.
 const KEPT: &str = "separation";
 const VERSION: &str = "isomer.separation/2";
 
@@ -40,9 +40,10 @@ pub(in crate::run) struct Separated {
 struct Kept {
     /// One per triple.
     cosines: Vec<Cosines>,
-    /// Whether the encoder cut one of the texts of each triple at its length.
+    /// Whether the encoder truncated one of the texts of each triple.
     cut: Vec<bool>,
-    /// Mean cosine of texts with their rewrites less that of texts with the rewrites of others.
+    /// Mean cosine of texts with their own rewrites minus that of texts with the rewrites of
+    /// others.
     gap: f64,
 }
 
@@ -64,8 +65,8 @@ impl Separated {
         self.transformation
     }
 
-    /// The parallel gap of its texts; `None` for fewer than two texts, since there is no unrelated
-    /// text then.
+    /// The parallel gap of its texts; `None` for fewer than two texts, which leave no unrelated
+    /// text.
     pub(in crate::run) fn gap(&self) -> Option<f64> {
         let texts: HashSet<u32> = self.triples.iter().map(|one| one.text).collect();
         (texts.len() > 1).then_some(self.kept.gap)
@@ -91,8 +92,8 @@ impl Separated {
     }
 }
 
-/// Measures the sets under an encoder. Stored measurements are read; for the others, the texts that
-/// `vectors` lacks are encoded.
+/// Measures the sets under an encoder. Stored measurements are read; for the others, the texts
+/// missing from `vectors` are encoded.
 pub(in crate::run) async fn measure(
     inputs: Inputs<'_>,
     sets: &[Set],

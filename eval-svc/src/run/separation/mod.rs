@@ -3,7 +3,7 @@
 //!
 //! * `copies`: changed copies. Rules make their copies with the plan; the transform service makes
 //!   the others after the rewrites of a round.
-//! * `sets`: which rewrite is compared with which copy.
+//! * `sets`: the pairs of rewrites and copies to compare.
 //! * `measure`: the cosines under an encoder. Copies are encoded after the texts of the encoder are
 //!   scored, while the vectors of originals and rewrites are in memory. Measurements are stored
 //!   like drift, so that a second run encodes nothing.
@@ -36,7 +36,7 @@ fn slot(table: &Table, encoder: usize) -> Slot {
     table.prompts.get(encoder).map_or(0, TablePrompts::varied)
 }
 
-/// Whether the transformation keeps the meaning: all but the controls and augmentations do.
+/// Whether the transformation keeps the meaning: all except the controls and augmentations do.
 fn rewrites(planned: &PlannedTransformation) -> bool {
     planned.axis.in_total()
 }

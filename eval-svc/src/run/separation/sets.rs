@@ -1,4 +1,4 @@
-//! Which rewrites are compared with which copies.
+//! The pairs of rewrites and copies to compare.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -30,7 +30,7 @@ pub(in crate::run) struct Set {
 
 /// A data set's texts with their rewrites by a transformation and seed, each pair once.
 ///
-/// A near copy, and a rewrite that contains the text, are left out. They share more words with the
+/// A near copy, and a rewrite that contains the text, are omitted. They share more words with the
 /// text than any copy does, so every encoder that reacts to words at all would separate them.
 pub(super) fn rewrites_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
     let Variant::Transformed { transformation, seed } = variant else {
@@ -88,7 +88,7 @@ pub(in crate::run) fn sets(plan: &Plan, transformed: &Transformed, round: &Round
 }
 
 /// Every changed copy with every rewrite of its text. A pair whose rewrite equals the changed copy,
-/// apart from case and marks, is left out.
+/// apart from case and marks, is omitted.
 fn triples(plan: &Plan, changes: &[Changed<u32>], made: &HashMap<u32, Vec<u32>>) -> Vec<Triple> {
     let mut triples = Vec::new();
     for one in changes {

@@ -11,7 +11,7 @@ use crate::{
 /// Bounds in the report are those of a two-sided interval at 95 %.
 const ALPHA: f64 = 0.025;
 
-/// Separation for each judged encoder and each rule about it, over the data sets and seeds of the
+/// Separation for each judged encoder and each rule on it, over the data sets and seeds of the
 /// round.
 pub(in crate::run) fn of_rules(plan: &Plan, gate: &Bound, separated: &[Separated], round: &Round) -> Separations {
     let mut all = Separations::new();
@@ -36,7 +36,7 @@ fn of_encoder(separated: &[Separated], encoder: usize) -> Vec<Comparison> {
     own.flat_map(Separated::comparisons).collect()
 }
 
-/// The report on separation; `None` if separation is left out.
+/// The report on separation; `None` if separation is not measured.
 pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<SeparationReport> {
     let settings = plan.suite.separation.settled()?;
     let counted: Vec<String> = plan

@@ -31,10 +31,10 @@ const LOCK: &str = "lock";
 const SUITE: &str = "suite.toml";
 /// Prefix of the name of a folder that is being removed.
 const GONE: &str = ".gone-";
-/// How often the removal of a folder is tried.
+/// Maximum number of attempts to remove a folder.
 const REMOVALS: usize = 5;
 const REQUESTS: &str = "requests";
-/// How often the record on disk is updated, for readers in other processes.
+/// Interval for updating the record on disk, for readers in other processes.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 
 /// The folder of all runs.
@@ -43,7 +43,7 @@ pub(in crate::run) struct FolderStore {
     root: PathBuf,
 }
 
-/// Held while a run is executed; it is released when it is dropped or when the process dies.
+/// Held while a run is executed; released when it is dropped or when the process dies.
 #[derive(Debug)]
 struct RunLock {
     _file: File,
@@ -76,7 +76,7 @@ impl FolderStore {
     /// Creates a run's folder, takes its lock and writes its record.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     fn create_locked(&self, record: &RunRecord) -> Result<RunLock, StoreError> {
         let folder = self.folder(&record.id);
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -94,7 +94,7 @@ impl FolderStore {
     /// Writes a run's record.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
         if let Some(text) = record.suite_text() {
             let path = self.folder(&record.id).join(SUITE);
@@ -127,7 +127,7 @@ impl FolderStore {
     /// Reads a run without the text of its suite.
     ///
     /// # Errors
-    /// When the record is unreadable; a missing run is `None`.
+    /// If the record is unreadable; a missing run is `None`.
     fn outline(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
         Ok(self.stored(id)?.map(RunRecord::outline))
     }
@@ -145,8 +145,8 @@ impl FolderStore {
         let lock = open_lock(&path).map_err(at(&path))?;
         match lock.try_lock() {
             Ok(()) => {
-                // The process may have ended the run properly between the read and the lock, so
-                // read again.
+                // The process may have ended the run properly between the read and the lock, so the
+                // record is read again.
                 let Some(mut record) = self.read(id)? else {
                     return Ok(None);
                 };
@@ -207,7 +207,7 @@ impl FolderStore {
     /// Deletes a run.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     fn remove(&self, record: &RunRecord) -> Result<(), StoreError> {
         if let Some(request) = &record.request_id {
             let path = self.request_path(request);
@@ -217,8 +217,8 @@ impl FolderStore {
             }
         }
         let folder = self.folder(&record.id);
-        // A report that was begun before its run was cancelled may still be written to the folder.
-        // Nothing new is written under the other name.
+        // A report that was started before its run was cancelled may still be written to the
+        // folder. No new file is written under the other name.
         let gone = self.root.join(format!("{GONE}{}", record.id));
         fs::rename(&folder, &gone).map_err(at(&folder))?;
         for _ in 0..REMOVALS {
@@ -233,10 +233,10 @@ impl FolderStore {
         Ok(())
     }
 
-    /// Replaces texts in the runs that have ended, or only says where they are.
+    /// Replaces texts in the runs that have ended, or only reports where they are.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     pub(in crate::run) fn forget(&self, texts: &Texts, mode: Mode, all: &mut ForgottenRuns) -> Result<(), StoreError> {
         for id in self.ids()? {
             // A run whose process died is marked as ended here.
@@ -296,7 +296,7 @@ impl FolderStore {
     /// Writes a file into a run's folder.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the disk refuses the write.
     fn write_file(&self, id: &str, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.folder(id).join(name);
         write_atomically(&path, content).map_err(at(&path))
@@ -305,7 +305,7 @@ impl FolderStore {
     /// Reads a file of a run's folder.
     ///
     /// # Errors
-    /// When it is missing or unreadable.
+    /// If it is missing or unreadable.
     fn read_file(&self, id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.folder(id).join(name);
         match fs::read(&path) {
@@ -322,7 +322,7 @@ impl FolderStore {
     }
 }
 
-/// Runs work on the folder on a blocking thread.
+/// Runs a function on the folder on a blocking thread.
 async fn blocking<T: Send + 'static>(
     store: &FolderStore,
     work: impl FnOnce(FolderStore) -> Result<T, StoreError> + Send + 'static,
@@ -467,7 +467,7 @@ impl Leadership for FolderLeadership {
     }
 }
 
-/// Whether this is a run id, a UUID: nothing else becomes a path.
+/// Whether this is a run id, a UUID: no other string becomes a path.
 fn is_id(id: &str) -> bool {
     id.len() == 36 && uuid::Uuid::try_parse(id).is_ok()
 }
@@ -483,7 +483,8 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     }
 }
 
-/// Writes beside the target and renames, so that neither a reader nor a crash leaves half a file.
+/// Writes to a temporary file beside the target and renames it, so that neither a reader nor a
+/// crash sees half a file.
 pub(in crate::run) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -562,7 +563,7 @@ mod tests {
         assert_eq!(store.outline(&record.id).unwrap().unwrap().suite_text(), None);
         assert_eq!(store.load(&record.id).unwrap().unwrap().suite_text(), Some(text));
 
-        // As an older version wrote it.
+        // The form written by an older version.
         fs::remove_file(store.folder(&record.id).join(SUITE)).unwrap();
         let json = serde_json::to_vec(&record).unwrap();
         store.write_file(&record.id, RECORD, &json).unwrap();

@@ -1,5 +1,5 @@
-//! Where runs are kept: in a folder of this machine ([`folder`]), or in a ledger in a database that
-//! several replicas share ([`ledger`]).
+//! The storage of runs: in a folder of this machine ([`folder`]), or in a database ledger shared by
+//! several replicas ([`ledger`]).
 //!
 //! A process executes a run while it holds its [`Leadership`]. In a folder the operating system
 //! releases it when the process dies; the run is then marked as interrupted. In a ledger another
@@ -29,16 +29,16 @@ pub const INTERRUPTED: &str = "interrupted; start it again, finished units are k
 /// A failure of the store of runs.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file or folder.
+    /// A file or folder cannot be used.
     #[error("{}: {source}", path.display())]
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system or the parser said.
+        /// The error of the operating system or the parser.
         #[source]
         source: io::Error,
     },
-    /// The database of the ledger.
+    /// The database of the ledger failed.
     #[error("the ledger of runs: {0}")]
     Ledger(Box<Fault>),
     /// Another replica leads the run now, so nothing was written.
@@ -55,16 +55,16 @@ impl From<Fault> for StoreError {
 /// A file of a report: its name and its bytes.
 pub(super) type ReportPart = (&'static str, Vec<u8>);
 
-/// What came of the creation of a run.
+/// The result of creating a run.
 #[derive(Debug)]
 pub(super) enum Created {
     /// This process leads the new run.
     New(Box<dyn Leadership>),
-    /// The request started this run before.
+    /// The request already started this run.
     Before(String),
 }
 
-/// What came of a request to cancel a run of another process.
+/// The result of a request to cancel a run of another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CancelRequest {
     /// Its leader will read the request within this time.
@@ -73,7 +73,7 @@ pub(super) enum CancelRequest {
     Unsupported,
 }
 
-/// The kept runs.
+/// The stored runs.
 #[tonic::async_trait]
 pub(super) trait RunStore: Send + Sync + Debug {
     /// Writes the record of a new run and takes its leadership.
@@ -103,21 +103,21 @@ pub(super) trait RunStore: Send + Sync + Debug {
     /// Events of a run after a sequence number; `None` if this store keeps no events.
     async fn events(&self, id: &str, after: u64) -> Result<Option<Vec<Event>>, StoreError>;
 
-    /// Asks the leader of a run to cancel it.
+    /// Requests that the leader of a run cancel it.
     async fn request_cancel(&self, id: &str, reason: &str) -> Result<CancelRequest, StoreError>;
 
     /// Deletes a run that has ended.
     async fn delete(&self, record: &RunRecord) -> Result<(), StoreError>;
 }
 
-/// The right to execute a run and to write its state. Of all processes at most one holds it; what
-/// an earlier holder still writes is refused with [`StoreError::Superseded`].
+/// The right to execute a run and to write its state. At most one process holds it; writes of an
+/// earlier holder are refused with [`StoreError::Superseded`].
 #[tonic::async_trait]
 pub(super) trait Leadership: Send + Sync + Debug {
-    /// How often changes are written while the run works.
+    /// Interval for writing changes while the run works.
     fn save_every(&self) -> Duration;
 
-    /// Whether a run waits while the store cannot be reached, and repeats what failed.
+    /// Whether a run waits while the store is unreachable, and retries failed requests.
     fn waits_for_the_store(&self) -> bool;
 
     /// Writes the record of a run that has not ended, and its new events.
@@ -129,11 +129,11 @@ pub(super) trait Leadership: Send + Sync + Debug {
     /// Writes the record of a run that has ended, and its new events.
     async fn end(&self, record: &RunRecord, events: &[Event]) -> Result<(), StoreError>;
 
-    /// Gives the run up, so that another replica continues it. Returns whether that is possible; if
-    /// it is not, the caller ends the run.
+    /// Gives up the leadership, so that another replica continues the run. Returns whether that is
+    /// possible; if it is not, the caller ends the run.
     async fn hand_back(&self, record: &RunRecord, events: &[Event]) -> Result<bool, StoreError>;
 
-    /// The look of a gate that an earlier leader recorded.
+    /// The look of a gate recorded by an earlier leader.
     async fn look(&self, id: &str, number: usize) -> Result<Option<RecordedLook>, StoreError>;
 
     /// Records a look of a gate.

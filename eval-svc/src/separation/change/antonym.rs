@@ -2,7 +2,7 @@
 //!
 //! The list was written for Isomer: common words whose opposite hardly depends on the context, with
 //! every form listed, so that `bigger` becomes `smaller` and `arrived` becomes `left`. A word
-//! counts only under a part of speech of its row: `left` is a verb in one row and a side in
+//! matches only under a part of speech of its row: `left` is a verb in one row and a side in
 //! another.
 
 use isomer_tagger::Pos;

@@ -22,7 +22,7 @@ const TYPES: [EntityLabel; 6] = [
     EntityLabel::Language,
 ];
 
-/// Names from a closed list. `May` and `March` have other meanings too, and count only as proper
+/// Names from a closed list. `May` and `March` also have other meanings, and count only as proper
 /// nouns.
 const CALENDAR: [&[&str]; 2] = [
     &[

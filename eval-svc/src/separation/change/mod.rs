@@ -98,7 +98,7 @@ impl<'a> Reading<'a> {
             Kind::Number => number::changed(self.text, english, &parts, seed),
             Kind::Antonym => antonym::exchanged(english?, &parts, seed),
             Kind::Entity => entity::exchanged(english?, names, &parts, seed),
-            // Made by the transform service.
+            // The transform service makes these copies.
             Kind::MultiSwap | Kind::Distractors => None,
         };
         made.filter(|made| differs(self.text, made) && words(self.text).abs_diff(words(made)) <= MOST_WORDS_MORE)

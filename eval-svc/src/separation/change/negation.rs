@@ -1,10 +1,10 @@
 //! `negation`: removes a negation from a text, or adds one to a text without any.
 //!
-//! English, by parts of speech. A text that has a negation loses its first one (`don't` → `do`,
-//! `not` → nothing, `never` → `always`, `no` → `some`, `nobody` → `everybody`, `without` → `with`).
+//! English, by parts of speech. A text with negations loses the first one (`don't` → `do`, `not` →
+//! nothing, `never` → `always`, `no` → `some`, `nobody` → `everybody`, `without` → `with`).
 //! Otherwise `not` is inserted after the first finite auxiliary (`is not`, `can not`), or `never`
-//! before the first finite verb, or `Do not` before an imperative. Questions get no negation: `can
-//! I pay?` and `can I not pay?` ask the same.
+//! before the first finite verb, or `Do not` before an imperative. Questions get no negation:
+//! `can I pay?` and `can I not pay?` have the same meaning.
 //!
 //! In other languages only single words are replaced, so that the sentence stays grammatical
 //! ([`EXCHANGED`]); if none occurs, the rule does not apply.

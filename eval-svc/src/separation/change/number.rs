@@ -3,7 +3,7 @@
 //! Digits, in any script that has decimal digits: the last digit that is not zero becomes another
 //! one from 1 to 9, so that `1,200` stays a round number of four digits and `0.5` a fraction. A
 //! number that may be a day of the month stays one. English number words (`seven`, `thirty`,
-//! `third`) become another word of the same class; `one` is left alone, since it is a pronoun as
+//! `third`) become another word of the same class; `one` is not changed, because it is a pronoun as
 //! often as it is a number.
 
 use std::ops::Range;

@@ -77,7 +77,8 @@ fn other_languages_exchange_single_words_or_nothing() {
 fn a_text_of_no_named_language_is_english_only_if_it_looks_so() {
     for text in [
         "Manden er ikke i huset nu.",
-        // Each has a word that English has too: `is`, `was`, `an`, `for`, `at`, `a`.
+        // Each sentence has a word that also exists in English: `is`, `was`, `an`, `for`, `at`,
+        // `a`.
         "De man is in het huis.",
         "Het was een mooie dag.",
         "Man hat den Hund an der Tür nicht gehört.",

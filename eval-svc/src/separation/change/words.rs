@@ -10,7 +10,7 @@ use isomer_tagger::{Entity, Pos, Tagger};
 pub(super) struct Word {
     /// Its byte range in the text.
     pub(super) span: Range<usize>,
-    /// In lower case, with a straight apostrophe.
+    /// The word in lower case, with a straight apostrophe.
     pub(super) lower: String,
     /// Its part of speech.
     pub(super) pos: Pos,
@@ -124,7 +124,7 @@ pub(super) fn spliced(text: &str, span: Range<usize>, by: &str) -> String {
 }
 
 /// A number below `n` (0 if `n` is 0) that depends only on these parts. Each part is hashed with
-/// its length in front.
+/// its length as a prefix.
 pub(in crate::separation) fn drawn(parts: &[&str], seed: u64, n: usize) -> usize {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"isomer.separation/1");

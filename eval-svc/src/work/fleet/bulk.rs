@@ -1,4 +1,4 @@
-//! Encodes texts with the workers of a fleet outside of any run: what fills a search index.
+//! Encodes texts with the workers of a fleet outside of any run, to fill a search index.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use super::{
     wire::{AugmentUnit, GenerationUnit, GenerationWork},
 };
 
-/// Part of the addresses of these units: none is a unit of a run, which may rely on its answer.
+/// Part of the addresses of these units, so that none is a unit of a run, which may rely on its
+/// answer.
 const BULK: &str = "bulk";
 
-/// Has workers encode texts. Vectors of any worker are those of this process, bit for bit: a worker
-/// of another class of arithmetic takes none of its requests, and one whose encoder, generator or
-/// prompt is another refuses them. Nothing of a request stays in the store once it is answered.
-/// Cheap to clone.
+/// Has workers encode texts. Vectors of any worker are bit for bit those of this process: a worker
+/// of another class of arithmetic takes none of its requests, and a worker with another encoder,
+/// generator or prompt refuses them. A request's data is removed from the store once it is
+/// answered. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct BulkEncoder {
     dispatcher: Dispatcher,
@@ -30,7 +31,7 @@ pub struct BulkEncoder {
 }
 
 impl BulkEncoder {
-    /// For a process of this class of arithmetic.
+    /// Creates an encoder for a process of this class of arithmetic.
     pub fn new(dispatcher: Dispatcher, class: &str) -> Self {
         Self {
             dispatcher,
@@ -41,8 +42,8 @@ impl BulkEncoder {
     /// Encodes texts, whose vectors are of `space`.
     ///
     /// # Errors
-    /// What the encoder of a worker refuses; if no worker takes the request within
-    /// `fleet.worker_wait_seconds`; if one was begun too often; if the store fails.
+    /// If the encoder of a worker refuses the texts; if no worker takes the request within
+    /// `fleet.worker_wait_seconds`; if the request was started too often; if the store fails.
     pub async fn encode(&self, space: &VectorSpace, request: EncodeRequest) -> Result<EncodeResponse, Fault> {
         let lane = encoder_lane(Kind::Encode, &request.encoder_id, space, &self.class);
         let unit = encode_unit(lane, &[BULK], space.clone(), request, &Tenant::default());
@@ -53,13 +54,13 @@ impl BulkEncoder {
     /// Encodes texts with variants, whose vectors are of `space`.
     ///
     /// # Errors
-    /// As [`BulkEncoder::encode`]'s.
+    /// As for [`BulkEncoder::encode`].
     pub async fn encode_augmented(
         &self,
         space: &VectorSpace,
         request: EncodeAugmentedRequest,
     ) -> Result<EncodeAugmentedResponse, Fault> {
-        // Its vectors are those of an encoder, whichever generator makes the variants.
+        // The vectors are those of an encoder, whichever generator makes the variants.
         let lane = encoder_lane(Kind::Transform, &request.encoder_id, space, &self.class);
         let unit = GenerationUnit {
             work: Some(GenerationWork::Augment(AugmentUnit {
@@ -73,22 +74,22 @@ impl BulkEncoder {
         EncodeAugmentedResponse::decode(answer).map_err(|error| unreadable(&error))
     }
 
-    /// The workers that are there, in words.
+    /// A description of the available workers.
     ///
     /// # Errors
-    /// If the broker does not answer.
+    /// If the broker does not respond.
     pub async fn describe_workers(&self) -> Result<String, Fault> {
         let workers = self.dispatcher.queue().workers().await?;
         Ok(workers_in_words(&workers, &self.class))
     }
 
-    /// Requests that are worth having in flight.
+    /// Useful number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.dispatcher.queue().config().units_in_flight
     }
 
-    /// Waits until requests that were given up have left the queue, for at most some seconds. Call
-    /// it before the process ends.
+    /// Waits until abandoned requests have left the queue, for at most some seconds. Call it before
+    /// the process ends.
     pub async fn wait_for_cancellations(&self) {
         self.dispatcher.wait_for_cancellations().await;
     }

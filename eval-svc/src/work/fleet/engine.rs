@@ -40,19 +40,19 @@ use crate::{
     },
 };
 
-/// Texts of one unit of generation. Finished texts are stored one by one, so a worker that dies
+/// Texts per unit of generation. Finished texts are stored individually, so a worker that dies
 /// loses at most those in progress.
 const TEXTS: usize = 32;
-/// Pairs of one unit of rating.
+/// Pairs per unit of rating.
 const PAIRS: usize = 16;
 
-/// Scores in flight, each with its vectors.
+/// Maximum number of scores in flight, each with its vectors.
 const SCORES: usize = 16;
-/// Shards in flight, each with an answer that may be large.
+/// Maximum number of shards in flight, each with an answer that may be large.
 const SHARDS: usize = 32;
-/// Shards that are written to the store at the same time; their texts are copied for it.
+/// Maximum number of concurrent writes of shards to the store; each write copies the shard's texts.
 const SHARDS_WRITTEN: usize = 2;
-/// Times that the inputs of a unit are put into the store, where a worker did not find them.
+/// Maximum number of attempts to write a unit's inputs to the store, if a worker did not find them.
 const INPUT_ATTEMPTS: usize = 3;
 
 /// Queues requests and reads their answers.
@@ -62,9 +62,9 @@ pub(crate) struct FleetEngine {
     /// The class of arithmetic of this process.
     class: Arc<str>,
     own: LocalEngine,
-    /// Shards that are written to the store at the same time.
+    /// Bounds the number of concurrent writes of shards to the store.
     writing: Arc<Semaphore>,
-    /// Operations from which a score goes to a worker.
+    /// Minimum number of operations of a score that is sent to a worker.
     least_operations: u64,
     /// The run that the requests belong to, if another replica may continue it.
     run: Option<Claimant>,
@@ -73,8 +73,8 @@ pub(crate) struct FleetEngine {
 }
 
 impl FleetEngine {
-    /// Requests that need no generator, and scores of fewer operations than `least_operations`, go
-    /// to `own`.
+    /// Requests that need no generator, and scores with fewer operations than `least_operations`,
+    /// are executed by `own`.
     pub(crate) fn new(dispatcher: Dispatcher, class: &str, own: LocalEngine, least_operations: u64) -> Self {
         Self {
             dispatcher,
@@ -88,7 +88,7 @@ impl FleetEngine {
     }
 
     /// The lane of a generator. A model in the worker's process must compute in the class of this
-    /// process, so that its texts are those that this process would generate.
+    /// process, so that its texts equal those that this process would generate.
     fn lane(&self, kind: Kind, producer: &Producer) -> Lane {
         Lane {
             kind,
@@ -127,7 +127,7 @@ impl FleetEngine {
                 unit(lane.clone(), ScoreWork::Shard(request), &self.tenant)
             };
             match self.dispatcher.request_for(self.run.as_ref(), unit).await {
-                // It was damaged, or a file system that machines share has not shown it yet.
+                // The input was damaged, or a shared file system does not show it yet.
                 Err(fault) if fault.reason == INPUT_MISSING && attempt < INPUT_ATTEMPTS => attempt += 1,
                 answer => return answer,
             }
@@ -161,7 +161,7 @@ impl FleetEngine {
                 Err(fault) if fault.reason == INPUT_MISSING && attempt < INPUT_ATTEMPTS => attempt += 1,
                 Err(fault) => return Err(fault),
                 Ok(answer) => {
-                    // Vectors are large, and what they were for is answered.
+                    // Vectors are large and no longer needed after the answer.
                     self.dispatcher.remove_input(rows).await;
                     return VectorsAnswer::decode(answer.content).map_err(|error| unreadable(&error));
                 }
@@ -170,7 +170,7 @@ impl FleetEngine {
     }
 }
 
-/// The lane of an encoder, whose vectors are those of a class of arithmetic.
+/// The lane of an encoder with vectors of a class of arithmetic.
 pub(super) fn encoder_lane(kind: Kind, encoder: &str, space: &VectorSpace, class: &str) -> Lane {
     Lane {
         kind,
@@ -226,7 +226,7 @@ impl WorkEngine for FleetEngine {
         })
     }
 
-    /// The claim of a unit says which run counted it.
+    /// The claim of a unit names the run that counted it.
     fn recounts_encoding(&self) -> bool {
         true
     }
@@ -281,7 +281,7 @@ impl WorkEngine for FleetEngine {
         }
         let request = TransformUnit {
             expected: producer.into(),
-            // The default of the worker may be another generator.
+            // The worker's default may be another generator.
             spec: TransformSpec {
                 generator_id: producer.generator.clone(),
                 ..spec

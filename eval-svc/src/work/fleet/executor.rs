@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// The reason of a fault: the store lacks what a unit is about.
+/// The reason of a fault: the store lacks an input of a unit.
 pub(super) const INPUT_MISSING: &str = "INPUT_MISSING";
 
 /// Executes units by calling services. Cheap to clone.
@@ -47,13 +47,13 @@ pub struct ServiceExecutor {
     blobs: BlobStore,
     compute: Compute,
     class: Arc<str>,
-    /// The vectors of the queries that were searched for last, which the next shard has too.
+    /// The query vectors of the last search, which the next shard usually shares.
     queries: Arc<tokio::sync::Mutex<Option<(Digest, VectorRows)>>>,
 }
 
 impl ServiceExecutor {
-    /// Calls these services, as `config` says; `class` names the arithmetic of this process, and
-    /// `blobs` has what units are about.
+    /// Calls these services as configured by `config`; `class` names the arithmetic of this
+    /// process, and `blobs` contains the inputs of units.
     pub fn new(clients: EvalClients, config: &EvalConfig, class: &str, blobs: BlobStore) -> Self {
         let compute = Compute::default();
         Self {
@@ -106,7 +106,7 @@ impl ServiceExecutor {
         Ok(executed(&answer, cacheable))
     }
 
-    /// Nothing of such a unit stays in the store, so nothing is noted that it relies on.
+    /// No data of such a unit stays in the store, so no reference is recorded.
     async fn augment(&self, unit: AugmentUnit, dispatch: Option<Uuid>) -> Result<Executed, Fault> {
         let services = self.services_for(unit.tenant);
         let answer = services.encode_augmented_for(dispatch, unit.request).await?;
@@ -116,7 +116,7 @@ impl ServiceExecutor {
                 "give every worker the same encoder, generators and prompts as the process that fills the collection",
             ));
         }
-        // What the generator or the encoder could not do now, they may do the next time.
+        // If the generator or the encoder failed temporarily, the next attempt may succeed.
         let passes = |reason: MissingReason| {
             matches!(
                 reason,
@@ -145,7 +145,7 @@ impl ServiceExecutor {
         let services = self.services_for(unit.tenant);
         let answer = services.encode(&Default::default(), unit.request).await?;
         let space = answer.vector_space.clone().unwrap_or_default();
-        // A run describes the encoder once, and not with each of its prompts.
+        // A run describes the encoder once, and not separately for each of its prompts.
         let same = unit.space.digest == space.digest || prompted && same_but_prompt(&unit.space, &space);
         if !same {
             return Err(other_space(&space.digest, &unit.space.digest));
@@ -211,7 +211,7 @@ impl ServiceExecutor {
         Ok(executed(&answer, true))
     }
 
-    /// What a unit is about, by its digest.
+    /// The input of a unit, by its digest.
     async fn input(&self, digest: &[u8]) -> Result<Bytes, Fault> {
         let digest = input_digest(digest)?;
         let found = self.blobs.get(&input_name(&digest)).await;
@@ -266,7 +266,7 @@ fn executed(answer: &impl Message, cacheable: bool) -> Executed {
     }
 }
 
-/// Refuses a text that another generator or prompt made.
+/// Refuses a text produced by another generator or prompt.
 fn check_producer(expected: &Expected, provenance: Option<&Provenance>) -> Result<(), Fault> {
     let provenance = provenance.cloned().unwrap_or_default();
     let differs = |what: &str, hint: &str| {

@@ -1,4 +1,5 @@
-//! Units as bytes. Both sides are of one version: a unit's address depends on it.
+//! The encoding of units as bytes. Both sides are of the same version, because a unit's address
+//! depends on the version.
 
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
@@ -19,8 +20,8 @@ use crate::{
     task::SearchTerms,
 };
 
-/// The tenant that a unit is for; absent where it is for none. It is part of the unit's address, so
-/// that equal units of two tenants are two units.
+/// The tenant that a unit is for; absent if there is none. It is part of the unit's address, so
+/// that equal units of two tenants are separate.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ForTenant {
     #[prost(string, tag = "1")]
@@ -94,7 +95,7 @@ pub(super) struct GenerationUnit {
     pub(super) work: Option<GenerationWork>,
 }
 
-/// What there is to do.
+/// The work of the unit.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum GenerationWork {
     #[prost(message, tag = "1")]
@@ -139,7 +140,7 @@ pub(super) struct EncodeUnit {
 /// A prompt of an encoder.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Prompt {
-    /// The encoder's name for it; absent: the text itself is sent.
+    /// The encoder's name of the prompt; absent: the text itself is sent.
     #[prost(string, optional, tag = "1")]
     pub(super) name: Option<String>,
     #[prost(string, optional, tag = "2")]
@@ -182,7 +183,7 @@ pub(super) struct ScoreUnit {
     pub(super) tenant: Option<ForTenant>,
 }
 
-/// What there is to do.
+/// The work of the unit.
 #[derive(Clone, PartialEq, prost::Oneof)]
 #[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
 pub(super) enum ScoreWork {
@@ -209,7 +210,7 @@ pub(super) struct VectorsUnit {
     pub(super) similarity: u32,
 }
 
-/// A score, or why it is undefined.
+/// A score, or the reason why it is undefined.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct VectorsAnswer {
     /// A `ScoreRecord` in JSON.
@@ -233,10 +234,11 @@ pub(super) struct ShardUnit {
     /// Digest of the [`QueryVectors`].
     #[prost(bytes = "vec", tag = "4")]
     pub(super) queries: Vec<u8>,
-    /// Documents wanted for each query.
+    /// Number of documents to find for each query.
     #[prost(uint32, tag = "5")]
     pub(super) k: u32,
-    /// Whether documents that tie go in the order of the corpus; else by id, descending.
+    /// Whether documents with equal scores are sorted in the order of the corpus; else by id,
+    /// descending.
     #[prost(bool, tag = "6")]
     pub(super) corpus_order: bool,
 }
@@ -244,7 +246,7 @@ pub(super) struct ShardUnit {
 impl ShardUnit {
     pub(super) fn new(wanted: &ShardSearch, documents: &[u8], queries: &[u8]) -> Self {
         Self {
-            // What the answer depends on, and the size of requests.
+            // The inputs that the answer depends on, and the batching of requests.
             encoder: Encoder {
                 id: wanted.encoder.id.clone(),
                 vector_space: wanted.encoder.vector_space.clone(),
@@ -271,7 +273,7 @@ impl ShardUnit {
     }
 }
 
-/// What a search of a shard found, or why its documents could not be encoded.
+/// The hits of a search in a shard, or the reason why its documents could not be encoded.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ShardAnswer {
     /// Documents found for each query.
@@ -280,13 +282,13 @@ pub(super) struct ShardAnswer {
     /// Their rows in the shard, query by query, best first.
     #[prost(uint32, repeated, tag = "2")]
     pub(super) rows: Vec<u32>,
-    /// Their scores.
+    /// The scores of the documents.
     #[prost(float, repeated, tag = "3")]
     pub(super) scores: Vec<f32>,
-    /// Whether each document was cut: 0 not known, 1 no, 2 yes.
+    /// Whether each document was truncated: 0 unknown, 1 no, 2 yes.
     #[prost(bytes = "vec", tag = "4")]
     pub(super) cut: Vec<u8>,
-    /// BLAKE3 of each document's vector, one after the other.
+    /// BLAKE3 of each document's vector, concatenated.
     #[prost(bytes = "vec", tag = "5")]
     pub(super) vectors: Vec<u8>,
     /// Texts encoded.
@@ -294,10 +296,10 @@ pub(super) struct ShardAnswer {
     pub(super) encoded: u64,
     #[prost(message, required, tag = "7")]
     pub(super) usage: Usage,
-    /// Why there is no answer: what is wrong with what the encoder answered,
+    /// The reason for a missing answer: the problem with the encoder's response,
     #[prost(string, optional, tag = "8")]
     pub(super) unusable: Option<String>,
-    /// or with a document, by its row.
+    /// or the row of the document that could not be encoded.
     #[prost(uint32, optional, tag = "9")]
     pub(super) document: Option<u32>,
 }
@@ -324,8 +326,8 @@ impl From<&Found> for ShardAnswer {
 }
 
 impl ShardAnswer {
-    /// An answer that says why there is none. A refusal of the encoder is a fault of the unit and
-    /// no answer.
+    /// An answer with the reason for a missing result. A refusal of the encoder is a fault of the
+    /// unit and not an answer.
     ///
     /// # Errors
     /// The refusal.
@@ -342,10 +344,10 @@ impl ShardAnswer {
         })
     }
 
-    /// What was found.
+    /// The result of the search.
     ///
     /// # Errors
-    /// Why the documents could not be encoded, or that the answer does not fit together.
+    /// The reason why the documents could not be encoded, or an inconsistency of the answer.
     pub(super) fn found(self) -> Result<Found, EncodingError> {
         if let Some(message) = self.unusable {
             return Err(match self.document {
@@ -405,7 +407,7 @@ mod tests {
             let read = TransformUnit::decode(bytes.as_slice()).map(|unit| ForTenant::tenant(unit.tenant));
             assert_eq!(read.as_ref(), Ok(tenant));
         }
-        // As a version without tenants wrote it.
+        // The encoding of a version without tenants.
         let before = TransformUnit {
             items: vec![TextItem::default()],
             ..TransformUnit::default()

@@ -18,43 +18,43 @@ pub const DIMENSIONS: usize = 16;
 /// Encoder and text to vector.
 pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
 
-/// How the encoder behaves. A test may change it while the encoder serves.
+/// The behaviour of the encoder. A test may change it while the encoder serves.
 #[derive(Debug, Default)]
 pub struct Manner {
-    /// The id that answers with nothing but an error.
+    /// Id of an encoder that returns only errors.
     pub broken: Option<String>,
-    /// Gives the vectors instead of [`vector`].
+    /// Computes the vectors instead of [`vector`].
     pub vectors: Option<Vectoriser>,
     /// Its own prompts, by name.
     pub prompts: HashMap<String, String>,
-    /// Takes no notice of prompts.
+    /// Ignores prompts.
     pub deaf: bool,
     /// Every second text of a request gets the vector of the one before it.
     pub doubled: bool,
     /// A vector depends on the first text of its request.
     pub sociable: bool,
-    /// Does not report its settings, as providers of other kinds.
+    /// Does not report its settings, like providers of other kinds.
     pub foreign: bool,
-    /// Says which texts are longer than so many bytes, prompt included; none: says nothing of
-    /// truncation.
+    /// Reports which texts are longer than this many bytes, prompt included; `None`: reports
+    /// nothing about truncation.
     pub limit: Option<usize>,
 }
 
 pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     match encoder {
-        // Every text is one point.
+        // All texts are mapped to one point.
         "stub-blind" => return [0.25; DIMENSIONS],
         // Vectors without a direction.
         "stub-zero" => return [0.0; DIMENSIONS],
-        // Word vectors that are all but one point: (1, epsilon x noise).
+        // Word vectors that are nearly one point: (1, epsilon x noise).
         "stub-near" => {
             let mut vector = words(text).map(|noise| noise * 1e-4);
             vector[0] = 1.0;
             return vector;
         }
-        // Words in any order, without `indeed`.
+        // A bag of words without `indeed`.
         "stub-keen" | "stub-keen-again" => return words(text),
-        // The same with noise that any change of words changes: as robust, and less good.
+        // The same with noise that any change of words changes: equally robust, and less accurate.
         "stub-worse" => {
             let mut own = own_words(text);
             own.sort_unstable();
@@ -84,7 +84,7 @@ fn own_words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Mean of a pseudo-random vector for each word but `indeed`.
+/// Mean of a pseudo-random vector for each word except `indeed`.
 fn words(text: &str) -> [f32; DIMENSIONS] {
     let words = own_words(text);
     let mut mean = [0.0f32; DIMENSIONS];
@@ -113,7 +113,7 @@ fn space(encoder: &str, prompt: &str, foreign: bool) -> VectorSpace {
     }
 }
 
-/// Has every id that begins with `stub`.
+/// Serves every id that begins with `stub`.
 pub fn encoder(manner: &Arc<Mutex<Manner>>) -> StubEncoder {
     let (described, answered) = (Arc::clone(manner), Arc::clone(manner));
     StubEncoder::default()

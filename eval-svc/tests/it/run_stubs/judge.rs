@@ -1,4 +1,4 @@
-//! A judge that rates by rule and remembers what it said, as a cache on disk would.
+//! A judge that rates by rule and remembers its ratings, like a cache on disk.
 
 use std::{
     collections::HashSet,
@@ -18,30 +18,30 @@ use parking_lot::Mutex;
 
 use super::quota::Quota;
 
-/// Pairs whose transformed text holds this get no readable rating.
+/// Pairs whose transformed text contains this word get no readable rating.
 pub const UNREADABLE: &str = "court";
 
-/// Counts what it is asked.
+/// Counts its requests.
 #[derive(Debug, Clone, Default)]
 pub struct StubJudge {
-    /// Ratings made, not found; trials apart.
+    /// Number of ratings made (not found), excluding trials.
     pub made: Arc<AtomicU64>,
-    /// Ratings asked past the cache.
+    /// Number of ratings that bypass the cache.
     pub trials: Arc<AtomicU64>,
-    /// What was asked: scale, original, transformed.
+    /// Requested ratings: scale, original, transformed.
     pub asked: Arc<Mutex<Vec<(JudgeScale, String, String)>>>,
-    /// How many ratings are made.
+    /// Limit on the number of ratings.
     pub quota: Arc<Quota>,
-    /// How it rates pairs whose rating is known; absent: as a good judge does.
+    /// Ratings for pairs with a known rating; absent: those of a good judge.
     pub probe: Arc<Mutex<Option<fn(ProbeKind) -> f64>>>,
-    /// How it rates a pair of the run, original and transformed; absent: by letters.
+    /// Rates a pair of the run, original and transformed; absent: by letters.
     pub rater: Arc<Mutex<Option<fn(&str, &str) -> f64>>>,
-    /// From the first pair on that is not a trial, it fails.
+    /// Whether it fails, starting with the first pair that is not a trial.
     pub fails: Arc<Mutex<bool>>,
     known: Arc<Mutex<HashSet<String>>>,
 }
 
-/// How the stub rates: by the letters of the transformed text.
+/// The stub's rating, by the letters of the transformed text.
 pub fn rating(scale: JudgeScale, transformed: &str) -> Option<f64> {
     let sum: u32 = transformed.bytes().map(u32::from).sum();
     let score = match scale {
@@ -140,7 +140,7 @@ impl StubJudge {
                 }),
             });
         }
-        // Backwards: the index says which pair a rating is of.
+        // In reverse order: the index identifies the pair.
         response.ratings.reverse();
         response.usage = Some(usage);
         response.summary = Some(summary);

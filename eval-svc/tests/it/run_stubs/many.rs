@@ -1,16 +1,16 @@
-//! Runs over many data sets, for gates that look at them in rounds.
+//! Runs over many data sets, for gates that decide in rounds.
 
 use isomer_proto::eval::v1::{SuiteRef, suite_ref};
 use serde_json::Value;
 
 use super::{Harness, STS};
 
-/// A suite over so many data sets, each with five texts of its own and five that all share.
+/// A suite over this many data sets, each with five texts of its own and five that all share.
 pub fn suite(harness: &Harness, datasets: usize, gate: &str) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();
-    // Five pairs are too few to beat chance, and the stub's summaries begin alike. These limits
-    // come last where they can, so that what a test writes keeps its lines.
+    // Five pairs are too few to beat chance, and the stub's summaries have the same beginning.
+    // These limits are last if possible, so that the lines of a test's own text keep their numbers.
     let limits = "max_at_chance = 1.0\nmax_same_rewrites = 1.0\n";
     let gate = match (gate.contains("[gate]\n"), gate.find("[[gate.rule]]")) {
         (true, Some(rules)) => format!("{}\n{limits}{}", &gate[..rules], &gate[rules..]),

@@ -1,7 +1,6 @@
-//! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the
-//! text, and a transform service that remembers what it made, counts, and can be slow or broken.
-//! Both are reached over the in-memory channel, through the same generated clients as the real
-//! ones.
+//! Stubs of the services that a run uses: an encoder whose vectors are a pure function of the text,
+//! and a transform service that remembers its texts, counts, and can be slow or broken. Both are
+//! called over the in-memory channel, through the same generated clients as the real ones.
 
 pub mod encoder;
 pub mod judge;
@@ -46,56 +45,56 @@ use uuid::Uuid;
 
 use self::{encoder::Manner, quota::Quota};
 
-/// Transformation, seed and text to what became of it.
+/// Maps transformation, seed and text to the result.
 pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
-/// Transformation and text to texts with another meaning, or the check on which it failed.
+/// Maps transformation and text to texts with another meaning, or to the check that failed.
 pub type Changer = fn(&str, &str) -> Result<Vec<String>, Check>;
 
-/// Makes texts by rule and remembers them as a cache on disk would.
+/// Generates texts by rule and remembers them, like a cache on disk.
 #[derive(Debug, Clone, Default)]
 pub struct StubTransform {
-    /// Texts made, not found.
+    /// Number of texts generated (not found).
     pub generated: Arc<AtomicU64>,
-    /// Texts asked for.
+    /// Number of texts requested.
     pub asked: Arc<AtomicU64>,
-    /// Transformation and id of each text asked for.
+    /// Transformation and id of each requested text.
     pub ids: Arc<Mutex<Vec<(String, String)>>>,
-    /// Text and language of each text asked for.
+    /// Text and language of each requested text.
     pub languages: Arc<Mutex<Vec<(String, Option<String>)>>>,
-    /// What it has made, with the dispatch that each text was made for.
+    /// Generated texts, with the dispatch that each was generated for.
     pub made: Arc<Mutex<HashMap<String, Option<Uuid>>>>,
-    /// Each text that is made takes so long.
+    /// Time to generate each text.
     pub pause: Arc<Mutex<Duration>>,
-    /// How many texts are made.
+    /// Limit on the number of texts.
     pub quota: Arc<Quota>,
     /// Requests in flight.
     pub in_flight: Arc<AtomicU64>,
-    /// Answers nothing but this error.
+    /// The error that it returns to every request.
     pub down: Arc<Mutex<Option<Fault>>>,
-    /// Every text ends in a generator error.
+    /// Whether every text ends in a generator error.
     pub silent: Arc<Mutex<bool>>,
-    /// A meaning guard fires on every text.
+    /// Whether a meaning guard fires on every text.
     pub guarded: Arc<Mutex<bool>>,
-    /// Makes the texts instead of the stub's own rules.
+    /// Generates the texts instead of the stub's own rules.
     pub rewriter: Arc<Mutex<Option<Rewriter>>>,
-    /// What each request for texts asked for.
+    /// The spec of each request for texts.
     pub specs: Arc<Mutex<Vec<TransformSpec>>>,
-    /// Texts depend on the seed.
+    /// Whether texts depend on the seed.
     pub sampled: Arc<Mutex<bool>>,
     /// Writes distractors and swaps words.
     pub changer: Arc<Mutex<Option<Changer>>>,
-    /// Calls that a text takes; 0: one.
+    /// Calls per text; 0: one.
     pub calls_a_text: Arc<AtomicU64>,
-    /// Price of a million tokens, of prompts and answers alike; none: the generator has no prices.
+    /// Price of a million tokens, for prompts and answers; `None`: the generator has no prices.
     pub price: Arc<Mutex<Option<f64>>>,
-    /// Who rates.
+    /// Rates pairs of texts.
     pub judge: judge::StubJudge,
 }
 
 /// Languages that the stub translates into, in the order in which the seeds of a run draw them.
 pub const TARGETS: [&str; 3] = ["tr", "es", "fr"];
 
-/// The target of a translation of a text: the one named, or the one of the seed's place.
+/// The target of a text's translation: the named one, or the one at the seed's rank.
 fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
     let Kind::Translation(translation) = kind else {
         return None;
@@ -107,8 +106,8 @@ fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
     Some(translation.target_language.clone().unwrap_or_else(drawn))
 }
 
-/// What the service would refuse: a language that it does not know, or a translation into the
-/// language it is in.
+/// Requests that the service would refuse: an unknown language, or a translation into the source
+/// language.
 fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
     let kind = request
         .spec
@@ -203,7 +202,7 @@ impl StubTransform {
         let words: Vec<&str> = text.split_whitespace().collect();
         let turn = if *self.sampled.lock() { seed as usize % 3 } else { 0 };
         let (transformed, outcome, failed) = match name {
-            // A text of one word comes back as it was, as small models do.
+            // A text of one word comes back unchanged, as from small models.
             "paraphrase" if words.len() < 2 => (text.to_owned(), Outcome::KeptOriginal, vec![Check::Identical.into()]),
             "paraphrase" => {
                 let mut words: Vec<&str> = words.iter().rev().copied().collect();
@@ -233,8 +232,8 @@ impl StubTransform {
             } else {
                 vec![Check::Identical.into()]
             },
-            // An expansion by the stub makes up a number, and nobody knows the names of its
-            // language.
+            // The stub's expansion invents a number, and the names of its language are unknown to
+            // the guards.
             guards: if name == "expansion" {
                 vec![Guard::Numbers.into()]
             } else {
@@ -373,7 +372,7 @@ impl TransformService for StubTransform {
             let mut calls = 0;
             let needed = stub.calls_a_text.load(Ordering::SeqCst).max(1);
             let calls_a_text = needed.min(spec.max_attempts.unwrap_or(3).into());
-            // Backwards: the order of a stream promises nothing.
+            // In reverse order, because the order of a stream is not guaranteed.
             for (index, item) in request.items.into_iter().enumerate().rev() {
                 stub.asked.fetch_add(1, Ordering::SeqCst);
                 stub.ids.lock().push((name.to_owned(), item.id));
@@ -492,7 +491,7 @@ impl Harness {
         }
     }
 
-    /// How the encoder behaves, to be changed.
+    /// The encoder's behaviour, which can be changed.
     pub fn manner(&self) -> MutexGuard<'_, Manner> {
         self.manner.lock()
     }
@@ -502,7 +501,7 @@ impl Harness {
         self.open_with(Shared::default(), |_| ()).await
     }
 
-    /// As [`Harness::open`], with what machines share and a changed configuration.
+    /// Like [`Harness::open`], with shared resources and a changed configuration.
     pub async fn open_with(
         &self,
         shared: Shared,
@@ -531,7 +530,7 @@ impl Harness {
         )
     }
 
-    /// Writes two small datasets and gives a suite over them.
+    /// Writes two small datasets and returns a suite over them.
     pub fn suite(&self, head: &str) -> SuiteRef {
         let folder = self.home.path().join("data");
         std::fs::create_dir_all(&folder).unwrap();
@@ -632,7 +631,7 @@ pub fn encoded(encoder: &StubEncoder) -> Vec<String> {
         .collect()
 }
 
-/// How often each text was encoded that was encoded more than once.
+/// Counts of texts that were encoded more than once.
 pub fn repeats(encoder: &StubEncoder) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for text in encoded(encoder) {

@@ -1,11 +1,11 @@
-//! How many texts or ratings a stub may make: with it, a test stops a run at a known place instead
-//! of hoping to be quick enough.
+//! Limits the number of texts or ratings that a stub makes, so that a test stops a run at a known
+//! place instead of depending on timing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// Bounds what is made; without a bound at first.
+/// A limit on the number of results; unlimited at first.
 #[derive(Debug)]
 pub struct Quota {
     most: watch::Sender<u64>,
@@ -22,7 +22,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// No more than so many are made in all; the next one waits.
+    /// Sets the total limit; the next request waits.
     pub fn stop_after(&self, most: u64) {
         self.most.send_replace(most);
     }
@@ -32,7 +32,7 @@ impl Quota {
         self.stop_after(u64::MAX);
     }
 
-    /// Waits until one more may be made.
+    /// Waits until the limit permits one more.
     pub async fn take(&self) {
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let mut most = self.most.subscribe();

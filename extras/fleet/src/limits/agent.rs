@@ -15,47 +15,47 @@ use super::{
 };
 use crate::queue::FleetError;
 
-/// How long unused concurrent calls are kept, for calls that come soon.
+/// How long unused concurrent calls are kept, for calls that follow soon.
 const KEPT: Duration = Duration::from_secs(1);
-/// How often a process asks that waits for others to give something back; it is told, too.
+/// How often a process that waits for others to return something asks again; it is also notified.
 const ASKED_AGAIN: Duration = Duration::from_millis(250);
-/// How long spending is summed up before it is told.
+/// How long spending is accumulated before it is reported.
 const TOLD_AFTER: Duration = Duration::from_millis(200);
 /// Pause after a failed exchange with the broker.
 const RETRY: Duration = Duration::from_millis(500);
-/// Shortest pause between two exchanges.
+/// Minimum pause between two exchanges.
 const SPACING: Duration = Duration::from_millis(2);
-/// How often the counters are read though nothing is to be told.
+/// How often the counters are read if there is nothing to report.
 const READ_AGAIN: Duration = Duration::from_secs(10);
-/// Exchanges that may be lost against other processes before the next round.
+/// Number of exchanges that may be lost against other processes before the next round.
 const ATTEMPTS: u32 = 50;
 
-/// What the agent remembers between exchanges.
+/// The agent's state between exchanges.
 struct Agent {
     lease: Duration,
-    /// Concurrent calls that this process holds.
+    /// Number of concurrent calls that this process holds.
     held: usize,
     held_until: Option<Instant>,
-    /// The most that was wanted recently, and when it was.
+    /// The recent maximum of wanted calls, and its time.
     high: (usize, Instant),
     /// Whether others waited at the last exchange.
     others_wait: bool,
-    /// Whether this process did.
+    /// Whether this process waited at the last exchange.
     waits: bool,
     renew_at: Instant,
     grow_at: Instant,
     rates_at: Instant,
     tell_at: Instant,
     retry_at: Instant,
-    /// Whether the broker could not be reached.
+    /// Whether the broker is unreachable.
     away: bool,
 }
 
-/// What is to be done at the broker.
+/// The pending exchange with the broker.
 struct Due {
     ask: Ask,
     now: bool,
-    /// When to look again.
+    /// When to check again.
     again: Instant,
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn run(limit: Weak<Inner>, lease: Duration) {
     };
     loop {
         let Some(inner) = limit.upgrade() else { return };
-        // The handle and this function.
+        // Two references: the handle and this function.
         if Arc::strong_count(&inner) == 1 {
             if let Err(error) = leave(&inner).await {
                 tracing::debug!(%error, "cannot give concurrent calls back; their lease ends");
@@ -131,7 +131,7 @@ fn written(counters: &Counters) -> bytes::Bytes {
 }
 
 impl Agent {
-    /// Without a lease no call may be in flight: other processes are granted its place.
+    /// Without a lease no call may be in flight, because its place is granted to other processes.
     fn lose_expired(&mut self, inner: &Inner) {
         if self.held == 0 || self.held_until.is_none_or(|end| Instant::now() < end) {
             return;
@@ -161,7 +161,7 @@ impl Agent {
         let (want, keep, in_flight) = {
             let mut slots = inner.slots.lock();
             let want = self.wanted(inner, &slots);
-            // No call begins above it from here on, so what is above can be given back.
+            // From here on no call begins above it, so the calls above it can be returned.
             slots.usable = slots.usable.min(want);
             (want, slots.usable.max(slots.in_flight), slots.in_flight)
         };
@@ -194,7 +194,7 @@ impl Agent {
         };
         let counts = inner.terms.counts_requests();
         let reasons = [
-            // Not known yet, or to be renewed or read again.
+            // The counters are not known yet, or are due for renewal or reading.
             (true, self.renew_at),
             (limited && want > self.held, if freed { now } else { self.grow_at }),
             (limited && keep < self.held, now),
@@ -250,7 +250,7 @@ impl Agent {
         let gave_back = limited && granted.held < ask.held;
         if limited {
             self.held = granted.held;
-            // A fifth of the lease for the differences of clocks.
+            // A fifth of the lease is reserved for differences between clocks.
             self.held_until = (granted.held > 0).then(|| began + self.lease * 4 / 5);
             inner.set_usable(granted.usable);
             metrics::gauge!(crate::metric_names::LEASED, "generator" => inner.name.clone()).set(granted.held as f64);
@@ -322,9 +322,9 @@ fn tell_spent(inner: &Inner, spent: &Spent) {
     tell("cost", budget.cost(spent));
 }
 
-/// One exchange: what this process tells and asks is put into the latest revision. Where the answer
-/// of the broker is lost after it has accepted, spending is told twice: a limit is then reached
-/// early rather than late.
+/// Makes one exchange: this process's report and requests are merged into the latest revision. If
+/// the broker's answer is lost after it has accepted, spending is reported twice. In that case a
+/// limit is reached early rather than late.
 async fn swap(inner: &Inner, lease: Duration, ask: &Ask) -> Result<Granted, FleetError> {
     let store = &inner.store;
     for attempt in 0..ATTEMPTS {
@@ -350,7 +350,7 @@ async fn swap(inner: &Inner, lease: Duration, ask: &Ask) -> Result<Granted, Flee
         if counters == before || store.swap(&inner.key, revision, written(&counters)).await? {
             return Ok(granted);
         }
-        // Processes that collide do not do so again at once.
+        // Processes that collide should not collide again at once.
         let spread = u64::from(inner.me.bytes().last().unwrap_or_default()) % 7 + 1;
         tokio::time::sleep(Duration::from_millis(spread * u64::from(attempt.min(4) + 1))).await;
     }

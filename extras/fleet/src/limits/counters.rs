@@ -1,6 +1,6 @@
-//! The counters of one limit, as all processes share them: who holds how many concurrent calls,
-//! what is left of the rates, what is spent, and until when nobody may call. No clock and no
-//! network: the caller says what time it is at the broker.
+//! The shared counters of one limit: the holders of concurrent calls, the remaining rates, the
+//! spending, and the end of a pause. This module uses neither clock nor network: the caller passes
+//! in the broker's time.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::share::shares;
 use crate::time::millis;
 
-/// A burst after a pause: as much as a rate allows in this time.
+/// A burst after a pause: the amount that a rate permits in this time.
 const BURST_SECONDS: f64 = 1.0;
-/// How long a process keeps its place in the order when there are fewer concurrent calls than
-/// processes; then the next one has its turn.
+/// How long a process keeps its place in the order if there are fewer concurrent calls than
+/// processes. After that, the next one has its turn.
 const TURN_MILLIS: u64 = 2_000;
-/// Budget periods that are remembered.
+/// Number of remembered budget periods.
 const PERIODS: usize = 8;
 
 /// The shared state of a limit.
@@ -26,37 +26,38 @@ pub(super) struct Counters {
     holders: BTreeMap<String, Holder>,
     requests: Level,
     tokens: Level,
-    /// By period.
+    /// Spending by period.
     spent: BTreeMap<String, Spent>,
-    /// Nobody calls before this time, in milliseconds at the broker.
+    /// No calls begin before this time, in milliseconds at the broker.
     paused_until: u64,
-    /// What the generator said when it asked for that.
+    /// The generator's message when it requested the pause.
     paused_why: String,
-    /// Most calls in flight, as the process that last wrote this has it; 0: no limit.
+    /// Maximum number of calls in flight, as known to the process that last wrote this; 0: no
+    /// limit.
     concurrency: usize,
-    /// The limit of the budget that is reached, and the period.
+    /// The budget limit that is reached, and the period.
     reached: Option<(String, String)>,
-    /// No concurrent call and nothing of a budget is granted before this time. Set when the
-    /// counters are created in a new bucket: the broker may have lost them, and processes may hold
-    /// calls, or know of spending, that they have not told again.
+    /// No concurrent call and no budget is granted before this time. It is set when the counters
+    /// are created in a new bucket. The broker may have lost them, and processes may hold calls or
+    /// know of spending that they have not reported again.
     opens_at: u64,
 }
 
-/// What a process holds.
+/// The holdings of a process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Holder {
-    /// Concurrent calls that it may have in flight.
+    /// Number of concurrent calls that it may have in flight.
     slots: usize,
-    /// Those that it could use.
+    /// Number of concurrent calls that it could use.
     want: usize,
-    /// Its place in the order: since when it waits, or has its turn.
+    /// Its place in the order: the time since which it waits, or has its turn.
     since: u64,
-    /// When what it holds is free again unless it renews it.
+    /// When its holdings expire unless it renews them.
     expires: u64,
 }
 
-/// A token bucket as it was at a time.
+/// A token bucket at a given time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Level {
@@ -66,7 +67,7 @@ struct Level {
 }
 
 impl Level {
-    /// Takes up to `wanted` whole units; also returns how long until there are more.
+    /// Takes up to `wanted` whole units; also returns the time until more are available.
     fn take(&mut self, rate: f64, now: u64, wanted: u64) -> (u64, Option<Duration>) {
         if rate <= 0.0 {
             return (wanted, None);
@@ -75,13 +76,13 @@ impl Level {
         let mut bucket = Bucket::full(rate, most);
         if let Some(units) = self.units {
             bucket = bucket.holding(units.min(most));
-            // The clock of a broker may be set back: then nothing accrues for a while.
+            // The clock of a broker may be set back; then nothing accrues for a while.
             bucket.pass(Duration::from_millis(now.saturating_sub(self.at)));
         }
         let available = bucket.level().max(0.0) as u64;
         let taken = wanted.min(available);
         bucket.take(taken as f64);
-        // Not for each unit: many may be waited for.
+        // The wait is not per unit: many units may be requested.
         let worth_it = (wanted.saturating_sub(taken) as f64).min(most / 4.0).max(1.0);
         let next = (taken < wanted).then(|| bucket.wait(worth_it));
         *self = Self {
@@ -92,70 +93,70 @@ impl Level {
     }
 }
 
-/// What a process tells and asks.
+/// The report and the requests of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Ask {
     /// Its id.
     pub(super) me: String,
-    /// Concurrent calls that it holds, as far as it knows.
+    /// Number of concurrent calls that it holds, as far as it knows.
     pub(super) held: usize,
-    /// How many of these it must keep: those in flight, and those that may begin at any moment.
+    /// Number of these that it must keep: those in flight, and those that may begin at any moment.
     pub(super) keep: usize,
-    /// How many it could use.
+    /// Number that it could use.
     pub(super) want: usize,
-    /// Requests that wait for the rate, or for the budget.
+    /// Number of requests that wait for the rate, or for the budget.
     pub(super) requests: u64,
-    /// Tokens that they wait for.
+    /// Number of tokens for which they wait.
     pub(super) tokens: u64,
-    /// Requests that were granted and not used.
+    /// Number of requests that were granted but not used.
     pub(super) unused_requests: u64,
-    /// What was spent since it last told.
+    /// Spending since its last report.
     pub(super) spent: Spent,
-    /// What it knew to be spent in a period: the broker may have lost it.
+    /// The spending in a period as known to it, because the broker may have lost it.
     pub(super) known: (String, Spent),
     /// A pause, in milliseconds from now.
     pub(super) pause: Option<u64>,
-    /// What the generator said when it asked for the pause.
+    /// The generator's message when it requested the pause.
     pub(super) pause_why: String,
 }
 
-/// What a limit holds back now.
+/// The current restrictions of a limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitState {
-    /// Until when nobody calls, in milliseconds at the broker.
+    /// End of the pause, in milliseconds at the broker.
     pub paused_until: Option<u64>,
-    /// What the generator said when it asked for that.
+    /// The generator's message when it requested the pause.
     pub paused_why: String,
-    /// Most calls in flight; 0: no limit.
+    /// Maximum number of calls in flight; 0: no limit.
     pub most_calls: usize,
-    /// Calls in flight that processes hold.
+    /// Number of calls in flight that processes hold.
     pub calls: usize,
-    /// The limit of the budget that is reached.
+    /// The budget limit that is reached.
     pub reached: Option<String>,
 }
 
-/// What it is granted.
+/// The grant to a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Granted {
-    /// Concurrent calls that it holds.
+    /// Number of concurrent calls that it holds.
     pub(super) held: usize,
-    /// How many of these it may use: fewer where others wait for theirs.
+    /// Number of these that it may use: fewer if others wait for theirs.
     pub(super) usable: usize,
     /// Whether another process waits for concurrent calls.
     pub(super) others_wait: bool,
     /// Requests and tokens.
     pub(super) requests: u64,
     pub(super) tokens: u64,
-    /// When more of the rates is available, if less than asked for was granted.
+    /// When more of the rates is available, if less than requested was granted.
     pub(super) next: Option<Duration>,
-    /// What all processes have spent in the period of this time.
+    /// The spending of all processes in the current period.
     pub(super) spent: (String, Spent),
-    /// How long nobody may call.
+    /// The remaining pause.
     pub(super) paused: Duration,
 }
 
 impl Counters {
-    /// Counters in a bucket that was created at a time: no concurrent call is granted until every
+    /// Counters in a bucket with this creation time. No concurrent call is granted until every
     /// process that held some has registered again, or has lost its lease.
     pub(super) fn new(bucket_created: u64, lease: Duration) -> Self {
         Self {
@@ -169,7 +170,7 @@ impl Counters {
         Duration::from_millis(self.opens_at.saturating_sub(now))
     }
 
-    /// Takes what a process tells, and grants what the terms allow.
+    /// Merges the report of a process, and grants what the terms permit.
     pub(super) fn apply(&mut self, now: u64, lease: Duration, terms: &Terms, ask: &Ask) -> Granted {
         self.holders.retain(|id, holder| holder.expires > now || *id == ask.me);
         if let Some(until) = ask.pause.map(|pause| now.saturating_add(pause))
@@ -212,12 +213,12 @@ impl Counters {
         }
     }
 
-    /// What holds calls back at a time.
+    /// The restrictions at a given time.
     pub(super) fn state(&self, now: u64) -> LimitState {
         let there = self.holders.values().filter(|holder| holder.expires > now);
         let calls = there.map(|holder| holder.slots).sum();
         let today = day(now);
-        // A period that is over holds nothing back, though nobody has written since.
+        // A period that is over imposes no restriction, even if nobody has written since.
         let lasts = |(_, period): &&(String, String)| period == TOTAL || today.starts_with(period.as_str());
         LimitState {
             paused_until: (self.paused_until > now).then_some(self.paused_until),
@@ -269,7 +270,7 @@ impl Counters {
         }
         mine.want = ask.want;
         mine.expires = now.saturating_add(millis(lease));
-        // What is neither in flight nor about to be is given back.
+        // Calls that are neither in flight nor imminent are returned.
         mine.slots = ask.held.min(ask.keep);
         self.next_turns(now);
         let mut order: Vec<(&String, &Holder)> = self.holders.iter().collect();
@@ -296,7 +297,8 @@ impl Counters {
         (mine.slots, mine.slots.min(share), others_wait)
     }
 
-    /// Processes that had their turn go to the end of the order while another has nothing.
+    /// Processes that have had their turn move to the end of the order while another process has
+    /// nothing.
     fn next_turns(&mut self, now: u64) {
         let starves = |holder: &Holder| holder.want > 0 && holder.slots == 0;
         if !self.holders.values().any(starves) {

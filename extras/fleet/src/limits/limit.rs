@@ -1,4 +1,4 @@
-//! A limit as the callers of one process see it.
+//! A limit from the view of one process's callers.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use tokio::{
 use super::store::CounterStore;
 use crate::time::millis;
 
-/// Most characters that are kept of what a generator said when it asked for a pause.
+/// Maximum number of characters that are kept of a generator's message about a pause.
 const LONGEST_REASON: usize = 200;
 
 /// A call that waits for the rates.
@@ -29,34 +29,34 @@ pub(super) struct Waiter {
     pub(super) sender: oneshot::Sender<Result<(), NoTurn>>,
 }
 
-/// Calls of this process at the limited server. Calls begin, and their number is lowered, under one
-/// lock: what is given back to other processes is not in use here.
+/// Calls of this process at the limited server. One lock protects both the start of calls and the
+/// reduction of their number, so that calls returned to other processes are not in use here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Slots {
-    /// Most calls that may be in flight.
+    /// Maximum number of calls in flight.
     pub(super) usable: usize,
     /// Calls in flight.
     pub(super) in_flight: usize,
-    /// Calls that would be if more were usable.
+    /// Number of calls that would begin if more were usable.
     pub(super) waiting: usize,
 }
 
-/// What this process has in hand.
+/// The local state of a limit.
 #[derive(Default)]
 pub(super) struct Local {
     pub(super) waiters: Line<Waiter>,
     /// Granted by the rates and not used yet.
     pub(super) requests: u64,
     pub(super) tokens: u64,
-    /// Requests granted to callers that left, to give back.
+    /// Requests granted to callers that left, to be returned.
     pub(super) unused: u64,
-    /// Spent and not told yet.
+    /// Spending that is not reported yet.
     pub(super) untold: Spent,
-    /// What all processes had spent when this one last heard of it, and in which period.
+    /// The last known spending of all processes, and its period.
     pub(super) known: (String, Spent),
-    /// A pause to tell, in milliseconds.
+    /// A pause to report, in milliseconds.
     pub(super) pause: Option<u64>,
-    /// What the generator said when it asked for that.
+    /// The generator's message when it requested the pause.
     pub(super) pause_why: String,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Inner {
     pub(super) store: Arc<dyn CounterStore>,
     pub(super) local: Mutex<Local>,
     pub(super) slots: Mutex<Slots>,
-    /// Told when more calls may be in flight.
+    /// Notified when more calls may be in flight.
     pub(super) more: watch::Sender<()>,
     /// How often a lease was lost.
     pub(super) lost: watch::Sender<u64>,
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     pub(super) paused_until: watch::Sender<Option<Instant>>,
     /// Wakes the agent.
     pub(super) wake: Notify,
-    /// Set when another process has given something back.
+    /// Set when another process has returned something.
     pub(super) freed: AtomicBool,
     /// Set when another process begins to wait for its share.
     pub(super) wanted: AtomicBool,
@@ -113,8 +113,7 @@ impl Inner {
         })
     }
 
-    /// Has callers of this process wait for a time; returns whether that is longer than they do
-    /// already.
+    /// Makes callers of this process wait; returns whether that extends their current wait.
     pub(super) fn pause_here(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         self.paused_until.send_if_modified(|current| {
@@ -126,7 +125,7 @@ impl Inner {
         })
     }
 
-    /// How many calls may be in flight from now on.
+    /// Sets the number of calls that may be in flight from now on.
     pub(super) fn set_usable(&self, usable: usize) {
         let before = std::mem::replace(&mut self.slots.lock().usable, usable);
         if usable > before {
@@ -134,25 +133,25 @@ impl Inner {
         }
     }
 
-    /// Another process has given concurrent calls back.
+    /// Records that another process has returned concurrent calls.
     pub(super) fn freed(&self) {
         self.freed.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
-    /// Another process waits for concurrent calls.
+    /// Records that another process waits for concurrent calls.
     pub(super) fn wanted(&self) {
         self.wanted.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
-    /// What is left of a pause.
+    /// The remaining pause.
     pub(super) fn pause_left(&self) -> Duration {
         let until = *self.paused_until.borrow();
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Gives waiting calls what is in hand, in their order.
+    /// Distributes the local grant to waiting calls, in their order.
     pub(super) fn serve(&self) {
         let mut local = self.local.lock();
         let Local {
@@ -170,18 +169,18 @@ impl Inner {
                 return;
             }
             let Some(waiter) = waiters.pop() else { return };
-            // A caller that has left in this moment leaves its turn to the next.
+            // A caller that leaves at this moment passes its turn to the next.
             if waiter.sender.send(Ok(())).is_ok() {
                 *requests -= 1;
                 *tokens -= needed;
             }
         }
-        // Nobody needs it now. Kept, it would be a burst above the rate later.
+        // Nobody needs it now. If it were kept, it would later cause a burst above the rate.
         *unused += std::mem::take(requests);
         *tokens = 0;
     }
 
-    /// Refuses all that wait.
+    /// Refuses all waiting calls.
     pub(super) fn refuse(&self, reached: &Reached) {
         let mut local = self.local.lock();
         while let Some(waiter) = local.waiters.pop() {
@@ -191,7 +190,7 @@ impl Inner {
     }
 }
 
-/// A limit of this process. When it is dropped, what it holds is given back.
+/// A limit of this process. When it is dropped, its holdings are returned.
 #[derive(Debug)]
 pub struct Limit {
     inner: Arc<Inner>,
@@ -199,7 +198,7 @@ pub struct Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // The agent finds nobody left.
+        // The agent finds that no handle is left.
         self.inner.wake.notify_one();
     }
 }
@@ -222,7 +221,7 @@ impl Limit {
         }
     }
 
-    /// The limit of the budget that is reached, as far as is known here.
+    /// The budget limit that is reached, as far as is known here.
     fn spent(&self) -> Option<Reached> {
         let local = self.inner.local.lock();
         self.inner.terms.budget.reached(&local.known.1.plus(&local.untold))

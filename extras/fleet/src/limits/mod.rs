@@ -1,14 +1,14 @@
-//! Limits that hold over all processes together: calls in flight, rates, budgets, and pauses that a
-//! server asks for.
+//! Limits that apply to all processes together: calls in flight, rates, budgets, and pauses that a
+//! server requests.
 //!
 //! Each limit has one entry in a bucket of the broker (`Counters`). A process replaces the entry
 //! only if it has read its latest revision, so two processes never grant the same thing twice.
-//! Processes do not ask at every call: they lease concurrent calls, and take what all their waiting
-//! calls need from the rates at once.
+//! Processes do not contact the broker at every call: they lease concurrent calls, and take the
+//! rates for all their waiting calls at once.
 //!
 //! **A limit is never lifted.** Without the broker no new calls are granted. A process that cannot
 //! renew its lease ends its calls in flight before other processes are granted them. After the
-//! broker has lost everything no concurrent call is granted for one lease.
+//! broker has lost everything no concurrent call is granted for the time of one lease.
 //!
 //! **Clocks** of machines may differ: all times in an entry are those of the broker.
 
@@ -38,7 +38,7 @@ use limit::Inner;
 pub use limit::Limit;
 use store::{BrokerStore, CounterStore};
 
-/// Longest lease of concurrent calls.
+/// Maximum lease of concurrent calls.
 const LONGEST_LEASE: Duration = Duration::from_secs(15);
 
 type Open = Arc<Mutex<HashMap<String, Vec<Weak<Inner>>>>>;
@@ -53,7 +53,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Listens to what other processes announce.
+    /// Listens to the announcements of other processes.
     ///
     /// # Errors
     /// If the broker refuses.
@@ -103,7 +103,7 @@ impl Limits {
     }
 
     /// Opens a limit. `key` is a content address (64 hexadecimal digits) that all processes derive
-    /// from what is limited; `name` is for logs and metrics.
+    /// from the limited resource; `name` is for logs and metrics.
     pub fn open(&self, key: &str, name: &str, terms: Terms) -> Limit {
         let inner = Inner::new(key, name, terms, Arc::clone(&self.store));
         let mut open = self.open.lock();
@@ -115,8 +115,8 @@ impl Limits {
         Limit::new(inner)
     }
 
-    /// Gives everything back that this process holds. Call it before the process ends; otherwise
-    /// other processes wait for the end of its leases.
+    /// Returns everything that this process holds. Call it before the process ends; otherwise other
+    /// processes wait for the end of its leases.
     pub async fn close(&self) {
         let open: Vec<Arc<Inner>> = self.open.lock().values().flatten().filter_map(Weak::upgrade).collect();
         let left = futures::future::join_all(open.iter().map(|limit| agent::leave(limit)));
@@ -137,7 +137,7 @@ impl SharedLimits for Limits {
     }
 }
 
-/// What limits hold back now, by their keys; limits that nobody has used are left out.
+/// The current restrictions of limits, by key; unused limits are left out.
 ///
 /// # Errors
 /// If the broker does not answer.

@@ -1,7 +1,7 @@
-//! How concurrent calls are divided among the processes that want them: max-min fair.
+//! Divides concurrent calls among the processes that want them: max-min fair.
 
-/// The share of each process: nobody gets more than it wants, and what one leaves is divided among
-/// the others. A remainder goes to the first ones in the order given.
+/// The share of each process: nobody gets more than it wants, and unused calls are divided among
+/// the others. A remainder goes to the first ones in the given order.
 pub(super) fn shares(total: usize, wants: &[usize]) -> Vec<usize> {
     let mut given = vec![0; wants.len()];
     let mut left = total;

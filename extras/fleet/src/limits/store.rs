@@ -1,5 +1,5 @@
-//! Where shared counters are kept: a bucket of the broker, whose entries are replaced only by who
-//! has read their latest revision.
+//! The storage of shared counters: a bucket of the broker, whose entries may be replaced only after
+//! reading their latest revision.
 
 use std::{
     fmt::Debug,
@@ -18,25 +18,25 @@ use crate::{
 
 /// The bucket's name.
 const BUCKET: &str = "limits";
-/// How long a comparison of the clocks is used.
+/// How long a comparison of the clocks is valid.
 const CLOCK_KNOWN: Duration = Duration::from_secs(30);
 
-/// An entry as it was read: its revision, 0 where there is none, and its content.
+/// An entry as read: its revision (0 if it does not exist) and its content.
 pub(super) type Entry = (u64, Bytes);
 
 /// A store of counters.
 pub(super) trait CounterStore: Send + Sync + Debug {
     /// The time at the broker, in milliseconds since 1970. Clocks of machines may differ.
     fn now(&self) -> BoxFuture<'_, Result<u64, FleetError>>;
-    /// When the store was created, in the same time.
+    /// When the store was created, in the broker's time.
     fn created(&self) -> BoxFuture<'_, Result<u64, FleetError>>;
     /// Reads an entry.
     fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Entry, FleetError>>;
-    /// Replaces an entry of this revision; false if it has another one by now.
+    /// Replaces an entry with this revision; returns false if it has another one by now.
     fn swap<'a>(&'a self, key: &'a str, revision: u64, content: Bytes) -> BoxFuture<'a, Result<bool, FleetError>>;
-    /// Tells all processes something about a key.
+    /// Announces a topic about a key to all processes.
     fn announce<'a>(&'a self, topic: &'static str, key: &'a str, what: Bytes) -> BoxFuture<'a, Result<(), FleetError>>;
-    /// Has the lanes of a key deliver nothing for a time.
+    /// Pauses delivery in the lanes of a key for a time.
     fn pause_lanes<'a>(&'a self, key: &'a str, pause: Duration) -> BoxFuture<'a, Result<(), FleetError>>;
 }
 
@@ -45,7 +45,7 @@ pub(super) trait CounterStore: Send + Sync + Debug {
 pub(super) struct BrokerStore {
     queue: Queue,
     bucket: Mutex<Option<kv::Store>>,
-    /// The broker's time at a moment of this process.
+    /// The broker's time at a given moment of this process.
     clock: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -68,7 +68,7 @@ impl BrokerStore {
         Ok(bucket)
     }
 
-    /// The broker may have lost the bucket: it is looked for anew.
+    /// The broker may have lost the bucket, so it is looked up again.
     fn failed(&self, what: &'static str, message: String) -> FleetError {
         *self.bucket.lock() = None;
         self.queue.failed(what)(message)

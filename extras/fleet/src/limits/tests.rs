@@ -1,4 +1,4 @@
-//! Processes that share counters in memory, in paused time.
+//! Tests processes that share counters in memory, in paused time.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// 2026-11-24T00:00:00Z.
 const DAY: u64 = 1_795_478_400_000;
 
-/// Counters in this process, which can be cut off and wiped.
+/// Counters in this process, which can be disconnected and wiped.
 #[derive(Debug)]
 struct Memory {
     entries: Mutex<HashMap<String, Entry>>,
@@ -42,7 +42,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// A bucket that has been there for long.
+    /// A bucket that has existed for a long time.
     fn new() -> Arc<Self> {
         Arc::new(Self {
             entries: Mutex::default(),
@@ -156,12 +156,12 @@ struct Process {
 }
 
 impl Process {
-    /// As if it were killed: what it holds is not given back.
+    /// Simulates a kill: its holdings are not returned.
     fn kill(self) {
         self.agent.abort();
     }
 
-    /// Makes calls of a duration, as many at once as it may up to `at_once`, and counts in `calls`
+    /// Makes calls of a duration, as many at once as permitted, up to `at_once`. `calls` counts
     /// those of all processes.
     fn calls(&self, calls: &Calls, count: usize, at_once: usize, takes: Duration) -> tokio::task::JoinHandle<()> {
         let (limit, calls, inner) = (Arc::clone(&self.limit), calls.clone(), Arc::clone(&self.inner));
@@ -250,7 +250,7 @@ async fn calls_of_all_processes_reach_the_limit_and_never_pass_it() {
         }
         assert_eq!(calls.done(), 300);
         assert_eq!(calls.most(), most, "calls in flight");
-        // Little time is lost when a call's place goes to another process.
+        // Little time is lost when a call's place passes to another process.
         let ideal = TAKES * u32::try_from(300usize.div_ceil(most)).unwrap();
         assert!(
             began.elapsed() < ideal * 3 / 2 + Duration::from_secs(1),
@@ -373,7 +373,7 @@ async fn requests_of_all_processes_come_at_the_rate() {
         times.push(turn.await.unwrap());
     }
     times.sort();
-    // A second's worth goes at once, the other fifty at the rate.
+    // One second's worth is sent at once, the other fifty at the rate.
     assert!(times[9] < Duration::from_millis(200), "{:?}", times[9]);
     for (number, at) in times.iter().enumerate().skip(10) {
         let earliest = Duration::from_millis(100 * (number as u64 - 9));
@@ -409,7 +409,7 @@ async fn tokens_are_saved_up_for_a_large_request_and_an_interactive_one_overtake
     for one in batch {
         last = last.max(one.await.unwrap());
     }
-    // 900 tokens, of which 100 are there at the beginning.
+    // 900 tokens, of which 100 are available at the beginning.
     assert!((7.9..9.5).contains(&last), "{last}");
 }
 
@@ -426,7 +426,7 @@ async fn a_pause_holds_for_every_process_and_then_ends() {
     let began = Instant::now();
     first.limit.pause(Duration::from_secs(2), "429");
     sleep(Duration::from_millis(10)).await;
-    // One that begins later reads it from the counters.
+    // A process that begins later reads it from the counters.
     let third = store.process(Terms::default());
     let refused = turn(&second, 1).await.unwrap_err();
     assert!(matches!(refused, NoTurn::Paused(left) if left > Duration::from_millis(1900)));
@@ -467,7 +467,7 @@ async fn a_budget_holds_over_all_processes_and_survives_a_wiped_broker() {
     }
     assert_eq!(went, 5);
 
-    // The pretended day ends.
+    // The simulated day ends.
     let store = Memory::new();
     let tokens = terms(Budget {
         tokens: Some(100),

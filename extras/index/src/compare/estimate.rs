@@ -1,5 +1,5 @@
-//! Means over queries with their intervals, as a check's: bootstrap of clusters with corrected
-//! percentiles. Queries of equal text are one cluster, and are drawn together.
+//! Means over queries with their intervals, computed like those of a check: bootstrap of clusters
+//! with corrected percentiles. Queries of equal text form one cluster, and are drawn together.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use isomer_stats::mean;
 
 use super::Query;
 
-/// How intervals are made.
+/// The resampling for intervals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
-    /// Resamples.
+    /// Number of resamples.
     pub resamples: usize,
     /// Confidence level.
     pub level: f64,
@@ -24,11 +24,11 @@ pub struct Resampling {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Its interval; `None` of one cluster of queries.
+    /// Its interval; `None` if there is only one cluster of queries.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The cluster of each query: those of equal text are one.
+/// The cluster of each query: queries of equal text form one cluster.
 pub(super) fn clusters_of(queries: &[Query]) -> Vec<u32> {
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     let texts = queries.iter().map(|query| {
@@ -38,7 +38,7 @@ pub(super) fn clusters_of(queries: &[Query]) -> Vec<u32> {
     clusters(texts)
 }
 
-/// The mean of values within `range`, whose clusters are given.
+/// The mean of values within `range`, with the given clusters.
 pub(super) fn estimate(values: &[f64], clusters: &[u32], range: (f64, f64), resampling: Resampling) -> Estimate {
     let centre = mean(values).unwrap_or(f64::NAN);
     let drawn = Clusters::among(
@@ -47,7 +47,7 @@ pub(super) fn estimate(values: &[f64], clusters: &[u32], range: (f64, f64), resa
         &format!("queries {}", resampling.seed),
     );
     let mut weights = Vec::new();
-    // In points: where no resample differs from another, the bound is of a change of 100 points.
+    // In points: if no resample differs from another, the bound assumes a change of 100 points.
     let resampled: Vec<f64> = (0..resampling.resamples)
         .map(|index| {
             drawn.draw(index, &mut weights);
@@ -93,8 +93,8 @@ mod tests {
             })
             .collect();
         assert_eq!(clusters_of(&queries), [0, 1, 0, 2]);
-        // Each value ten times: as one query each, the interval is that of the few, not of the
-        // many.
+        // Each value ten times: with ten queries per cluster, the interval is that of the few
+        // clusters, not of the many queries.
         let values: Vec<f64> = (0..200).map(|i| f64::from(i / 10 % 2)).collect();
         let width = |clusters: &[u32]| {
             let (low, high) = estimate(&values, clusters, (0.0, 1.0), RESAMPLING)

@@ -1,10 +1,11 @@
 //! Team-draft interleaving (F. Radlinski, M. Kurup and T. Joachims, "How does clickthrough data
-//! reflect retrieval quality?", CIKM 2008): two lists become one, people click on it, and a click
-//! counts for the list that put the document there.
+//! reflect retrieval quality?", CIKM 2008). Two lists are merged into one, people click on it, and
+//! a click counts for the list that contributed the document.
 //!
-//! The two teams take turns in an order that a coin decides for each round, so that neither stands
-//! higher by design: people who click at random, or by place alone, prefer neither. Each impression
-//! is drafted by itself; a list that is shown again and again would keep the coins of its draft.
+//! The two teams take turns in an order that a coin decides for each round, so that neither is
+//! ranked higher by design. People who click at random, or only by position, prefer neither. Each
+//! impression is drafted separately; a list that is shown repeatedly would keep the coins of its
+//! draft.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::error::{IndexError, Result};
 
-/// Which collection put a document into a list.
+/// The collection that contributed a document to a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Team {
     /// The first.
@@ -28,7 +29,7 @@ pub enum Team {
 /// A list to be shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// Names it in the log.
+    /// Its id in the log.
     pub impression: String,
     /// The query.
     pub query: String,
@@ -36,7 +37,8 @@ pub struct Draft {
     pub documents: Vec<(String, Team)>,
 }
 
-/// Drafts of every query, `impressions` of each. `first` and `second` hold a list for each query.
+/// Drafts for every query, `impressions` per query. `first` and `second` contain a list for each
+/// query.
 pub fn drafts(
     queries: &[Query],
     first: &[Vec<String>],
@@ -63,7 +65,7 @@ fn coins(seed: u64, draft: usize) -> impl FnMut() -> bool {
     move || below(&mut rng, 2) == 0
 }
 
-/// One list of two. Where a coin is asked for, it decides which team picks first.
+/// Merges two lists. Where a coin is needed, it decides which team picks first.
 fn team_draft(a: &[String], b: &[String], k: usize, coin: &mut impl FnMut() -> bool) -> Vec<(String, Team)> {
     let mut list: Vec<(String, Team)> = Vec::with_capacity(k);
     let mut taken: HashSet<&str> = HashSet::new();
@@ -99,33 +101,34 @@ fn team_draft(a: &[String], b: &[String], k: usize, coin: &mut impl FnMut() -> b
 /// A line of the log: a list that was shown, or a click on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The list.
+    /// The id of the list.
     pub impression: String,
     /// The document clicked on; `None`: the list was shown.
     pub document: Option<String>,
 }
 
-/// What clicks say.
+/// The result of the clicks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preference {
-    /// Lists in the log.
+    /// Number of lists in the log.
     pub shown: usize,
-    /// Lists that the log does not have.
+    /// Number of lists that are not in the log.
     pub unseen: usize,
-    /// Lists with more clicks for A, for B, and with as many for both (none included).
+    /// Number of lists with more clicks for A, with more for B, and with equally many (including
+    /// none).
     pub wins: [usize; 3],
-    /// Share of the lists that B wins, ties as half, less a half (Δ of O. Chapelle, T. Joachims,
-    /// F. Radlinski and Y. Yue, "Large-scale validation and analysis of interleaved search
-    /// evaluation", ACM TOIS 30, 2012): above 0 people prefer B. Lists of one query are drawn
-    /// together.
+    /// Share of the lists that B wins, with ties as half, minus one half (Δ of O. Chapelle, T.
+    /// Joachims, F. Radlinski and Y. Yue, "Large-scale validation and analysis of interleaved
+    /// search evaluation", ACM TOIS 30, 2012). Above 0, people prefer B. Lists of one query are
+    /// drawn together.
     pub delta: Estimate,
 }
 
-/// Reads a log against the lists that were drafted.
+/// Evaluates a log against the drafted lists.
 ///
 /// # Errors
-/// If an event names a list that was not drafted, or a document that its list does not have: then
-/// the log is of other lists; or if the log is empty.
+/// If an event names a list that was not drafted, or a document that is not in its list (the log
+/// then belongs to other lists), or if the log is empty.
 pub fn preference(drafts: &[Draft], events: &[Event], resampling: Resampling) -> Result<Preference> {
     let refused = |message: String, hint| IndexError::Setting {
         field: "clicks",
@@ -133,7 +136,7 @@ pub fn preference(drafts: &[Draft], events: &[Event], resampling: Resampling) ->
         hint,
     };
     let known: HashMap<&str, &Draft> = drafts.iter().map(|draft| (draft.impression.as_str(), draft)).collect();
-    // By list: the documents clicked on, each once.
+    // By list: the clicked documents, without duplicates.
     let mut clicked: HashMap<&str, HashSet<&str>> = HashMap::new();
     for event in events {
         let draft = known.get(event.impression.as_str()).ok_or_else(|| {
@@ -203,7 +206,7 @@ mod tests {
             turn = !turn;
             turn
         };
-        // A first: a, then B's c; B first: b, then A's d; A has no more, B goes on.
+        // A first: a, then B's c; B first: b, then A's d; A has no more documents, so B continues.
         let found = team_draft(&a, &b, 6, &mut coin);
         let names: String = found.iter().map(|(document, _)| document.as_str()).collect();
         let teams: Vec<Team> = found.iter().map(|(_, team)| *team).collect();

@@ -1,9 +1,10 @@
-//! Two collections on the same queries, or one collection on queries in other words, searched as
-//! their indexes answer.
+//! Compares two collections on the same queries, or one collection on rephrased queries, with the
+//! results of their indexes.
 //!
-//! * `search`: queries through the encoder, and what the search finds; the recall of the index
-//!   beside an exact search. `estimate`: means with intervals.
-//! * [`rules`]: the gate. [`interleave`]: lists for people to click on, and what their clicks say.
+//! * `search`: encodes queries and collects search results, with the recall of the index against an
+//!   exact search. `estimate`: means with intervals.
+//! * [`rules`]: the gate. [`interleave`]: lists for people to click on, and the evaluation of the
+//!   clicks.
 //! * [`rated`]: ratings by a language model.
 
 mod estimate;
@@ -32,7 +33,7 @@ pub use search::{Lists, lists};
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Names it in the judgements.
+    /// Its id in the judgements.
     pub id: String,
     /// Its text.
     pub text: String,
@@ -41,7 +42,7 @@ pub struct Query {
 /// Relevance of documents by query.
 pub type Qrels = HashMap<String, HashMap<String, i32>>;
 
-/// A collection, and the encoder of its queries.
+/// A collection, with the encoder of its queries.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     /// The collection.
@@ -50,16 +51,16 @@ pub struct Side<'a> {
     pub encoder: &'a Encoder,
 }
 
-/// How collections are compared.
+/// Settings of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Documents of a list.
+    /// Number of documents in a list.
     pub k: usize,
-    /// Searches at once.
+    /// Number of concurrent searches.
     pub in_flight: usize,
-    /// Whether each collection is also searched exactly, where its store can.
+    /// Whether each collection is also searched exactly, if its store supports that.
     pub exact: bool,
-    /// How intervals are made.
+    /// The resampling for intervals.
     pub resampling: Resampling,
 }
 
@@ -70,7 +71,7 @@ pub struct Measure {
     pub name: String,
     /// Means of the first and the second collection.
     pub means: [f64; 2],
-    /// The second less the first, paired by query.
+    /// The second minus the first, paired by query.
     pub difference: Estimate,
 }
 
@@ -85,12 +86,12 @@ pub struct Searched {
     pub exact: bool,
     /// Median and 99th percentile of the time of a search, without encoding.
     pub times: [Duration; 2],
-    /// Queries to which it gave fewer documents than asked for.
+    /// Number of queries with fewer documents than requested.
     pub short: usize,
-    /// What was set for searches as deep as these, in words; `None`: nothing.
+    /// The store's settings for searches of this depth, in words; `None`: no setting.
     pub depth: Option<String>,
-    /// Share of an exact search's documents that the index finds; `None` where the store cannot
-    /// search exactly, or was not asked to.
+    /// Share of an exact search's documents that the index finds; `None` if the store does not
+    /// support exact search, or none was requested.
     pub index_recall: Option<Estimate>,
 }
 
@@ -99,7 +100,7 @@ pub struct Searched {
 pub struct PerQuery {
     /// Its id.
     pub id: String,
-    /// Queries of equal text have one number.
+    /// Number of the cluster; queries of equal text share one.
     pub cluster: u32,
     /// nDCG, recall and MRR of both lists; `None` without a relevant document.
     pub relevance: Option<[[f64; 3]; 2]>,
@@ -116,11 +117,12 @@ pub struct PerQuery {
 pub struct Compared {
     /// The collections.
     pub sides: [Searched; 2],
-    /// Documents of a list.
+    /// Number of documents in a list.
     pub k: usize,
-    /// Queries searched for.
+    /// Number of queries.
     pub queries: usize,
-    /// Queries with a relevant document, over which the measures are means; 0 without judgements.
+    /// Number of queries with a relevant document, over which the measures are averaged; 0 without
+    /// judgements.
     pub judged: usize,
     /// nDCG, recall and MRR; empty without judgements.
     pub measures: Vec<Measure>,
@@ -132,7 +134,7 @@ pub struct Compared {
     pub per_query: Vec<PerQuery>,
 }
 
-/// Checks queries and judgements before anything is searched.
+/// Checks queries and judgements before the first search.
 ///
 /// # Errors
 /// If there are no queries, or judgements and queries have no id in common.
@@ -161,7 +163,7 @@ pub fn check(queries: &[Query], qrels: Option<&Qrels>) -> Result<()> {
     Ok(())
 }
 
-/// Grades of a query that has a relevant document.
+/// Grades of a query, if it has a relevant document.
 fn relevant<'a>(qrels: &'a Qrels, query: &Query) -> Option<&'a HashMap<String, i32>> {
     let grades = qrels.get(&query.id)?;
     grades.values().any(|grade| *grade > 0).then_some(grades)
@@ -170,7 +172,7 @@ fn relevant<'a>(qrels: &'a Qrels, query: &Query) -> Option<&'a HashMap<String, i
 /// Compares two collections.
 ///
 /// # Errors
-/// If there are no queries, judgements and queries have no id in common, a collection is not there,
+/// If there are no queries, judgements and queries have no id in common, a collection is missing,
 /// or its vectors cannot be compared with those of the queries.
 pub async fn compare(
     first: Side<'_>,
@@ -186,7 +188,7 @@ pub async fn compare(
     Ok(held(&one, &other, queries, qrels, settings))
 }
 
-/// Holds two results of the same queries against each other; each has a list for each query.
+/// Compares two results for the same queries; each has a list for each query.
 pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>, settings: Settings) -> Compared {
     let clusters = estimate::clusters_of(queries);
     let mut per_query = Vec::with_capacity(queries.len());
@@ -260,7 +262,7 @@ pub fn held(one: &Lists, other: &Lists, queries: &[Query], qrels: Option<&Qrels>
     }
 }
 
-/// Hits as the metrics take them: the order that the index gave, whatever its scores are.
+/// Hits in the form that the metrics expect: in the order of the index, whatever its scores.
 fn retrieved(hits: &[Hit]) -> Vec<Retrieved<'_>> {
     let count = hits.len();
     #[allow(clippy::cast_precision_loss)]

@@ -1,9 +1,9 @@
-//! Lists rated by a language model, where there are no judgements, or beside them.
+//! Lists rated by a language model, in place of or in addition to judgements.
 //!
-//! The judge rates how alike query and document are in meaning, from 0 to 5 (PTEB's scale). That is
-//! not relevance, and the judge errs: nothing here is a judgement, and no rule of the gate is held
-//! against it. Where there are judgements too, [`Rated::agreement`] says how often the judge puts a
-//! relevant document above another one.
+//! The judge rates the similarity in meaning of query and document, from 0 to 5 (PTEB's scale).
+//! That is not relevance, and the judge makes errors. So its ratings are not judgements, and no
+//! rule of the gate uses them. If there are judgements too, [`Rated::agreement`] shows how often
+//! the judge rates a relevant document above another one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,46 +24,46 @@ use crate::{
     store::VectorStore,
 };
 
-/// Pairs of a request.
+/// Number of pairs per request.
 const BATCH: usize = 32;
 /// The highest rating.
 const HIGHEST: f64 = 5.0;
 
-/// Who rates.
+/// The model that rates, and its service.
 #[derive(Debug, Clone)]
 pub struct Judge {
     /// The transform service.
     pub channel: Channel,
-    /// The model, as a generator is named; empty: the server's default.
+    /// The model, by a generator's name; empty: the server's default.
     pub generator: String,
     /// Seed of its answers.
     pub seed: Option<u64>,
 }
 
-/// What ratings say.
+/// The result of the ratings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rated {
     /// The model.
     pub judge: String,
-    /// Pairs of query and document that were rated.
+    /// Number of rated pairs of query and document.
     pub pairs: usize,
-    /// Pairs whose answer was not a rating; the queries that have one are left out.
+    /// Number of pairs whose answer was not a rating. Queries with such a pair are left out.
     pub unrated: usize,
-    /// Queries that the measures are means over.
+    /// Number of queries over which the measures are averaged.
     pub queries: usize,
-    /// Mean rating (0 to 5) of the lists' documents, and nDCG with ratings as gains, whose ideal
-    /// list is made of both lists.
+    /// Mean rating (0 to 5) of the lists' documents, and nDCG with ratings as gains, with an ideal
+    /// list from both lists.
     pub measures: Vec<Measure>,
-    /// Of the pairs of a relevant document and another one that were rated for one query, the share
-    /// in which the relevant one is rated higher, ties as half; 0.5 is chance. `None` without
-    /// judgements, or without such pairs. Documents that nobody judged count as not relevant.
+    /// Among the rated pairs of a relevant and another document for the same query, the share in
+    /// which the relevant one is rated higher, with ties as half; 0.5 is chance. `None` without
+    /// judgements, or without such pairs. Unjudged documents count as not relevant.
     pub agreement: Option<Estimate>,
 }
 
-/// The texts of documents: from the collection that keeps them.
+/// The texts of documents, from the collection that keeps them.
 ///
 /// # Errors
-/// If a document is not there, or the collection does not keep texts.
+/// If a document is missing, or the collection does not keep texts.
 pub async fn texts_of(store: &dyn VectorStore, documents: &[String]) -> Result<HashMap<String, String>> {
     let mut texts: HashMap<String, String> = HashMap::new();
     for some in documents.chunks(500) {
@@ -102,7 +102,7 @@ pub async fn texts_of(store: &dyn VectorStore, documents: &[String]) -> Result<H
     Ok(texts)
 }
 
-/// Every document of two results, each once.
+/// Every document of two results, without duplicates.
 pub fn documents(one: &Lists, other: &Lists) -> Vec<String> {
     let all = one.hits.iter().chain(&other.hits).flatten();
     let distinct: BTreeSet<&str> = all.map(|hit| hit.document.as_str()).collect();
@@ -112,7 +112,7 @@ pub fn documents(one: &Lists, other: &Lists) -> Vec<String> {
 /// Rates the documents of both lists of each query.
 ///
 /// # Errors
-/// If a document has no text, the judge cannot be asked, or none of its answers is a rating.
+/// If a document has no text, the judge cannot be reached, or none of its answers is a rating.
 pub async fn rate(
     judge: &Judge,
     (one, other): (&Lists, &Lists),
@@ -216,7 +216,7 @@ fn measures(
         let values = [one, other].map(|lists| {
             let gains = gains(lists, at, own);
             let rating = isomer_stats::mean(&gains).unwrap_or(0.0);
-            // Where everything is rated 0, no order is better than another.
+            // If everything is rated 0, no order is better than another.
             let share = if best > 0.0 { discounted(&gains) / best } else { 1.0 };
             [rating, share]
         });
@@ -235,7 +235,8 @@ fn measures(
                     .collect::<Vec<f64>>()
             };
             let (a, b) = (of(0), of(1));
-            // In shares of the highest value: an interval of equal values is of the largest change.
+            // In shares of the highest value, so that the interval of equal values is that of the
+            // largest change.
             let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| (b - a) / most).collect();
             let shared = estimate(&differences, &own, (-1.0, 1.0), settings.resampling);
             Measure {

@@ -1,5 +1,5 @@
-//! The gate on a comparison: its rules hold a limit against the values of single queries, with
-//! bounds that hold whatever the law of these values, as a check's rules on items do.
+//! The gate of a comparison. Its rules test a limit against the values of single queries, with
+//! bounds that hold whatever the distribution of these values, like the rules of a check on items.
 
 use isomer_stats::gate::{
     Limit, Verdict,
@@ -22,7 +22,7 @@ pub enum Of {
 }
 
 impl Of {
-    /// All, with their names.
+    /// All measures, with their names.
     pub const ALL: [(&'static str, Self); 3] = [("ndcg", Self::Ndcg), ("recall", Self::Recall), ("mrr", Self::Mrr)];
 
     fn name(self) -> &'static str {
@@ -37,24 +37,24 @@ impl Of {
     }
 }
 
-/// What a rule asks for.
+/// The measure that a rule limits, with its limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RuleLimit {
-    /// The second may be at most so many points below the first (non-inferiority).
+    /// The second may be at most this many points below the first (non-inferiority).
     MaxDrop {
         /// Points, 0 to 100.
         points: f64,
-        /// Of which measure.
+        /// The measure.
         of: Of,
     },
-    /// At least so many percent of the first k documents are the same.
+    /// At least this percentage of the first k documents is the same.
     MinOverlap(f64),
-    /// Each index finds at least so many percent of the k documents that an exact search finds.
+    /// Each index finds at least this percentage of the k documents of an exact search.
     MinIndexRecall(f64),
 }
 
 impl RuleLimit {
-    /// In words.
+    /// The rule in words.
     pub fn title(&self, k: usize) -> String {
         match self {
             Self::MaxDrop { points, of } => format!("{} at {k} falls by at most {points} points", of.name()),
@@ -71,7 +71,7 @@ impl RuleLimit {
 pub struct RuleResult {
     /// The rule in words.
     pub title: String,
-    /// What it came to.
+    /// The verdict on this rule.
     pub verdict: Verdict,
     /// The estimate, in points or percent.
     pub estimate: f64,
@@ -79,9 +79,9 @@ pub struct RuleResult {
     pub bounds: Option<(f64, f64)>,
     /// The limit.
     pub limit: f64,
-    /// Clusters of queries of equal text.
+    /// Number of clusters of queries of equal text.
     pub units: usize,
-    /// How many it would take to decide, where it is undecided and that can be said.
+    /// Number of clusters needed to decide, if the rule is undecided and the number is known.
     pub needed: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ pub struct RuleResult {
 pub struct GateResult {
     /// Fail if one rule fails, pass if all pass.
     pub verdict: Verdict,
-    /// Chance of error of each rule on each side.
+    /// Probability of error of each rule on each side.
     pub alpha: f64,
     /// The rules.
     pub rules: Vec<RuleResult>,
@@ -99,8 +99,8 @@ pub struct GateResult {
 /// Decides rules on a comparison; `None` without rules.
 ///
 /// # Errors
-/// If a rule needs judgements or an exact search that the comparison does not have, or `alpha` is
-/// not between 0 and 0.5.
+/// If a rule needs judgements or an exact search that the comparison lacks, or `alpha` is not
+/// between 0 and 0.5.
 pub fn decide(compared: &Compared, rules: &[RuleLimit], alpha: f64) -> Result<Option<GateResult>> {
     let results: Vec<RuleResult> = rules
         .iter()
@@ -115,10 +115,10 @@ pub fn decide(compared: &Compared, rules: &[RuleLimit], alpha: f64) -> Result<Op
     )
 }
 
-/// Checks a rule before anything is searched.
+/// Checks a rule before the first search.
 ///
 /// # Errors
-/// If it cannot be decided by such a comparison, or its limit is out of range.
+/// If such a comparison cannot decide it, or its limit is out of range.
 pub fn check(rule: RuleLimit, judged: bool) -> Result<()> {
     let (RuleLimit::MaxDrop { points: value, .. } | RuleLimit::MinOverlap(value) | RuleLimit::MinIndexRecall(value)) =
         rule;
@@ -173,7 +173,7 @@ fn one(compared: &Compared, rule: RuleLimit, alpha: f64) -> Result<RuleResult> {
                     "leave the rule out",
                 ));
             }
-            // The worse of the two decides for a query.
+            // For each query, the worse of the two counts.
             let worse = |query: &PerQuery| {
                 let [a, b] = query.index_recall;
                 Some(a?.min(b?) * 100.0)
@@ -204,7 +204,7 @@ fn one(compared: &Compared, rule: RuleLimit, alpha: f64) -> Result<RuleResult> {
     })
 }
 
-/// The values of the queries that have one, added by cluster.
+/// The values of the queries that have one, summed by cluster.
 fn with_clusters(queries: &[PerQuery], of: impl Fn(&PerQuery) -> Option<f64>) -> Vec<Cluster> {
     let mut clusters: std::collections::BTreeMap<u32, Cluster> = std::collections::BTreeMap::new();
     for query in queries {

@@ -1,4 +1,4 @@
-//! Queries through the encoder of a collection, and the documents that its search finds.
+//! Encodes queries with the encoder of a collection, and searches their documents.
 
 use std::{
     collections::HashSet,
@@ -15,18 +15,18 @@ use crate::{
     store::{Hit, VectorStore},
 };
 
-/// Queries that are encoded in one request.
+/// Number of queries encoded in one request.
 const BATCH: usize = 64;
-/// Most rows that are asked for to find documents that are divided into chunks.
+/// Maximum number of rows that are requested to find documents that are divided into chunks.
 const MOST_ROWS: usize = 4_096;
 
-/// What a search found for each query.
+/// The search results for each query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lists {
     pub(super) searched: Searched,
-    /// As the index answers, best first.
+    /// Results of the index, best first.
     pub(super) hits: Vec<Vec<Hit>>,
-    /// As an exact search answers; `None` where the store cannot, or none was asked for.
+    /// Results of an exact search; `None` if the store does not support it, or none was requested.
     pub(super) exact: Option<Vec<Vec<Hit>>>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn documents(hits: &[Hit]) -> Vec<String> {
 /// Searches a collection for texts.
 ///
 /// # Errors
-/// If the collection is not there, or its vectors cannot be compared with those of the texts.
+/// If the collection is missing, or its vectors cannot be compared with those of the texts.
 pub async fn lists(side: Side<'_>, texts: &[&str], settings: Settings) -> Result<Lists> {
     let store = side.store;
     let mark = store.mark().await?.ok_or_else(|| IndexError::NoCollection {
@@ -112,8 +112,8 @@ async fn exact(
         .map(|all| all.into_iter().collect())
 }
 
-/// The best documents of a query. Of a document's chunks the best one counts, so more rows than
-/// documents are asked for.
+/// The best documents for a query. A document counts by its best chunk, so more rows than documents
+/// are requested.
 async fn best(
     near: impl AsyncFn(usize) -> Result<Option<Vec<Hit>>>,
     k: usize,
@@ -137,7 +137,7 @@ async fn best(
 }
 
 /// The share of the exact search's documents that the index found. A document that is as near as
-/// the last of them counts as found: which of those that tie is last is chance.
+/// the last of them counts as found, because the order of ties is arbitrary.
 pub(super) fn recall(found: &[Hit], exact: &[Hit]) -> f64 {
     let Some(last) = exact.last() else { return 1.0 };
     let wanted: HashSet<&str> = exact.iter().map(|hit| hit.document.as_str()).collect();

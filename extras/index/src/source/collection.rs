@@ -20,10 +20,10 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of a collection; `None` where there is no collection with a mark.
+    /// The rows of a collection; `None` if no collection with a mark exists.
     ///
     /// # Errors
-    /// If the collection keeps no texts, or pieces of them.
+    /// If the collection keeps no texts, or only pieces of them.
     pub async fn open(store: Box<dyn VectorStore>, payload: Payload) -> Result<Option<Self>> {
         let Some(mark) = store.mark().await? else {
             return Ok(None);
@@ -82,8 +82,8 @@ impl Rows {
         stream::try_unfold(begin, next).boxed()
     }
 
-    /// The documents of these keys, in their order. One that was removed since its key was read is
-    /// left out.
+    /// The documents with these keys, in the same order. A document that was removed since its key
+    /// was read is left out.
     async fn documents(&self, keys: &[String]) -> Result<Vec<Document>> {
         let mut stored = self.store.vectors(keys).await?;
         let place = |row: &StoredVector| keys.iter().position(|key| *key == row.key);

@@ -1,4 +1,4 @@
-//! Files of rows, read on a thread of their own.
+//! Files of rows, read on a separate thread.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(super) fn batches(path: PathBuf, columns: Columns, most: usize) -> BoxStream
     let (sender, receiver) = channel(1);
     tokio::task::spawn_blocking(move || {
         if let Err(error) = read(&path, &columns, most.max(1), &sender) {
-            // A reader that is gone wants no error either.
+            // A reader that has gone needs no error either.
             let _ = sender.blocking_send(Err(error));
         }
     });

@@ -1,4 +1,4 @@
-//! Where texts come from.
+//! The sources of texts.
 
 mod collection;
 mod file;
@@ -14,28 +14,28 @@ use crate::error::Result;
 pub use collection::Rows as CollectionRows;
 pub use postgres::{Rows as PostgresRows, Selection};
 
-/// Joins the texts of several columns.
+/// Separator between the texts of several columns.
 const BETWEEN: &str = "\n";
 
 /// A text to index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// Names it in the source and in the store.
+    /// Its id in the source and in the store.
     pub key: String,
-    /// The text; empty where its columns are null.
+    /// The text; empty if its columns are null.
     pub text: String,
-    /// What is stored beside the vector.
+    /// The fields stored beside the vector.
     pub payload: Map<String, Value>,
 }
 
-/// Which columns are what.
+/// The roles of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
-    /// The key: a value of its own for each row.
+    /// The key: a unique value for each row.
     pub key: String,
     /// The text; several are joined by a line break.
     pub texts: Vec<String>,
-    /// What is stored beside the vector.
+    /// The fields stored beside the vector.
     pub payload: Payload,
 }
 
@@ -44,7 +44,7 @@ pub struct Columns {
 pub enum Payload {
     /// None.
     None,
-    /// All but the key and the text.
+    /// All columns except the key and the text.
     All,
     /// These.
     Named(Vec<String>),
@@ -62,7 +62,7 @@ pub enum Source {
     },
     /// A table or query of PostgreSQL, in the order of its key.
     Postgres(PostgresRows),
-    /// The texts that a collection of vectors keeps.
+    /// The texts kept by a collection of vectors.
     Collection(CollectionRows),
 }
 
@@ -86,7 +86,7 @@ impl Source {
     }
 }
 
-/// The text of several columns; what is null is left out.
+/// The joined text of several columns; null values are left out.
 fn joined(texts: impl IntoIterator<Item = Option<String>>) -> String {
     let texts: Vec<String> = texts.into_iter().flatten().filter(|text| !text.is_empty()).collect();
     texts.join(BETWEEN)

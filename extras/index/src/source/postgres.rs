@@ -14,12 +14,12 @@ use crate::{
     sql::{self, Name, failed, literal, quoted},
 };
 
-/// What is read.
+/// The rows to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// A table or view, with or without its schema in front.
     Table(String),
-    /// A query of one's own.
+    /// A user's own query.
     Query(String),
 }
 
@@ -28,14 +28,14 @@ pub enum Selection {
 pub struct Rows {
     pool: PgPool,
     name: String,
-    /// What the statements read from.
+    /// The FROM clause of the statements.
     from: String,
     columns: Columns,
     patience: Duration,
 }
 
 impl Rows {
-    /// The rows of a table (behind `#` in the address) or of a query. Nothing is connected yet.
+    /// The rows of a table (behind `#` in the address) or of a query. It does not connect yet.
     ///
     /// # Errors
     /// If the address or a name cannot be used.
@@ -93,8 +93,8 @@ impl Rows {
         stream::once(begin).flatten().boxed()
     }
 
-    /// The statements for the first page and for the next ones. A key that is null would be on no
-    /// page but the first, so there must be none.
+    /// The statements for the first page and for the next ones. A row with a null key would only be
+    /// found on the first page, so null keys are not permitted.
     async fn statements(&self) -> Result<[String; 2]> {
         let doing = format!("reading {}", self.name);
         let key = format!("q.{}", quoted("key", &self.columns.key)?);
@@ -124,7 +124,7 @@ impl Rows {
             "SELECT {key}::text, ARRAY[{}]::text[], {payload} FROM {from}",
             texts?.join(", ")
         );
-        // What the statement may be read as is known before a page is: the type of the key.
+        // The key's type is read before the first page, because the statements depend on it.
         let kind = format!("SELECT format_type(pg_typeof({key}), NULL) FROM {from} LIMIT 1");
         let kind: Option<String> = sqlx::query_scalar(AssertSqlSafe(kind))
             .fetch_optional(&self.pool)
@@ -148,8 +148,8 @@ impl Rows {
         ])
     }
 
-    /// A page, and the key behind which the next one begins. One row more than the page is read: a
-    /// key that is there twice, once on each page, would otherwise be passed over.
+    /// A page, and the key after which the next one begins. One more row than the page is read:
+    /// otherwise a key that occurs twice, once on each page, would be missed.
     async fn page(
         &self,
         statements: &[String; 2],

@@ -1,7 +1,7 @@
 //! A collection of Chroma, over its REST API (version 2).
 //!
-//! The mark is in the collection's metadata. Values of metadata are scalars, so a payload of lists
-//! and objects is stored as JSON text.
+//! The mark is in the collection's metadata. Values of metadata are scalars, so lists and objects
+//! in a payload are stored as JSON text.
 
 use futures::{FutureExt, future::BoxFuture};
 use reqwest::Method;
@@ -17,7 +17,7 @@ use crate::{
 
 /// Name of the mark in the metadata.
 const MARK: &str = "isomer_index";
-/// Rows of a page.
+/// Number of rows per page.
 const PAGE: usize = 1_000;
 const TENANT: &str = "default_tenant";
 const DATABASE: &str = "default_database";
@@ -26,7 +26,7 @@ const DATABASE: &str = "default_database";
 #[derive(Debug)]
 pub(super) struct Collection {
     http: Http,
-    /// The tenant and database, the last two parts of a name `TENANT/DATABASE/COLLECTION`.
+    /// The tenant and database, from a name `TENANT/DATABASE/COLLECTION`.
     place: [String; 3],
     id: OnceCell<String>,
     most_rows: OnceCell<usize>,
@@ -84,7 +84,7 @@ impl Collection {
             .await
     }
 
-    /// The id by which rows are read and written.
+    /// The id for reading and writing rows.
     async fn id(&self) -> Result<&str> {
         let found = self.id.get_or_try_init(|| async {
             let answer = self.described().await?.ok_or_else(|| IndexError::NoCollection {
@@ -96,7 +96,7 @@ impl Collection {
         found.await.map(String::as_str)
     }
 
-    /// Most rows of a write.
+    /// Maximum number of rows in a write.
     async fn most_rows(&self) -> Result<usize> {
         let most = self.most_rows.get_or_try_init(|| async {
             let path = ["api", "v2", "pre-flight-checks"];
@@ -161,7 +161,7 @@ impl Collection {
             .send("creating", Method::POST, &self.path(&[]), Some(&body))
             .await
         {
-            // Another run was faster.
+            // Another run has created it first.
             Err(IndexError::Refused { .. }) if self.read_mark().await?.is_some() => Ok(()),
             other => other.map(drop),
         }
@@ -188,7 +188,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Rows by a condition, from a place in their order.
+    /// Rows that match a condition, from an offset in their order.
     async fn page(&self, condition: Option<&Value>, from: usize) -> Result<Vec<StoredRow>> {
         let mut body = json!({ "include": ["metadatas"], "limit": PAGE, "offset": from });
         if let Some(condition) = condition {
@@ -332,7 +332,7 @@ impl VectorStore for Collection {
     }
 
     fn build_index<'a>(&'a self, _: &'a Mark) -> BoxFuture<'a, Result<bool>> {
-        // It indexes what is written by itself.
+        // The store indexes written rows by itself.
         async { Ok(false) }.boxed()
     }
 }

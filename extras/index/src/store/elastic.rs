@@ -1,7 +1,7 @@
 //! An index of OpenSearch or Elasticsearch, by bulk requests.
 //!
-//! The mark is in the mapping's `_meta`. Fields of the payload are stored and not indexed: what
-//! they are is known to whoever searches by them.
+//! The mark is in the mapping's `_meta`. Fields of the payload are stored but not indexed, because
+//! only those who search by them know their types.
 
 use std::fmt::Write as _;
 
@@ -21,12 +21,12 @@ use crate::{
 /// Name of the mark in `_meta`.
 const MARK: &str = "isomer_index";
 const VECTOR: &str = "embedding";
-/// Rows of a page.
+/// Number of rows per page.
 const PAGE: usize = 1_000;
-/// Longest id of a document, in bytes.
+/// Maximum length of a document's id, in bytes.
 const LONGEST_ID: usize = 512;
 
-/// Which of the two it is.
+/// The engine of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     OpenSearch,
@@ -56,13 +56,13 @@ impl Index {
         }
     }
 
-    /// The mapping's `_meta`; `None` if there is no index.
+    /// The mapping's `_meta`; `None` if the index does not exist.
     async fn meta(&self) -> Result<Option<Value>> {
         let answer = self
             .http
             .find("reading", Method::GET, &self.path(&["_mapping"]), None)
             .await?;
-        // The name of the index, which differs from ours where ours is an alias.
+        // The name of the index, which differs from ours if ours is an alias.
         let index = answer
             .as_ref()
             .and_then(Value::as_object)
@@ -100,7 +100,7 @@ impl Index {
             .send("creating", Method::PUT, &self.path(&[]), Some(&body))
             .await
         {
-            // Another run was faster.
+            // Another run has created it first.
             Err(IndexError::Refused { .. }) if self.read_mark().await?.is_some() => Ok(()),
             other => other.map(drop),
         }
@@ -127,7 +127,7 @@ impl Index {
             }
             (Engine::Elasticsearch, similarity) => {
                 let similarity = match similarity {
-                    // `dot_product` is for vectors of unit length alone.
+                    // `dot_product` only supports vectors of unit length.
                     "dot" if unit => "dot_product",
                     "dot" => "max_inner_product",
                     "euclidean" => "l2_norm",
@@ -170,14 +170,14 @@ impl Index {
         self.all_done(&answer)
     }
 
-    /// A bulk request succeeds as a whole although parts of it fail.
+    /// Checks each part of a bulk request, which as a whole succeeds although parts fail.
     fn all_done(&self, answer: &Value) -> Result<()> {
         let items = answer["items"]
             .as_array()
             .ok_or_else(|| self.unreadable("the answer to a bulk request has no items"))?;
         for item in items.iter().filter_map(Value::as_object).flat_map(|item| item.values()) {
             let status = item["status"].as_u64().unwrap_or(500);
-            // What is to be deleted may be gone already.
+            // A row to delete may already be gone.
             if status < 300 || status == 404 && item["result"] == "not_found" {
                 continue;
             }
@@ -199,7 +199,7 @@ impl Index {
             .http
             .send(doing, Method::POST, &self.path(&["_search"]), Some(body))
             .await?;
-        // A shard that failed would be rows that are not there.
+        // With a failed shard, existing rows would seem to be missing.
         let failed = answer.pointer("/_shards/failed").and_then(Value::as_u64).unwrap_or(0);
         if failed > 0 || answer["timed_out"] == true {
             return Err(IndexError::Unavailable {
@@ -211,7 +211,7 @@ impl Index {
         hits.ok_or_else(|| self.unreadable("the answer has no hits"))
     }
 
-    /// Rows by a condition, in the order of their keys.
+    /// Rows that match a condition, in the order of their keys.
     async fn page(&self, condition: Value, from: Option<&str>) -> Result<Vec<StoredRow>> {
         let mut body = json!({
             "query": condition, "size": PAGE, "sort": [{ KEY: "asc" }], "_source": [KEY, DOCUMENT, DIGEST],
@@ -234,7 +234,7 @@ impl Index {
         for keys in keys.chunks(PAGE) {
             let mut body = json!({ "query": { "terms": { KEY: keys } }, "size": PAGE, "_source": true });
             if self.engine == Engine::Elasticsearch {
-                // From 9.2 on the source leaves vectors out.
+                // From 9.2 on, the source omits vectors.
                 body["fields"] = json!([VECTOR]);
             }
             for hit in self.find("reading", &body).await? {
@@ -283,7 +283,7 @@ impl Index {
     }
 }
 
-/// The id of a row: its key, or a hash of one that is too long.
+/// The id of a row: its key, or a hash of a key that is too long.
 fn id(key: &str) -> String {
     match key.len() <= LONGEST_ID {
         true => key.to_owned(),
@@ -308,7 +308,7 @@ impl VectorStore for Index {
         async move {
             let mark = self.read_mark().await?;
             if mark.is_some() {
-                // What a killed run wrote last is seen by the next one.
+                // Makes the last writes of a killed run visible to the next run.
                 self.settle().await?;
             }
             Ok(mark)
@@ -367,7 +367,7 @@ impl VectorStore for Index {
     }
 
     fn build_index<'a>(&'a self, _: &'a Mark) -> BoxFuture<'a, Result<bool>> {
-        // It indexes what is written by itself.
+        // The store indexes written rows by itself.
         async { Ok(false) }.boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! Where vectors are kept: one interface, one file a store.
+//! Stores of vectors: one interface, one file per store.
 
 mod alias;
 mod chroma;
@@ -23,7 +23,7 @@ use crate::{
 pub use crate::http::Credentials;
 pub use names::Names;
 
-/// Names of ours among a row's fields begin with this, where a store has one space of names.
+/// Prefix of our names among a row's fields, for stores with a single name space.
 pub(crate) const OURS: &str = "isomer_";
 pub(crate) const KEY: &str = "isomer_key";
 pub(crate) const DOCUMENT: &str = "isomer_document";
@@ -33,15 +33,15 @@ pub(crate) const TEXT: &str = "text";
 /// A row to store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its key: the document's, or with the number of the chunk.
+    /// Its key: the document's, or the document's with the number of the chunk.
     pub key: String,
     /// Key of the document.
     pub document: String,
-    /// What it was made of.
+    /// The digest of its inputs.
     pub digest: String,
     /// The text, if the collection keeps texts.
     pub text: Option<String>,
-    /// What is stored beside the vector.
+    /// The fields stored beside the vector.
     pub payload: Map<String, Value>,
     /// The vector.
     pub vector: Vec<f32>,
@@ -54,7 +54,7 @@ pub struct StoredRow {
     pub key: String,
     /// Key of the document.
     pub document: String,
-    /// What it was made of.
+    /// The digest of its inputs.
     pub digest: String,
 }
 
@@ -63,11 +63,11 @@ pub struct StoredRow {
 pub struct StoredVector {
     /// Its key.
     pub key: String,
-    /// The vector as the store gives it.
+    /// The vector as returned by the store.
     pub vector: Vec<f32>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
-    /// What is stored beside the vector.
+    /// The fields stored beside the vector.
     pub payload: Map<String, Value>,
 }
 
@@ -76,7 +76,7 @@ pub struct StoredVector {
 pub struct Page {
     /// The rows.
     pub rows: Vec<StoredRow>,
-    /// Where the next page begins; `None` on the last.
+    /// The start of the next page; `None` on the last.
     pub next: Option<String>,
 }
 
@@ -85,11 +85,11 @@ pub struct Page {
 pub struct Hit {
     /// Key of the document.
     pub document: String,
-    /// Higher is nearer; only the order counts.
+    /// Higher is nearer; only the order matters.
     pub score: f64,
 }
 
-/// A collection of vectors. All operations may be repeated: what is written twice is there once.
+/// A collection of vectors. All operations are idempotent: a row that is written twice exists once.
 pub trait VectorStore: Send + Sync + fmt::Debug {
     /// Its name in messages, without secrets.
     fn name(&self) -> &str;
@@ -97,35 +97,36 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
     /// Whether a search compares all vectors.
     fn is_exact(&self) -> bool;
 
-    /// Whether vectors are kept with their length; if not, they are scaled to unit length.
+    /// Whether the store keeps the lengths of vectors; if not, they are scaled to unit length.
     fn keeps_lengths(&self, mark: &Mark) -> bool;
 
-    /// The mark of the collection; `None` if there is no collection, or one without a mark.
+    /// The mark of the collection; `None` if the collection does not exist or has no mark.
     fn mark(&self) -> BoxFuture<'_, Result<Option<Mark>>>;
 
-    /// Creates the collection with its mark. One that is there already keeps its own mark, which
-    /// the caller reads afterwards.
+    /// Creates the collection with its mark. An existing one keeps its own mark, which the caller
+    /// reads afterwards.
     ///
     /// # Errors
-    /// Also if there is a collection of this name that was not made here.
+    /// Also if a collection of this name exists that was not created by Isomer.
     fn create<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<()>>;
 
     /// All rows of these documents.
     fn rows_of<'a>(&'a self, documents: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredRow>>>;
 
-    /// Writes rows, in place of rows with their keys, then removes rows by their keys.
+    /// Writes rows, replacing rows with the same keys, then removes rows by their keys.
     fn write<'a>(&'a self, rows: &'a [Row], gone: &'a [String]) -> BoxFuture<'a, Result<()>>;
 
     /// All rows, page by page. Nothing may be written between two pages.
     fn scan<'a>(&'a self, from: Option<&'a str>) -> BoxFuture<'a, Result<Page>>;
 
-    /// The vectors of rows, in any order; rows that are not there are left out.
+    /// The vectors of rows, in any order; missing rows are left out.
     fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>>;
 
-    /// The nearest rows to a vector, best first, as the index answers.
+    /// The nearest rows to a vector, best first, as found by the index.
     fn search<'a>(&'a self, mark: &'a Mark, vector: &'a [f32], most: usize) -> BoxFuture<'a, Result<Vec<Hit>>>;
 
-    /// As [`VectorStore::search`], with every vector compared; `None` where the store cannot.
+    /// Like [`VectorStore::search`], but compares every vector; `None` if the store does not
+    /// support that.
     fn search_exactly<'a>(
         &'a self,
         mark: &'a Mark,
@@ -141,22 +142,22 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
         .boxed()
     }
 
-    /// What searches for so many rows set in the store, in words; `None`: nothing.
+    /// The store's settings for searches of this many rows, in words; `None`: no setting.
     fn search_depth(&self, _most: usize) -> BoxFuture<'_, Result<Option<String>>> {
         async { Ok(None) }.boxed()
     }
 
-    /// Makes what was written visible to every reader. A run ends with it.
+    /// Makes written rows visible to every reader. A run ends with it.
     fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// Builds an index for approximate search over what is there, where the store does not do that
+    /// Builds an index for approximate search over the existing rows, if the store does not do that
     /// itself. Returns whether there was one to build.
     fn build_index<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<bool>>;
 }
 
 /// The collection at an address: `postgres://…#TABLE`, `qdrant+http://…#COLLECTION`,
 /// `chroma+http://…#COLLECTION`, `milvus+http://…#COLLECTION`, `opensearch+https://…#INDEX`,
-/// `elasticsearch+https://…#INDEX`, or a folder of Parquet files. Nothing is connected yet.
+/// `elasticsearch+https://…#INDEX`, or a folder of Parquet files. It does not connect yet.
 ///
 /// # Errors
 /// If the address cannot be used.
@@ -181,8 +182,8 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
     })
 }
 
-/// The name at an address, where the store has names that move at once; `None` where it has none.
-/// Nothing is connected yet.
+/// The name at an address, if the store has names that move atomically; `None` otherwise. It does
+/// not connect yet.
 ///
 /// # Errors
 /// If the address cannot be used.
@@ -209,7 +210,7 @@ pub fn names(address: &str, credentials: &Credentials, patience: Duration) -> Re
     })
 }
 
-/// A store that is a server with an address of HTTP: requests of JSON, or gRPC with Milvus.
+/// A store that is a server with an HTTP address: JSON requests, or gRPC for Milvus.
 enum Kind {
     Qdrant,
     Chroma,
@@ -241,10 +242,10 @@ fn server_of<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
     Ok((kind, server.unwrap_or(address)))
 }
 
-/// Fields of a row in a store that has one space of names: the payload's, then ours.
+/// Fields of a row in a store with a single name space: the payload's, then ours.
 ///
 /// # Errors
-/// If the payload has a name of ours.
+/// If the payload uses one of our names.
 pub(crate) fn fields(row: &Row) -> Result<Map<String, Value>> {
     if let Some(name) = row
         .payload
@@ -267,7 +268,7 @@ pub(crate) fn fields(row: &Row) -> Result<Map<String, Value>> {
     Ok(fields)
 }
 
-/// A row of the fields that [`fields`] wrote; `None` if one of ours is missing.
+/// A row from the fields that [`fields`] wrote; `None` if one of ours is missing.
 pub(crate) fn stored(fields: &Value) -> Option<StoredRow> {
     let field = |name: &str| Some(fields.get(name)?.as_str()?.to_owned());
     Some(StoredRow {
@@ -277,7 +278,8 @@ pub(crate) fn stored(fields: &Value) -> Option<StoredRow> {
     })
 }
 
-/// The payload among the fields that [`fields`] wrote; `with_text`: the collection keeps texts.
+/// The payload among the fields that [`fields`] wrote; `with_text` states whether the collection
+/// keeps texts.
 pub(crate) fn payload(fields: &Value, with_text: bool) -> Map<String, Value> {
     let mut payload = fields.as_object().cloned().unwrap_or_default();
     payload.retain(|name, _| !(name.starts_with(OURS) || with_text && name == TEXT));

@@ -1,6 +1,6 @@
 //! A collection of Qdrant, over its REST API.
 //!
-//! Points have numbers for ids, so a row's is made of its key. The mark is the collection's
+//! Points have numeric ids, so a row's id is derived from its key. The mark is in the collection's
 //! metadata, which Qdrant has from 1.16.
 
 use futures::{FutureExt, future::BoxFuture};
@@ -18,7 +18,7 @@ use crate::{
 
 /// Name of the mark in the metadata.
 const MARK: &str = "isomer_index";
-/// Points of a page.
+/// Number of points per page.
 const PAGE: usize = 1_000;
 
 /// A collection.
@@ -47,7 +47,7 @@ impl Collection {
         }
     }
 
-    /// A page of points; `next` is the id of the point that the next page begins with, as JSON.
+    /// A page of points; `next` is the id of the point at which the next page begins, as JSON.
     async fn scroll(&self, mut body: Value, from: Option<&str>) -> Result<(Vec<Value>, Option<String>)> {
         body["limit"] = json!(PAGE);
         if let Some(from) = from {
@@ -115,7 +115,7 @@ impl Collection {
             .send("creating", Method::PUT, &self.path(&[]), Some(&body))
             .await
         {
-            // Another run was faster.
+            // Another run has created it first.
             Err(IndexError::Refused { .. }) if self.read_mark().await?.is_some() => return Ok(()),
             other => drop(other?),
         }
@@ -127,7 +127,7 @@ impl Collection {
                     .to_owned(),
             });
         }
-        // Without it, a server looks through all points for those of a document.
+        // Without it, a server scans all points for those of a document.
         let index = json!({ "field_name": DOCUMENT, "field_schema": "keyword" });
         let path = self.path(&["index", "?wait=true"]);
         self.http
@@ -193,7 +193,7 @@ impl Collection {
             .send("searching", Method::POST, &self.path(&["points", "query"]), Some(&body))
             .await?;
         let points = answer.pointer("/result/points").and_then(Value::as_array);
-        // Distances are given as they are: the smaller, the nearer.
+        // Distances are returned unchanged: smaller is nearer.
         let sign = if matches!(mark.similarity.as_str(), "euclidean" | "manhattan") {
             -1.0
         } else {
@@ -300,7 +300,7 @@ impl VectorStore for Collection {
     }
 
     fn build_index<'a>(&'a self, _: &'a Mark) -> BoxFuture<'a, Result<bool>> {
-        // It indexes what is written by itself.
+        // The store indexes written rows by itself.
         async { Ok(false) }.boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! Where MLflow keeps files: behind its own server, or in S3.
+//! MLflow's storage of files: behind its own server, or in S3.
 
 use std::{collections::VecDeque, io::Write as _, path::Path};
 
@@ -25,7 +25,7 @@ pub(super) enum Store {
 }
 
 impl Store {
-    /// The folder that a URI of artifacts names.
+    /// The folder at a URI of artifacts.
     pub(super) fn of(client: &Client, uri: &str) -> Result<Self> {
         let refused = |message: &str| RegistryError::Store {
             uri: uri.to_owned(),
@@ -87,7 +87,7 @@ impl Store {
         Ok(Some(size))
     }
 
-    /// Writes a file, in place of one of the same name.
+    /// Writes a file, replacing one with the same name.
     pub(super) async fn upload(&self, client: &Client, file: &str, content: &[u8]) -> Result<()> {
         let doing = format!("storing {file}");
         match self {
@@ -100,7 +100,8 @@ impl Store {
     }
 }
 
-/// The files behind the server, folder by folder: it lists one at a time.
+/// The files behind the server. They are listed folder by folder, because the server lists one at a
+/// time.
 async fn served(client: &Client, root: &str) -> Result<Vec<StoredFile>> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([String::new()]);
@@ -112,7 +113,7 @@ async fn served(client: &Client, root: &str) -> Result<Vec<StoredFile>> {
             .append_pair("path", &path.collect::<Vec<_>>().join("/"));
         let answer: FilesAnswer = client.get_url("listing files", url).await?;
         for one in answer.files {
-            // The server gives the last part of the path.
+            // The server returns the last part of the path.
             let name = one.path.rsplit('/').next().unwrap_or_default();
             if name.is_empty() || name == "." || name == ".." {
                 continue;
@@ -131,7 +132,7 @@ async fn served(client: &Client, root: &str) -> Result<Vec<StoredFile>> {
                 files.push(StoredFile {
                     path,
                     size: one.file_size,
-                    // The server says nothing of the content.
+                    // The server does not report tags of the content.
                     tag: None,
                 });
             }
@@ -141,7 +142,7 @@ async fn served(client: &Client, root: &str) -> Result<Vec<StoredFile>> {
 }
 
 fn percent_decoded(path: &str) -> String {
-    // `Url` keeps the path of an unknown scheme as it was written, but for blanks and the like.
+    // `Url` keeps the path of an unknown scheme unchanged, except for blanks and the like.
     url::form_urlencoded::parse(format!("p={}", path.replace('+', "%2B").replace('&', "%26")).as_bytes())
         .next()
         .map(|(_, value)| value.into_owned())

@@ -20,17 +20,17 @@ use url::Url;
 use super::wire::ErrorBody;
 use crate::error::{RegistryError, Result};
 
-/// Longest silence of a server within an answer.
+/// Maximum silence of a server within an answer.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Most bytes of an answer that is not a file.
+/// Maximum bytes of an answer that is not a file.
 const MOST_ANSWER: usize = 64 << 20;
-/// How often a request that may be repeated is sent, and the first pause between two of them.
+/// How often a repeatable request is sent, and the first pause in between.
 const TRIES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest part of a server's words in our own.
+/// Maximum length of a server's message inside our own.
 const MOST_WORDS: usize = 500;
 
-/// How to log in at a tracking server; the names are those of MLflow's own client.
+/// The credentials for a tracking server, with the names of MLflow's own client.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// `MLFLOW_TRACKING_TOKEN`.
@@ -42,7 +42,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the environment.
+    /// Credentials from the environment.
     pub fn from_env() -> Self {
         Self {
             token: Secret::from_env("MLFLOW_TRACKING_TOKEN"),
@@ -129,7 +129,7 @@ impl Client {
         self.read(doing, || self.http.get(url.clone()), TRIES).await
     }
 
-    /// A request that may be repeated: setting what is set changes nothing.
+    /// A repeatable request: setting the same value again changes nothing.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         doing: &str,
@@ -146,13 +146,13 @@ impl Client {
         .await
     }
 
-    /// A request that makes something new each time.
+    /// A request that creates something new each time.
     pub(super) async fn create<T: DeserializeOwned>(&self, doing: &str, path: &str, body: &Value) -> Result<T> {
         let url = self.api(path);
         self.read(doing, || self.http.post(url.clone()).json(body), 1).await
     }
 
-    /// `GET` of any path, with an answer that is read piece by piece.
+    /// `GET` of any path; the answer is read piece by piece.
     pub(super) async fn open(&self, doing: &str, url: Url) -> Result<Response> {
         self.answer(doing, || self.http.get(url.clone()), TRIES).await
     }

@@ -25,12 +25,12 @@ use crate::{
 };
 use artifacts::Store;
 
-/// Most metrics, and most tags, of one request (`runs/log-batch`).
+/// Maximum number of metrics, and of tags, in one request (`runs/log-batch`).
 const METRICS: usize = 500;
 const TAGS: usize = 100;
-/// Longest value of a tag, in characters.
+/// Maximum length of a tag's value, in characters.
 const LONGEST_TAG: usize = 5_000;
-/// Versions of one page.
+/// Number of versions on one page.
 const PAGE: &str = "200";
 /// Folder of the report among the artifacts of the run.
 const FOLDER: &str = "isomer";
@@ -54,8 +54,8 @@ impl Mlflow {
         })
     }
 
-    /// Where the files of a version are. Its source may be a logged model (`models:/m-…`) or a
-    /// run's folder (`runs:/…`), so the server is asked.
+    /// The location of a version's files. Its source may be a logged model (`models:/m-…`) or a
+    /// run's folder (`runs:/…`), so the server is queried.
     async fn store(&self, version: &Version) -> Result<Store> {
         let query = [("name", version.model.as_str()), ("version", version.number.as_str())];
         let answer: DownloadAnswer = self
@@ -92,7 +92,7 @@ impl Mlflow {
         }
     }
 
-    /// The run of a check: the one that is there, or a new one.
+    /// The run of a check: the existing one, or a new one.
     async fn run(&self, evidence: &Evidence) -> Result<RunInfo> {
         let experiment = self.experiment().await?;
         let search = json!({
@@ -107,7 +107,8 @@ impl Mlflow {
         if let Some(run) = found.runs.into_iter().next() {
             return Ok(run.info);
         }
-        // The tag is set with the run, so that it is found again whatever happens after this.
+        // The tag is set together with the run, so that the run can be found whatever happens
+        // afterwards.
         let create = json!({
             "experiment_id": experiment,
             "run_name": evidence.title,
@@ -219,7 +220,7 @@ impl Registry for Mlflow {
         for (name, content) in &evidence.files {
             store.upload(&self.client, &format!("{FOLDER}/{name}"), content).await?;
         }
-        // Last: a run that is finished has everything.
+        // This comes last: a finished run is complete.
         let end = json!({ "run_id": id, "status": "FINISHED", "end_time": evidence.time });
         let _: Value = self
             .client
@@ -253,8 +254,8 @@ impl Registry for Mlflow {
 
 impl Aliased for Mlflow {
     async fn at_alias(&self, model: &str, alias: &str) -> Result<Option<Version>> {
-        // Not `registered-models/alias`: it answers INVALID_PARAMETER_VALUE for an alias that no
-        // version has, as for a request that is wrong.
+        // Not `registered-models/alias`, which answers INVALID_PARAMETER_VALUE both for an unused
+        // alias and for an invalid request.
         let doing = format!("asking for the aliases of `{model}`");
         let found: Result<ModelAnswer> = self
             .client
@@ -326,7 +327,7 @@ fn metric(one: &crate::evidence::Metric, version: &Version, evidence: &Evidence)
     metric
 }
 
-/// MLflow permits 36 characters of a data set's digest; the whole one is in its source.
+/// MLflow permits 36 characters of a data set's digest; the complete digest is in its source.
 fn short(digest: &str) -> &str {
     digest.get(..32).unwrap_or(digest)
 }

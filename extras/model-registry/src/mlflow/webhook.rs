@@ -1,5 +1,5 @@
-//! MLflow's webhooks: who signed a delivery, when, and what it is about. Pure: the time is an
-//! argument.
+//! MLflow's webhooks: the verification of a delivery's signature and time, and its content. Pure:
+//! the time is an argument.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
@@ -10,41 +10,41 @@ use sha2::Sha256;
 
 /// The headers of a delivery.
 pub const SIGNATURE: &str = "x-mlflow-signature";
-/// Its id; a repetition has the same.
+/// Its id; a repetition has the same id.
 pub const DELIVERY: &str = "x-mlflow-delivery-id";
 /// When it was signed, in seconds since 1970.
 pub const TIMESTAMP: &str = "x-mlflow-timestamp";
-/// How far a delivery's time may be from ours, in seconds. MLflow repeats a delivery with its first
-/// time, for at most three minutes by default.
+/// Maximum difference between a delivery's time and ours, in seconds. MLflow repeats a delivery
+/// with its first time, for at most three minutes by default.
 pub const WINDOW: i64 = 300;
-/// Longest id that is kept.
+/// Maximum length of an id.
 const LONGEST_ID: usize = 200;
 
-/// Why a delivery is refused.
+/// The reason why a delivery is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Forged {
-    /// A header is missing or cannot be read.
+    /// A header is missing or unreadable.
     #[error("the header {0} is missing or cannot be read")]
     Header(&'static str),
-    /// It is from another time.
+    /// Its time is outside the window.
     #[error("the delivery was signed more than {WINDOW} seconds ago or ahead: it is replayed, or a clock is wrong")]
     Time,
-    /// The signature is another's.
+    /// The signature is wrong.
     #[error("the signature does not match the webhook's secret")]
     Signature,
 }
 
-/// What a delivery is about.
+/// The event of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A version is new.
+    /// A version was created.
     Created {
         /// The model.
         model: String,
         /// The version.
         version: String,
     },
-    /// An alias has another version, or none.
+    /// An alias points at another version, or at none.
     Alias {
         /// The model.
         model: String,
@@ -60,11 +60,11 @@ pub enum Event {
         /// Whether it was removed.
         removed: bool,
     },
-    /// Something else.
+    /// Any other event.
     Other,
 }
 
-/// The id of a delivery that is signed with the secret and of this time.
+/// The id of a delivery, after verifying its signature and its time.
 ///
 /// # Errors
 /// [`Forged`].
@@ -78,7 +78,8 @@ pub fn verify(secret: &Secret, headers: &HeaderMap, body: &[u8], now: i64) -> Re
         return Err(Forged::Header(DELIVERY));
     }
     let signed_at: i64 = time.parse().map_err(|_| Forged::Header(TIMESTAMP))?;
-    // The signature is checked first: who cannot sign learns nothing about our clock.
+    // The signature is checked first, so that a sender without the secret learns nothing about our
+    // clock.
     let key = secret.expose().ok_or(Forged::Signature)?;
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_err(|_| Forged::Signature)?;
     mac.update(format!("{id}.{time}.").as_bytes());
@@ -93,10 +94,10 @@ pub fn verify(secret: &Secret, headers: &HeaderMap, body: &[u8], now: i64) -> Re
     Ok(id.to_owned())
 }
 
-/// Reads the body of a delivery.
+/// Parses the body of a delivery.
 ///
 /// # Errors
-/// If it is not JSON of the known form.
+/// If it is not JSON in the known format.
 pub fn read(body: &[u8]) -> Result<Event, String> {
     #[derive(Deserialize)]
     struct Body {

@@ -1,4 +1,4 @@
-//! Messages of MLflow's REST API, as far as they are read.
+//! The used parts of the messages of MLflow's REST API.
 
 use std::collections::BTreeMap;
 
@@ -151,8 +151,8 @@ impl ModelVersion {
     }
 }
 
-/// A number of a version: a string in MLflow's own answers, a number in those of some servers that
-/// speak its protocol.
+/// A version number: a string in MLflow's own answers, a number in those of some compatible
+/// servers.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     match serde_json::Value::deserialize(from)? {
         serde_json::Value::String(text) => Ok(text),

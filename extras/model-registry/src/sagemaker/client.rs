@@ -22,14 +22,14 @@ use url::Url;
 use super::wire::ErrorBody;
 use crate::error::{RegistryError, Result};
 
-/// Longest silence of the server within an answer.
+/// Maximum silence of the server within an answer.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Most bytes of an answer.
+/// Maximum bytes of an answer.
 const MOST_ANSWER: usize = 16 << 20;
-/// How often a request is sent, and the first pause between two of them.
+/// How often a request is sent, and the first pause in between.
 const TRIES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest part of the server's words in our own.
+/// Maximum length of the server's message inside our own.
 const MOST_WORDS: usize = 500;
 const SERVICE: &str = "sagemaker";
 
@@ -43,7 +43,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The region and the credentials of the environment, as `object_store` reads them: keys, web
+    /// The region and the credentials of the environment, as read by `object_store`: keys, web
     /// identity (EKS), the roles of tasks and instances.
     pub(super) fn from_env() -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -72,7 +72,7 @@ impl Client {
             .read_timeout(SILENCE)
             .build()
             .map_err(|error| refused(cause(&error)))?;
-        // Its credentials are what is wanted of it; the bucket is not asked for.
+        // Only its credentials are needed; the bucket is not accessed.
         let store = AmazonS3Builder::from_env()
             .with_region(&region)
             .with_bucket_name("unused")
@@ -86,7 +86,7 @@ impl Client {
         })
     }
 
-    /// Calls an operation. All that are used here may be repeated.
+    /// Calls an operation. All operations used here are repeatable.
     pub(super) async fn call<T: DeserializeOwned>(&self, doing: &str, operation: &str, body: &Value) -> Result<T> {
         let once = || self.once(doing, operation, body);
         let pauses = ExponentialBuilder::default()
@@ -125,7 +125,7 @@ impl Client {
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || code.contains("Throttling") {
             return Err(unavailable(format!("SageMaker answered {status} ({code}): {message}")));
         }
-        // It answers a wrong signature and a missing right with 400.
+        // It answers a wrong signature and a missing permission with 400.
         let denied = [
             "AccessDeniedException",
             "UnrecognizedClientException",

@@ -1,8 +1,8 @@
 //! SageMaker's model registry: groups of model packages with versions.
 //!
-//! It has no aliases. What passed is `Approved`, what failed `Rejected`, and everything else waits
-//! for a person (`PendingManualApproval`). The champion is the newest approved version: what
-//! pipelines deploy.
+//! It has no aliases. A version that passed is `Approved`, one that failed is `Rejected`, and all
+//! others wait for a person (`PendingManualApproval`). The champion is the newest approved version,
+//! which pipelines deploy.
 
 mod client;
 mod wire;
@@ -27,9 +27,9 @@ use crate::{
     verdict::{Verdict, tag},
 };
 
-/// Versions of one page.
+/// Number of versions on one page.
 const PAGE: u32 = 100;
-/// Longest value of a property, and longest description of an approval, in characters.
+/// Maximum length of a property's value, and of an approval's description, in characters.
 const LONGEST_PROPERTY: usize = 256;
 const LONGEST_DESCRIPTION: usize = 1_024;
 
@@ -38,7 +38,7 @@ const LONGEST_DESCRIPTION: usize = 1_024;
 pub struct SageMaker {
     client: Client,
     bounds: Bounds,
-    /// Archives that were unpacked, by what the version's files are.
+    /// Unpacked archives, by the files of the version.
     unpacked: Mutex<BTreeMap<String, Arc<Archive>>>,
 }
 
@@ -50,11 +50,11 @@ struct Archive {
 }
 
 impl SageMaker {
-    /// The registry of the region and the credentials in the environment. Archives are unpacked
-    /// within `bounds`.
+    /// The registry of the environment's region and credentials. Archives are unpacked within
+    /// `bounds`.
     ///
     /// # Errors
-    /// If the environment names no region, or something that is none.
+    /// If the environment names no region, or an invalid one.
     pub fn from_env(bounds: Bounds) -> Result<Self> {
         Ok(Self {
             client: Client::from_env()?,
@@ -63,7 +63,7 @@ impl SageMaker {
         })
     }
 
-    /// The packages of a group, in all pages.
+    /// The packages of a group, from all pages.
     async fn listed(&self, group: &str, status: Option<&str>) -> Result<Vec<Summary>> {
         let doing = format!("listing the versions of `{group}`");
         let (mut all, mut token): (Vec<Summary>, Option<String>) = (Vec::new(), None);
@@ -90,8 +90,8 @@ impl SageMaker {
         self.client.call(&doing, "DescribeModelPackage", &body).await
     }
 
-    /// Sets properties and the status of approval. Both are always sent, whole: so the request says
-    /// what is to be, whatever there was.
+    /// Sets properties and the status of approval. Both are always sent completely, so the request
+    /// determines the result whatever the previous state.
     async fn update(
         &self,
         version: &Version,
@@ -119,7 +119,7 @@ impl SageMaker {
         Ok(())
     }
 
-    /// The archive of a version, unpacked; once for a version, in a process.
+    /// The unpacked archive of a version; unpacked once per version in a process.
     async fn archive(&self, version: &Version) -> Result<Arc<Archive>> {
         if let Some(known) = self.unpacked.lock().get(&version.id) {
             return Ok(known.clone());
@@ -160,17 +160,17 @@ impl SageMaker {
     }
 }
 
-/// The endpoint of S3, if it is another than AWS's.
+/// The endpoint of S3, if it is not AWS's.
 fn endpoint() -> Option<String> {
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"))
 }
 
-/// What stands at the end of [`Version::files`] where they are no archive.
+/// The end of [`Version::files`] if they are not an archive.
 const FOLDER: char = '/';
 
 fn version(package: Package) -> Version {
-    // A prefix of single files ends with `/`, an archive does not.
+    // A prefix of single files ends with `/`, but an archive does not.
     let files = package.data().map_or(String::new(), |(uri, is_archive)| {
         let plain = uri.trim_end_matches(FOLDER).to_owned();
         if is_archive { plain } else { format!("{plain}{FOLDER}") }
@@ -257,7 +257,7 @@ impl Registry for SageMaker {
     }
 
     async fn record(&self, version: &Version, evidence: &Evidence) -> Result<String> {
-        // Beside the model data, never below it: what is there is the model.
+        // Beside the model data, never below it: everything there belongs to the model.
         let data = version.files.trim_end_matches(FOLDER);
         let parent = match data.rsplit_once(FOLDER) {
             Some((parent, _)) if parent.len() > "s3://".len() => parent,

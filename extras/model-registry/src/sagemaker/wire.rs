@@ -1,4 +1,4 @@
-//! Messages of SageMaker's API, as far as they are read.
+//! The used parts of the messages of SageMaker's API.
 
 use std::collections::BTreeMap;
 
@@ -78,8 +78,8 @@ pub(super) struct S3Source {
 }
 
 impl Package {
-    /// Where its files are: the URI, and whether it is an archive. Of several containers in a line,
-    /// the first with data.
+    /// The location of its files: the URI, and whether it is an archive. If there are several
+    /// containers, the first with data counts.
     pub(super) fn data(&self) -> Option<(String, bool)> {
         let containers = self.inference_specification.iter().flat_map(|one| &one.containers);
         containers.into_iter().find_map(|container| {

@@ -12,23 +12,23 @@ use super::{
     texts, told,
 };
 
-/// Least cosine of two answers to the same call. A server of our own gives 1; a server that batches
-/// calls of several callers in 16 bits loses the last of their bits, and hosted servers run on
+/// Minimum cosine of two answers to the same call. A server of our own gives 1. A server that
+/// batches calls of several callers in 16 bits loses their last bits, and hosted servers run on
 /// mixed hardware.
 const DETERMINISTIC: f64 = 0.9999;
-/// Least cosine of a text alone and in a batch: padding and kernels chosen by size change more than
-/// a repeated call does. The bound is that of text-embeddings-inference's own tests.
+/// Minimum cosine of a text alone and in a batch. Padding and size-dependent kernels change more
+/// than a repeated call does. The bound is that of text-embeddings-inference's own tests.
 const BATCH: f64 = 0.999;
-/// Largest difference from 1 of the length of a vector that is described as of unit length: 16-bit
+/// Maximum difference from 1 of the length of a vector described as having unit length. 16-bit
 /// arithmetic keeps 8 bits.
 const UNIT: f64 = 1e-2;
-/// Largest cosine of two texts without anything in common. Encoders with a narrow cone of vectors
-/// reach 0.95; an encoder that ignores its input gives 1.
+/// Maximum cosine of two unrelated texts. Encoders with a narrow cone of vectors reach 0.95; an
+/// encoder that ignores its input gives 1.
 const DISTINCT: f64 = 0.9995;
-/// Words of the long text: the number if the encoder does not report its limit, and the most if it
-/// does.
+/// Number of words of the long text: the default if the encoder does not report its limit, and the
+/// maximum if it does.
 const LONG: (usize, usize) = (10_000, 20_000);
-/// Calls whose median is the latency, and texts of the batch.
+/// Number of calls for the median latency, and number of texts in the batch.
 const LATENCY: (usize, usize) = (5, 32);
 /// An id that no encoder has.
 const NOBODY: &str = "isomer-check-no-such-encoder";
@@ -39,7 +39,7 @@ pub(super) struct First {
     pub(super) fingerprint: Fingerprint,
 }
 
-/// Runs all checks; stops if there are no vectors.
+/// Runs all checks; stops if no vectors arrive.
 pub(super) async fn look(probe: &mut Probe<'_>, encoder: &Encoder) -> Option<First> {
     let healthy = probe.backend.healthy().await;
     match healthy {
@@ -122,7 +122,7 @@ async fn space(probe: &mut Probe<'_>, encoder: &Encoder, first: Option<&VectorSp
         probe.essential("vector_space", false, "answers name no vector space");
         return;
     };
-    // The description is of the default prompt.
+    // The description covers the default prompt only.
     let described = encoder
         .vector_space
         .as_ref()
@@ -186,7 +186,7 @@ async fn order(probe: &mut Probe<'_>, vectors: &Vectors) {
     }
 }
 
-/// Whether a fault refuses the text, rather than reporting a server that broke over it.
+/// Whether a fault is a refusal of the text rather than a server failure.
 fn refused(fault: &Fault) -> bool {
     matches!(
         fault.code,
@@ -194,7 +194,7 @@ fn refused(fault: &Fault) -> bool {
     )
 }
 
-/// Notes the result for a text that may be refused.
+/// Records the result for a text that may be refused.
 fn taken_or_refused(probe: &mut Probe<'_>, name: &'static str, what: &str, answer: Result<(bool, Vectors), Fault>) {
     match answer {
         Ok((true, _)) => probe.note(name, true, format!("{what}: a vector, the text cut")),

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::numbers::{Vectors, cosine};
 
-/// Least cosine of a text's vectors before and now. The same weights give more than 0.9999 on any
-/// hardware, in 16 bits too; weights that were trained a little further, or quantised to 8 bits,
+/// Minimum cosine of a text's vectors before and now. The same weights give more than 0.9999 on any
+/// hardware, even in 16 bits. Weights that were trained a little further, or quantised to 8 bits,
 /// give less than 0.999.
 const SAME: f64 = 0.9995;
 
-/// The vectors of a few fixed texts. Can be stored: it serialises to JSON.
+/// The vectors of a few fixed texts. It serialises to JSON, so that it can be stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fingerprint {
     vectors: Vec<Vec<f32>>,
@@ -22,12 +22,13 @@ impl Fingerprint {
         }
     }
 
-    /// Vectors of other texts, for comparison with later ones of the same texts.
+    /// A fingerprint from vectors of other texts, for comparison with later vectors of the same
+    /// texts.
     pub fn of_rows(vectors: Vec<Vec<f32>>) -> Self {
         Self { vectors }
     }
 
-    /// Whether both are of the same vector space: same weights, prompt and pipeline.
+    /// Checks that both are of the same vector space: same weights, prompt and pipeline.
     ///
     /// # Errors
     /// A description of the difference.
@@ -49,7 +50,7 @@ impl Fingerprint {
             .fold((1.0_f64, 1.0_f64), |(least, most), ratio| {
                 (least.min(ratio), most.max(ratio))
             });
-        // Vectors of another length are another space even if their directions are the same.
+        // Vectors of another length are of another space even if their directions are the same.
         if ratio.0 < 0.95 || ratio.1 > 1.05 {
             return Err(format!(
                 "the vectors of fixed texts are {:.3} to {:.3} times as long as they were",

@@ -1,6 +1,6 @@
 //! The probe of a provider: a dozen small real calls, and a description of their results.
 //!
-//! Findings on which the meaning of vectors depends decide whether a provider is usable; the others
+//! Findings that affect the meaning of vectors decide whether a provider is usable; the others
 //! describe its behaviour.
 
 mod findings;
@@ -30,7 +30,7 @@ use numbers::Vectors;
 pub struct CheckOptions {
     /// Prompt to encode with; `None`: the encoder's default.
     pub prompt_name: Option<String>,
-    /// Longest duration of a call.
+    /// Maximum duration of a call.
     pub call_timeout: Duration,
 }
 
@@ -44,8 +44,8 @@ impl Default for CheckOptions {
 }
 
 impl CheckOptions {
-    /// Options for this provider: its first prompt if none is the default and its protocol may need
-    /// one.
+    /// Options for this provider. If no prompt is the default and its protocol may need one, its
+    /// first prompt is used.
     pub fn of(provider: &Provider) -> Self {
         let prompt_name = match provider.input_types.contains_key("") {
             true => None,
@@ -63,13 +63,13 @@ impl CheckOptions {
 pub struct CheckReport {
     /// One finding per check, in the order of the checks.
     pub findings: Vec<ProbeFinding>,
-    /// Whether the provider may be routed to.
+    /// Whether requests may be routed to the provider.
     pub usable: bool,
     /// The verdict in words.
     pub verdict: String,
     /// The space of its vectors.
     pub vector_space: Option<VectorSpace>,
-    /// For comparison with a later probe; `None` for a cross-encoder, or if there were no vectors.
+    /// For comparison with a later probe; `None` for a cross-encoder, or if no vectors arrived.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -135,7 +135,7 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Notes a finding that decides whether the provider is usable.
+    /// Records a finding that decides whether the provider is usable.
     fn essential(&mut self, name: &'static str, passed: bool, detail: impl Into<String>) -> bool {
         if !passed {
             self.essential_failed.push(name);
@@ -144,7 +144,7 @@ impl Probe<'_> {
         passed
     }
 
-    /// Notes a finding for information.
+    /// Records a finding for information.
     fn note(&mut self, name: &'static str, passed: bool, detail: impl Into<String>) {
         self.findings.push(ProbeFinding {
             name: name.to_owned(),
@@ -169,7 +169,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Encodes texts as any caller would.
+    /// Encodes texts like any caller.
     async fn vectors<T: AsRef<str>>(&self, texts: &[T]) -> Result<(EncodeResponse, Vectors), Fault> {
         let answer = self.backend.encode(self.request(texts), self.deadline()).await?;
         let vectors = Vectors::read(&answer, texts.len())?;
@@ -209,12 +209,12 @@ impl Probe<'_> {
     }
 }
 
-/// A fault, as text of a finding.
+/// A fault as the text of a finding.
 fn told(fault: &Fault) -> String {
     format!("{}: {fault}", code_name(fault.code))
 }
 
-/// A probe's result as the fields of the message.
+/// Converts a probe's result to the fields of the message.
 impl From<CheckReport> for isomer_proto::gateway::v1::CheckProviderResponse {
     fn from(report: CheckReport) -> Self {
         Self {

@@ -41,7 +41,7 @@ impl Vectors {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// The least cosine and the largest absolute difference of corresponding rows.
+    /// The minimum cosine and the maximum absolute difference of corresponding rows.
     pub(super) fn apart(&self, other: &Self) -> Apart {
         let pairs = self.0.iter().zip(&other.0);
         let least = pairs.clone().map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);

@@ -12,7 +12,8 @@ const DOCUMENTS: [&str; 3] = [
     "Water boils at 100 degrees Celsius at sea level.",
     "Interest rates were left unchanged by the central bank.",
 ];
-/// Largest difference of a score between two calls: 16-bit arithmetic in batches with other calls.
+/// Maximum difference of a score between two calls. Batches with other calls in 16-bit arithmetic
+/// cause it.
 const SAME: f32 = 1e-2;
 
 pub(super) async fn look(probe: &mut Probe<'_>) {

@@ -28,7 +28,7 @@ pub(super) const UNICODE: &[(&str, &str)] = &[
     ("line breaks", "first line\r\nsecond line\n\n\tthird"),
 ];
 
-/// A text with a character that ends strings in C.
+/// A text with the character that terminates strings in C.
 pub(super) const NUL: &str = "before\0after";
 
 /// A text of `words` words.

@@ -9,20 +9,20 @@ use isomer_service_kit::Fault;
 use super::{Facts, Foreign, Shape};
 use crate::ask::{Ask, Cut, Items, Prompt};
 
-/// The text from whose vector a model's dimensions are learnt, if no description gives them.
+/// Text whose vector shows a model's number of dimensions if no description gives it.
 const SAMPLE: &str = "isomer";
 
 impl Foreign {
-    /// Whether a model scores pairs. If the server does not say, the name decides: at all providers
-    /// that have both kinds, models that rerank say so in their names.
+    /// Whether a model scores pairs. If the server does not report it, the name decides: at all
+    /// providers with both kinds, the names of rerankers say so.
     pub(super) fn reranks(model: &str, facts: &Facts) -> bool {
         facts
             .reranks
             .unwrap_or_else(|| model.to_ascii_lowercase().contains("rerank"))
     }
 
-    /// A request for vectors under default settings; `None` if the protocol needs a kind of input
-    /// and there is no default one.
+    /// A request for vectors with default settings; `None` if the protocol requires a kind of input
+    /// and no default exists.
     fn by_default(&self, model: &str) -> Option<Ask> {
         let (input_type, literal) = self
             .protocol

@@ -1,4 +1,4 @@
-//! Cached facts that servers report about their models.
+//! A cache of facts that servers report about their models.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::Foreign;
 use crate::limits::{Deadline, within};
 
-/// How long facts are valid: a server may be restarted with another model.
+/// How long facts are valid. A server may be restarted with another model.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// Facts that a server reports about a model. Empty, 0 and `None` mean unknown.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// The revision of the weights, as the server names it.
+    /// The server's name for the revision of the weights.
     pub(crate) revision: String,
     /// Arithmetic other than 32-bit floats.
     pub(crate) arithmetic: String,
@@ -23,10 +23,10 @@ pub(crate) struct Facts {
     pub(crate) dimensions: u32,
     pub(crate) max_tokens: u32,
     pub(crate) max_items: u32,
-    /// Whether the model scores pairs in place of returning vectors.
+    /// Whether the model scores pairs instead of returning vectors.
     pub(crate) reranks: Option<bool>,
-    /// Whether the server scales vectors to unit length or not as requested; the default is unit
-    /// length.
+    /// Whether the request decides if the server scales vectors to unit length; unit length is the
+    /// default.
     pub(crate) normalises_as_asked: bool,
     /// Open Inference Protocol: the model's tensors.
     pub(crate) tensors: Option<TensorNames>,
@@ -38,7 +38,7 @@ pub(crate) struct TensorNames {
     pub(crate) input: String,
     pub(crate) input_rank: usize,
     pub(crate) output: String,
-    /// Columns; 0 if the model does not say.
+    /// Columns; 0 if the model does not report the number.
     pub(crate) dimensions: u32,
     /// Maximum number of texts at once; 0: any number.
     pub(crate) most: u32,
@@ -49,7 +49,7 @@ pub(crate) struct TensorNames {
 pub(super) struct KnownFacts(Mutex<HashMap<String, (Instant, Facts)>>);
 
 impl KnownFacts {
-    /// Returns the cached facts if fresh. When they expire, one caller refreshes them and
+    /// Returns the cached facts if fresh. When they expire, one caller refreshes them, and
     /// concurrent callers get the old facts once more.
     fn fresh(&self, model: &str, now: Instant) -> Option<Facts> {
         let mut kept = self.0.lock();

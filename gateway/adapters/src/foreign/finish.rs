@@ -14,11 +14,11 @@ use crate::{
     rest::bad_answer,
 };
 
-/// Largest difference from 1 of the length of a vector that counts as normalised: the error of
-/// vectors that were scaled or sent in 16 bits (bfloat16 keeps 8 bits of each value).
+/// Maximum difference from 1 of the length of a vector that counts as normalised. It is the error
+/// of vectors that were scaled or sent in 16 bits (bfloat16 keeps 8 bits of each value).
 const UNIT_TOLERANCE: f64 = 1e-2;
 
-/// Entries of the list of ignored dimensions.
+/// Maximum number of entries in the list of ignored dimensions.
 const IGNORED_DIMENSIONS: usize = 1024;
 
 /// Puts vectors into the order of their texts.
@@ -116,7 +116,7 @@ impl Foreign {
         }
     }
 
-    /// Checks vectors and remembers their properties; properties that are already known must still
+    /// Checks vectors and records their properties. Properties that are already known must still
     /// hold.
     pub(super) fn learn(&self, ask: &Ask, facts: &Facts, rows: &[Vec<f32>]) -> Result<Shape, Fault> {
         let bad = |what: String| Err(bad_answer(&self.id, what));
@@ -155,7 +155,7 @@ impl Foreign {
                 dimensions,
                 unit: measured.unwrap_or(false),
             };
-            // A zero vector says nothing about others.
+            // A zero vector gives no information about others.
             if measured.is_some() {
                 shapes.insert(key, shape);
             }
@@ -266,7 +266,7 @@ impl Foreign {
     }
 }
 
-/// Scales a row to unit length; a zero vector stays as it is.
+/// Scales a row to unit length; a zero vector is unchanged.
 fn scale(row: &mut [f32]) {
     let length = length(row);
     if length > 0.0 {

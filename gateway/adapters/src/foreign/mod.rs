@@ -41,10 +41,10 @@ use facts::KnownFacts;
 /// How long a list waits for a server's facts about its models.
 const LISTED: Duration = Duration::from_secs(2);
 
-/// The specific part of one protocol.
+/// The protocol-specific part of a provider.
 #[tonic::async_trait]
 pub(crate) trait Protocol: Debug + Send + Sync + 'static {
-    /// What the protocol can express.
+    /// The abilities of the protocol.
     fn abilities(&self) -> Abilities;
 
     /// The server's facts about a model.
@@ -71,7 +71,7 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
         Err(unserved(self.abilities().kind, "does not rerank"))
     }
 
-    /// Whether documents may be scored in several requests, because a score depends only on its
+    /// Whether documents may be scored in several requests. They may if a score depends only on its
     /// document.
     fn rerank_in_pieces(&self) -> bool {
         false
@@ -91,14 +91,14 @@ fn unserved(kind: &str, what: &str) -> Fault {
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) vectors: Vec<Vec<f32>>,
-    /// Tokens of all texts together.
+    /// Total number of tokens of all texts.
     pub(crate) tokens: Option<u64>,
     /// Tokens of each text.
     pub(crate) each: Option<Vec<u32>>,
 }
 
 impl Rows {
-    /// Tokens of all texts together, if the provider counts them.
+    /// Total number of tokens of all texts, if the provider counts them.
     fn used(&self) -> Option<u64> {
         let sum = |each: &Vec<u32>| each.iter().map(|count| u64::from(*count)).sum();
         self.tokens.or_else(|| self.each.as_ref().map(sum))
@@ -130,15 +130,15 @@ pub(crate) struct Foreign {
     input_types: HashMap<String, String>,
     batches: Batches,
     pace: ProviderLimiter,
-    /// Longest duration of a call.
+    /// Maximum duration of a call.
     timeout: Duration,
-    /// The provider that answers, for spans.
+    /// The provider as spans name it.
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
-    /// Numbers of dimensions that a model was asked for, and gave another number of.
+    /// Requested numbers of dimensions that a model ignored, by model.
     ignored_dimensions: Mutex<HashMap<(String, u32), u32>>,
-    /// The vector space of the last answer: the next answer mostly has the same one, and computing
+    /// The vector space of the last answer. The next answer usually has the same one, and computing
     /// its digest takes longer than comparing.
     last_space: Mutex<VectorSpace>,
 }
@@ -205,13 +205,13 @@ impl Foreign {
         shapes.get(&(identity.to_owned(), dimensions)).copied()
     }
 
-    /// Remembers the properties of a model's default vectors.
+    /// Stores the properties of a model's default vectors.
     fn keep(&self, identity: &str, shape: Shape) {
         let mut shapes = self.shapes.lock();
         shapes.insert((identity.to_owned(), None), shape);
     }
 
-    /// The limits of the provider and of the protocol, which may differ for texts to encode and
+    /// The limits of the provider and of the protocol. They may differ between texts to encode and
     /// documents to rank.
     fn batches(&self, most: Most, facts: &Facts) -> Batches {
         Batches {
@@ -280,8 +280,8 @@ fn number(value: u64) -> u32 {
 impl EncoderBackend for Foreign {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
         let described = self.names.each().map(|(id, model)| async move {
-            // Facts that cannot be read in time are left out; the encoders of a server that is down
-            // stay listed.
+            // Facts that cannot be read in time are left out, so the encoders of an unavailable
+            // server stay listed.
             let deadline = Some(Instant::now() + LISTED);
             let facts = self.facts(model, deadline).await.unwrap_or_default();
             self.describe(id, model, &facts)

@@ -58,7 +58,7 @@ impl Foreign {
                 model,
                 query: &query,
                 documents: &documents[range.clone()],
-                // The best documents of a part may not be among the best of all.
+                // The best documents of one part may not be among the best of all.
                 top_n: top_n.filter(|_| !several),
             };
             let estimate = estimate::usage(&sizes[range.clone()]);

@@ -12,7 +12,7 @@ use crate::metered::billed;
 
 impl Foreign {
     /// Runs a billed request within its span, and returns its answer with its usage. `estimate` is
-    /// the usage by the request's texts; `tokens` extracts the number that the provider reports.
+    /// the usage estimated from the request's texts; `tokens` extracts the provider's number.
     pub(super) async fn traced<T>(
         &self,
         operation: Operation,

@@ -8,8 +8,8 @@ use tonic::Code;
 /// Returns the answer if it is valid for the request.
 ///
 /// # Errors
-/// `DATA_LOSS`: rows, columns, element type or bytes that do not fit, values that are not finite,
-/// no vector space.
+/// `DATA_LOSS`: mismatched rows, columns, element type or bytes; values that are not finite; no
+/// vector space.
 pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<EncodeResponse, Fault> {
     let bad = |what: String| {
         Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))

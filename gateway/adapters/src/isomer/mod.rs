@@ -1,5 +1,5 @@
-//! Providers of `isomer.encoder.v1.EncoderService`: our embed-svc, and any third-party server of
-//! our protos. Only the encoder's id is translated; the vector space is the provider's own.
+//! Providers of `isomer.encoder.v1.EncoderService`: our embed-svc, and third-party servers of our
+//! protos. Only the encoder's id is translated; the vector space is the provider's own.
 
 mod join;
 
@@ -45,7 +45,8 @@ pub(crate) const KIND: Kind = Kind {
 pub(crate) const SERVICE: &str = "isomer.encoder.v1.EncoderService";
 /// Page size for listing encoders.
 const PAGE: u32 = 1000;
-/// Most pages of a list, so that a provider whose list never ends cannot hold a request for ever.
+/// Maximum number of pages of a list, so that a provider with an endless list cannot hold a request
+/// for ever.
 const PAGES: usize = 100;
 
 /// A client of an `EncoderService`.
@@ -66,9 +67,9 @@ struct Far {
 }
 
 impl IsomerBackend {
-    /// An encoder service over an existing channel, such as that to embed-svc: every id that it
-    /// accepts is offered, and it keeps its own limits. `max_message_bytes` is the largest
-    /// message that is accepted from it.
+    /// An encoder service over an existing channel, such as the one to embed-svc. It offers every
+    /// id that the service accepts, and the service has its own limits. `max_message_bytes` is the
+    /// largest message that is accepted from it.
     pub fn over(channel: GrpcChannel, max_message_bytes: usize) -> Self {
         Self {
             channel,
@@ -107,7 +108,7 @@ impl IsomerBackend {
             .max_encoding_message_size(self.max_message_bytes)
     }
 
-    /// Makes one call that nobody bills, after waiting for the limits.
+    /// Makes one unbilled call after waiting for the limits.
     async fn call<M, A, F>(
         &self,
         message: M,
@@ -359,7 +360,7 @@ impl EncoderBackend for IsomerBackend {
         };
         let mut client = HealthClient::new(self.channel.clone());
         let answer = match &self.far {
-            // Without waiting for the limits: a provider's health does not depend on its load.
+            // Does not wait for the limits: a provider's health is independent of its load.
             Some(far) => {
                 far.grpc
                     .call(check, None, async |request| client.check(request).await)
@@ -376,7 +377,7 @@ impl EncoderBackend for IsomerBackend {
                     answer.status().as_str_name()
                 ),
             )),
-            // A provider need not serve grpc.health; it counts as healthy if it can list its
+            // A provider need not serve grpc.health. It counts as healthy if it can list its
             // encoders.
             Err(fault) if matches!(fault.code, Code::Unimplemented | Code::NotFound) => {
                 let request = ListEncodersRequest {

@@ -141,7 +141,7 @@ impl Protocol for Cohere {
     }
 
     async fn healthy(&self) -> Result<(), Fault> {
-        // The list of models belongs to version 1 and costs nothing.
+        // The list of models belongs to version 1 and is free.
         self.0.answers(self.0.url("v1/models")).await
     }
 }

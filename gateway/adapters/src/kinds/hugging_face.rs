@@ -52,7 +52,7 @@ pub(super) const KIND: Kind = Kind {
 #[derive(Debug)]
 pub(super) struct HuggingFace {
     rest: Rest,
-    /// Whether the address is the endpoint of one model.
+    /// Whether the address is a single model's endpoint.
     endpoint: bool,
 }
 
@@ -66,7 +66,7 @@ struct Request<'a> {
     prompt_name: Option<&'a str>,
 }
 
-/// One vector per text; a model without pooling returns one per token.
+/// One vector per text, or one vector per token from a model without pooling.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {

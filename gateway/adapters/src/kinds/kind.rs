@@ -15,13 +15,13 @@ use crate::{
 /// The declaration of a kind of provider.
 #[derive(Debug)]
 pub struct Kind {
-    /// The kind's number in the protocol, and with it its name.
+    /// The kind's number in the protocol, which also gives its name.
     pub value: ProviderKind,
-    /// Whether it is called over gRPC rather than plain HTTP.
+    /// Whether it uses gRPC rather than plain HTTP.
     pub grpc: bool,
     /// Whether its servers list their encoders, so that a provider need not name them.
     pub lists_encoders: bool,
-    /// The requests that its protocol can express; `None` for our own, whose requests pass
+    /// The requests that its protocol can express; `None` for our own protocol, whose requests pass
     /// unchanged.
     pub(crate) abilities: Option<Abilities>,
     pub(crate) connect: fn(&Provider, &Surroundings) -> Result<Arc<dyn EncoderBackend>, Fault>,
@@ -33,13 +33,13 @@ impl Kind {
         self.abilities.is_some_and(|own| own.input_types != InputTypes::None)
     }
 
-    /// Whether the protocol takes no text without an input type.
+    /// Whether the protocol requires an input type for every text.
     pub fn needs_input_types(&self) -> bool {
         self.abilities
             .is_some_and(|own| own.input_types == InputTypes::Required)
     }
 
-    /// The requests that its protocol can express, as columns of a table: heading and content.
+    /// The abilities of its protocol as columns of a table: heading and content.
     pub fn capabilities(&self) -> [(&'static str, String); 8] {
         fn yes(has: bool) -> String {
             if has { "yes" } else { "" }.to_owned()
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// A backend over another party's protocol.
+/// A backend over a third party's protocol.
 pub(super) fn foreign<P: Protocol>(
     kind: &Kind,
     provider: &Provider,

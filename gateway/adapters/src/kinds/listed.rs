@@ -1,4 +1,4 @@
-//! Answers in OpenAI's shape, which Voyage and Jina use too: a list of vectors with their indices.
+//! Answers in OpenAI's format, which Voyage and Jina use too: a list of vectors with their indices.
 
 use std::fmt;
 
@@ -28,8 +28,8 @@ struct Item {
 }
 
 /// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server without base64
-/// returns numbers although base64 was requested. Deserialised by hand: an untagged enum would
-/// first try to read the text as numbers, and write an error that contains all of it.
+/// returns numbers even if base64 was requested. Deserialised by hand: an untagged enum would first
+/// try to read the text as numbers, and write an error that contains the whole text.
 #[derive(Debug)]
 enum Vector {
     Floats(Vec<f32>),
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for VectorVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vector, A::Error> {
         let mut values = Vec::with_capacity(list.size_hint().unwrap_or(0));
         while let Some(value) = list.next_element::<f64>()? {
-            // A value beyond f32 becomes infinite, which is detected later with its text's number.
+            // A value beyond f32 becomes infinite. A later check reports it with the text's number.
             values.push(value as f32);
         }
         Ok(Vector::Floats(values))
@@ -109,7 +109,7 @@ fn floats(text: &str) -> Option<Vec<f32>> {
         .then(|| isomer_service_kit::vectors::floats(&bytes).collect())
 }
 
-/// `{"index", "relevance_score"}`, in Cohere's shape, which Voyage and Jina use too.
+/// `{"index", "relevance_score"}`, Cohere's format, which Voyage and Jina use too.
 #[derive(Debug, Deserialize)]
 pub(super) struct Relevance {
     index: usize,

@@ -16,7 +16,7 @@ mod voyage;
 
 pub use kind::Kind;
 
-/// The kinds of other parties' protocols. A new one is a file with its `KIND`, a value of
+/// The kinds of third parties' protocols. A new kind needs a file with its `KIND`, a value of
 /// `ProviderKind`, and a line here.
 pub(crate) const FOREIGN: [&Kind; 9] = [
     &tei_grpc::KIND,

@@ -14,7 +14,7 @@ pub(super) const ABILITIES: Abilities = Abilities {
     input_types: InputTypes::Optional,
     cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
     dimensions: true,
-    // The server accepts ids, but turns them into text and tokenizes that again.
+    // The server accepts token ids, but converts them to text and tokenizes the text again.
     token_ids: false,
     counts: true,
     reranks: true,
@@ -24,7 +24,7 @@ pub(super) const ABILITIES: Abilities = Abilities {
     at_once: AT_ONCE,
 };
 
-/// The side that is cut.
+/// The side that is truncated.
 pub(super) fn side(cut: Cut) -> &'static str {
     if cut == Cut::Head { "Left" } else { "Right" }
 }
@@ -43,8 +43,8 @@ pub(super) struct Info {
 
 impl Info {
     /// # Errors
-    /// If the server runs another model than the provider's record names: its vectors would be
-    /// taken for those of the named model.
+    /// If the server runs another model than the provider's record names. Otherwise its vectors
+    /// would be taken for those of the named model.
     pub(super) fn facts(self, id: &str, model: &str) -> Result<Facts, Fault> {
         if self.model != model && self.served_as != model {
             return Err(Fault::precondition(

@@ -21,8 +21,8 @@ use crate::{
     limits::{AnswerLimit, Deadline, Most},
 };
 
-/// Texts in flight at once if the provider's limits do not say: each is a separate call, and the
-/// server forms batches of them.
+/// Texts in flight at once if the provider's limits do not say. Each text is a separate call, and
+/// the server forms batches of them.
 const AT_ONCE: usize = 32;
 
 const ABILITIES: Abilities = Abilities {
@@ -57,7 +57,7 @@ impl TeiGrpc {
             revision: info.model_sha.unwrap_or_default(),
             dtype: info.model_dtype,
             max_tokens: info.max_input_length,
-            // This is a limit of its HTTP interface only.
+            // This limit applies only to its HTTP interface.
             max_items: 0,
         })
     }

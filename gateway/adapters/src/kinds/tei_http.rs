@@ -2,7 +2,7 @@
 //!
 //! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/rerank`,
 //! `/tokenize`, `/info`). The header `x-compute-tokens` gives the tokens of a request, and `/info`
-//! the most texts per request.
+//! the maximum number of texts per request.
 
 use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;

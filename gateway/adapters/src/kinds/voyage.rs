@@ -109,7 +109,7 @@ impl Protocol for Voyage {
     }
 
     async fn healthy(&self) -> Result<(), Fault> {
-        // This path does not exist, and a 404 shows that the server answers.
+        // This path does not exist; a 404 shows that the server answers.
         self.0.answers(self.0.url("v1/models")).await
     }
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::gateway::v1::ProviderLimits;
 use isomer_service_kit::Fault;
 
-/// A limit per request; 0 in a message means that no limit is known.
+/// A limit per request. In a message, 0 means that no limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Most(usize);
 
@@ -20,7 +20,7 @@ impl Most {
         }
     }
 
-    /// The narrower of two limits.
+    /// The stricter of two limits.
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }
@@ -29,13 +29,13 @@ impl Most {
         count <= self.0
     }
 
-    /// The number in a message.
+    /// The limit as a number in a message.
     pub(crate) fn number(self) -> u32 {
         u32::try_from(self.0).unwrap_or(0)
     }
 }
 
-/// The size of a request's batches, and how many of them are in flight at once.
+/// The size of a request's batches, and the number of concurrent batches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batches {
     pub(crate) items: Most,
@@ -44,7 +44,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// `at_once` applies if the limits do not say.
+    /// `at_once` applies if the limits do not set a number.
     pub(crate) fn new(limits: Option<&ProviderLimits>, at_once: usize) -> Self {
         let limits = limits.cloned().unwrap_or_default();
         Self {
@@ -57,8 +57,8 @@ impl Batches {
         }
     }
 
-    /// Splits items of these sizes, in tokens, into runs that fit. An item that is too large by
-    /// itself is sent alone: the provider decides what to do with it.
+    /// Splits items of these sizes, in tokens, into runs within the limits. An item above the limit
+    /// is sent alone, and the provider decides about it.
     pub(crate) fn cut(&self, sizes: &[u64]) -> Vec<Range<usize>> {
         let mut pieces = Vec::new();
         let (mut first, mut tokens) = (0, 0_u64);

@@ -15,28 +15,29 @@ use tokio::{
 };
 use tonic::Code;
 
-/// The time until which a caller waits; `None`: for ever.
+/// The end of a caller's wait; `None`: no end.
 pub(crate) type Deadline = Option<Instant>;
 
-/// Limit on the bytes of an answer. A provider that sends more than its answer can need is cut off.
+/// Limit on the bytes of an answer. A provider that exceeds the maximum that its answer can need is
+/// cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AnswerLimit(pub(crate) usize);
 
 impl AnswerLimit {
     /// Facts about a server or its models.
     pub(crate) const FACTS: Self = Self(16 << 20);
-    /// Everything in an answer but its items.
+    /// Everything in an answer except its items.
     const MARGIN: usize = 1 << 20;
-    /// Columns of vectors whose model does not say how many they have.
+    /// Columns assumed for a model that does not report their number.
     const COLUMNS: u32 = 65_536;
-    /// A number in JSON, with the white space of a server that indents.
+    /// A number in JSON, including the white space of a server that indents.
     const NUMBER: usize = 40;
     /// The score of a document.
     const SCORE: usize = 1024;
-    /// A token with its text and place.
+    /// A token with its text and position.
     const TOKEN: usize = 256;
 
-    /// Vectors of this many texts, with as many columns as the model says; 0: it does not say.
+    /// Limit for the vectors of this many texts, with the model's number of columns; 0: unknown.
     pub(crate) fn vectors(texts: usize, columns: u32) -> Self {
         let columns = if columns == 0 { Self::COLUMNS } else { columns };
         Self::items(texts, (columns as usize).saturating_mul(Self::NUMBER))
@@ -46,7 +47,7 @@ impl AnswerLimit {
         Self::items(documents, Self::SCORE)
     }
 
-    /// The tokens of texts. A text has no more tokens than bytes, and special tokens.
+    /// Limit for the tokens of texts. A text has at most one token per byte, plus special tokens.
     pub(crate) fn tokens(texts: &[String]) -> Self {
         let bytes = texts.iter().map(|text| text.len().saturating_add(16)).sum();
         Self::items(bytes, Self::TOKEN)
@@ -65,7 +66,7 @@ pub(crate) struct ProviderLimiter {
 }
 
 impl ProviderLimiter {
-    /// `patience` is the longest wait of a caller without a deadline.
+    /// `patience` is the maximum wait of a caller without a deadline.
     pub(crate) fn new(id: &str, limits: Option<&ProviderLimits>, patience: Duration) -> Result<Self, Fault> {
         let limits = limits.cloned().unwrap_or_default();
         let rates = Rates {
@@ -88,7 +89,8 @@ impl ProviderLimiter {
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` with a hint, at once, if the request could be sent only after the
-    /// deadline; then it has used up nothing. `DEADLINE_EXCEEDED` if no permit became free in time.
+    /// deadline; nothing was consumed in that case. `DEADLINE_EXCEEDED` if no permit became free in
+    /// time.
     pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
         self.pace.turn(tokens, deadline).await.map_err(|no_turn| match no_turn {
             NoTurn::Deadline => late(&self.id),

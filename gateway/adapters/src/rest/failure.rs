@@ -30,7 +30,7 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
     fault(format!("the connection to provider `{id}` broke: {said}"))
 }
 
-/// An answer that is not a success.
+/// An unsuccessful answer.
 pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
     let told = ErrorBody::read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());

@@ -31,18 +31,18 @@ use crate::{
 pub(crate) struct Rest {
     pub(crate) target: Target,
     client: Client,
-    /// The base URL of requests; if TLS expects another name, it has that name.
+    /// The base URL of requests. If TLS expects another name, the URL contains that name.
     base: Url,
 }
 
-/// An answer with the facts in its headers.
+/// An answer with the facts from its headers.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) headers: HeaderMap,
     pub(crate) body: T,
 }
 
-/// How much memory an answer may take, and what it takes until it is parsed.
+/// The limit on an answer's memory, and the memory that it takes until it is parsed.
 #[derive(Debug)]
 struct Room {
     limit: AnswerLimit,
@@ -70,7 +70,7 @@ impl Rest {
                     .hint("give a readable PEM file of the right kind")
             })?;
             if let Some(name) = &tls.server_name {
-                // Requests name the host of the certificate, and connect to the provider's address.
+                // Requests name the host of the certificate, but connect to the provider's address.
                 host = target.url.host_str().map(ToOwned::to_owned);
                 base.set_host(Some(name)).map_err(|error| {
                     Fault::invalid("provider.tls.server_name", format!("{name:?}: {error}")).hint("give a host's name")
@@ -121,8 +121,7 @@ impl Rest {
         self.json(self.client.get(url), AnswerLimit::FACTS, deadline).await
     }
 
-    /// Whether the server answers at all: with success, or with the answer that the path does not
-    /// exist.
+    /// Whether the server answers at all: with success, or with an error for an unknown path.
     pub(crate) async fn answers(&self, url: Url) -> Result<(), Fault> {
         let mut room = Room::new(AnswerLimit::FACTS);
         match self.exchange(self.client.get(url), &mut room, None).await {
@@ -178,7 +177,7 @@ impl Rest {
         outcome
     }
 
-    /// `answered` is set to the status of the answer, once there is one.
+    /// `answered` is set to the status of the answer as soon as it arrives.
     async fn send(
         &self,
         request: RequestBuilder,
@@ -190,7 +189,7 @@ impl Rest {
         let broken = |error: reqwest::Error| failure::of_connection(id, &error, secret);
         let mut response = request.send().await.map_err(broken)?;
         let (status, headers) = (response.status(), response.headers().clone());
-        // A call is answered once.
+        // A call is answered only once.
         let _ = answered.set(status);
         let most = room.limit.0.min(self.target.max_message_bytes);
         let body = match body::read_by_status_in_memory(&mut response, most, &mut room.memory).await {

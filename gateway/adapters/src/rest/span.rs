@@ -5,8 +5,8 @@ use isomer_service_kit::{Fault, code_name};
 use reqwest::Request;
 use tracing::{Span, field::Empty};
 
-/// The span of a request. An address contains no user, password or query: such providers are
-/// refused.
+/// The span of a request. An address contains no user, password or query, because providers with
+/// such addresses are refused.
 pub(super) fn of(request: &Request) -> Span {
     let (method, url) = (request.method().as_str(), request.url());
     tracing::info_span!(
@@ -23,13 +23,13 @@ pub(super) fn of(request: &Request) -> Span {
     )
 }
 
-/// Records how the call ended: with a status if there was an answer, and with a fault if it cannot
-/// be used.
+/// Records the outcome of the call: a status if there was an answer, and a fault if the answer is
+/// unusable.
 pub(super) fn ended(span: &Span, status: Option<StatusCode>, fault: Option<&Fault>) {
     if let Some(status) = status {
         span.record("http.response.status_code", i64::from(status.as_u16()));
     }
-    // For a client, 4xx is a failure too.
+    // For a client, 4xx is also a failure.
     let failure = status.filter(|status| status.is_client_error() || status.is_server_error());
     let kind = match (&failure, fault) {
         (Some(status), _) => status.as_str(),

@@ -1,7 +1,7 @@
 //! The gateway's file of declared providers, and its changes.
 //!
-//! The file is read twice a second. New content is applied when two reads in a row agree, so that a
-//! file is not applied while it is being written. Content that is invalid changes only
+//! The file is read twice a second. New content is applied when two consecutive reads agree, so
+//! that a partly written file is not applied. Invalid content changes only
 //! [`crate::Registry::file_error`].
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
 };
 
 const LOOK: Duration = Duration::from_millis(500);
-/// Larger files are a mistake.
+/// Maximum size; a larger file is a mistake.
 const LARGEST: u64 = 16 << 20;
 
 /// The file's content, or why it could not be read.
@@ -34,7 +34,7 @@ type Content = Result<String, String>;
 #[derive(Debug)]
 pub(crate) struct Watched {
     path: PathBuf,
-    /// The content that was validated last.
+    /// The content that was last validated.
     judged: Content,
     /// The content of the last read.
     seen: Content,

@@ -1,6 +1,6 @@
 //! Providers in TOML: one `[[provider]]` table each, with the proto's names, the kind by its short
-//! name (`tei-grpc`), durations in seconds. The gateway's providers file has this form, and so has
-//! the input of `isomer providers apply`.
+//! name (`tei-grpc`), durations in seconds. The gateway's providers file and the input of
+//! `isomer providers apply` have this format.
 //!
 //! Parsed by hand rather than with serde, so that each error can name the line, the path and the
 //! nearest known name.
@@ -42,7 +42,7 @@ const LIMITS: &[&str] = &[
 const SECRET: &[&str] = &["environment", "file"];
 const TLS: &[&str] = &["ca_file", "certificate_file", "key_file", "server_name"];
 
-/// A provider that was read, with the lines of its fields.
+/// A parsed provider, with the lines of its fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
     /// The provider. Its fields have the right types; their values are not validated yet.
@@ -100,7 +100,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
                 value: table.get_ref(),
             };
             let provider = provider(&place, &mut lines)?;
-            // Lines are looked up by the path in a request, which names one provider.
+            // A request names one provider, so lines are looked up by the path in such a request.
             let inner = |path: String| path.replacen(&place.path, "provider", 1);
             written.push(Written {
                 provider,
@@ -243,7 +243,7 @@ impl<'a> Place<'a> {
                 format!("{}[\"{}\"]", self.path, key.get_ref()),
                 line(self.text, &place.span),
             );
-            // A dot in a bare key creates a table: a common mistake with names of models.
+            // A dot in a bare key creates a table. This is a common mistake with names of models.
             let value = place.value.as_str().ok_or_else(|| match place.value.as_table() {
                 Some(_) => place.refuse("is a table", "put a name with dots into quotes"),
                 None => place.misfit("a text in quotes"),

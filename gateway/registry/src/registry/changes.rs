@@ -17,7 +17,7 @@ use crate::{
     validate::{self, Author},
 };
 
-/// Longest time for checking a provider before it is admitted.
+/// Maximum time for checking a provider before it is admitted.
 const ADMISSION: Duration = Duration::from_secs(30);
 
 impl Registry {
@@ -34,7 +34,7 @@ impl Registry {
             return Err(taken(&wanted.id).hint(format!("{} declares it: choose another id", inner.file())));
         }
         inner.refuse_stay_without_database(wanted)?;
-        // Checked before the provider is called; the database decides in the end.
+        // Checked before the provider is called; the database has the final decision.
         if inner.store.find(&wanted.id, now()).await?.is_some() {
             return Err(taken(&wanted.id).hint("update it, or choose another id"));
         }
@@ -145,8 +145,8 @@ impl Registry {
         let inner = &self.inner;
         validate::id(id).map_err(|fault| fault.field("id"))?;
         inner.refuse_declared(id)?;
-        // Does not wait for a provider that is being checked: a concurrent update finds this one
-        // gone.
+        // Does not wait for a provider that is being checked. A concurrent update then finds that
+        // this one is gone.
         let before = inner.store.find(id, now()).await?.ok_or_else(|| unknown(id))?;
         if !etag.is_empty() && etag != before.etag {
             return Err(changed(id));

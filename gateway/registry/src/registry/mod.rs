@@ -30,7 +30,8 @@ use crate::{
     validate::{self, Author},
 };
 
-/// Longest wait for lease ends in a gateway without a database, in case the clock is set meanwhile.
+/// Maximum sleep until the end of a lease in a gateway without a database, in case the clock is
+/// changed meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// The providers of a gateway. Cheap to clone; its tasks end when the last clone is dropped.
@@ -48,10 +49,10 @@ pub(crate) struct Inner {
     screening: OnceLock<Arc<dyn Screening>>,
     state: Mutex<State>,
     live: watch::Sender<Arc<[Provider]>>,
-    /// Held while a provider is checked and stored, so that of two that contradict each other the
-    /// second meets the first.
+    /// Locked while a provider is checked and stored. So if two providers contradict each other,
+    /// the check of the second sees the first.
     changing: tokio::sync::Mutex<()>,
-    /// Held while rows are read, so that an older read never replaces a newer one.
+    /// Locked while rows are read, so that an older read never replaces a newer one.
     reading: tokio::sync::Mutex<()>,
     /// Notified when a lease may end sooner than the keeper expects.
     pub(crate) leases: Arc<Notify>,
@@ -111,7 +112,7 @@ impl Registry {
         Ok(Self { inner })
     }
 
-    /// Sets the screening, which admits and probes providers. Until then changes are answered
+    /// Sets the screening, which admits and probes providers. Before that, changes are answered
     /// `UNAVAILABLE`. Only the first call has an effect. The screening must not hold a `Registry`
     /// itself, or neither is ever dropped; it may hold a receiver of [`Registry::watch`].
     pub fn screen_with(&self, screening: Arc<dyn Screening>) {
@@ -120,7 +121,7 @@ impl Registry {
         }
     }
 
-    /// Live providers in order of id, updated on every change. A renewed lease is not a change:
+    /// Live providers in order of id, updated on every change. A renewed lease is not a change, so
     /// `expire_time` may be out of date. A provider's settings are unchanged as long as its id and
     /// etag are. States are not filled in.
     pub fn watch(&self) -> watch::Receiver<Arc<[Provider]>> {
@@ -137,13 +138,13 @@ impl Registry {
         ProviderHandler::new(self.clone())
     }
 
-    /// Why the current content of the providers file is not in force; none if it is, or if there is
-    /// no file.
+    /// Why the current content of the providers file is not in use; `None` if it is, or without a
+    /// file.
     pub fn file_error(&self) -> Option<Fault> {
         self.inner.state().file_error.clone()
     }
 
-    /// Live providers in order of id, with their states, after a check for changes of other
+    /// Live providers in order of id, with their states. First checks for changes of other
     /// gateways.
     pub async fn list(&self) -> Result<Vec<Provider>, Fault> {
         self.inner.refresh().await?;
@@ -205,7 +206,7 @@ impl Inner {
             let number = live.iter().filter(|provider| provider.source() == source).count();
             metrics::gauge!(metric_names::PROVIDERS, "source" => source.name()).set(number as f64);
         }
-        // The state is still locked: an older list must not follow a newer one.
+        // The state is still locked, so that an older list cannot follow a newer one.
         self.live.send_if_modified(|told| {
             let news = !same(told, &live);
             *told = live;
@@ -216,7 +217,8 @@ impl Inner {
     /// Reads all rows.
     pub(crate) async fn reload(&self) -> Result<(), Fault> {
         let _one = self.reading.lock().await;
-        // The counter is read first: changes in between cause another read and are never missed.
+        // The counter is read first. Changes during the read cause another read, and are never
+        // missed.
         let changes = self.store.changes().await?;
         let stored = self.store.all().await?;
         {
@@ -241,7 +243,7 @@ impl Inner {
     /// Removes expired leases, and checks for changes of other processes.
     pub(crate) async fn look(&self) -> Result<(), Fault> {
         if self.state().is_due(now()) {
-            // The rows decide: another process may have renewed the lease.
+            // The rows decide, because another process may have renewed the lease.
             let swept = self.store.sweep(now()).await?;
             metrics::counter!(metric_names::LEASES_EXPIRED).increment(swept);
             if swept > 0 {
@@ -252,7 +254,7 @@ impl Inner {
         self.refresh().await
     }
 
-    /// How long no lease is expected to end.
+    /// The time until the next expected end of a lease.
     pub(crate) fn quiet(&self) -> Duration {
         let longest = match self.durable {
             true => Duration::from_secs(self.config.poll_seconds),

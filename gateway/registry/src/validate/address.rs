@@ -1,5 +1,5 @@
-//! Validates addresses. Whether the gateway may call an address (loopback, private networks) is
-//! decided at the call.
+//! Validates addresses. The decision whether the gateway may call an address (loopback, private
+//! networks) is made at the call.
 
 use http::Uri;
 use isomer_adapters::Kind;
@@ -10,7 +10,7 @@ use super::shown;
 
 const LONGEST: usize = 2048;
 
-/// Validates an address; true if it uses TLS.
+/// Validates an address; returns true if it uses TLS.
 pub(super) fn address(address: &str, kind: &Kind) -> Result<bool, Fault> {
     let grpc = kind.grpc;
     let example = match grpc {
@@ -21,7 +21,7 @@ pub(super) fn address(address: &str, kind: &Kind) -> Result<bool, Fault> {
     if address.is_empty() {
         return refuse("is missing".to_owned());
     }
-    // The part before an @ may be a password, so from here on the address is not repeated.
+    // The part before an @ may be a password, so errors from here on do not repeat the address.
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {

@@ -1,6 +1,6 @@
-//! Validates where secrets and TLS files are kept. The gateway reads them on behalf of a caller and
-//! sends secrets to addresses that the caller names, so a caller may name only what the operator
-//! permits.
+//! Validates the locations of secrets and TLS files. The gateway reads them on behalf of a caller
+//! and sends secrets to addresses that the caller names, so a caller may name only locations that
+//! the operator permits.
 
 use std::path::{Component, Path};
 
@@ -31,7 +31,7 @@ impl FileRules<'_> {
         let field = "provider.secret.environment";
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if name.is_empty() || name.len() > 255 || !name.bytes().all(legal) || name.as_bytes()[0].is_ascii_digit() {
-            // A secret that was pasted here by mistake must not appear in the error.
+            // A secret pasted here by mistake must not appear in the error.
             return Err(Fault::invalid(field, "is not the name of an environment variable")
                 .hint("give the variable's name, e.g. OPENAI_API_KEY, not the secret"));
         }

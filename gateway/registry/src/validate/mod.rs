@@ -16,13 +16,13 @@ use isomer_service_kit::Fault;
 
 use crate::{config::ProvidersConfig, time::length};
 
-/// Most entries of `encoders` and `input_types`.
+/// Maximum number of entries of `encoders` and `input_types`.
 const MOST_ENTRIES: usize = 1000;
 /// Longest name of an encoder or a model, in bytes.
 const LONGEST_NAME: usize = 256;
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The author of a provider's record: an operator may name any file of the machine, a caller may
+/// The author of a provider's record. An operator may name any file of the machine; a caller may
 /// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
@@ -32,7 +32,7 @@ pub(crate) enum Author {
     Operator,
 }
 
-/// Validates a provider's fields, as far as that needs no call.
+/// Validates a provider's fields, as far as that is possible without a call.
 pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersConfig) -> Result<(), Fault> {
     id(&provider.id)?;
     let kind = kind_of(provider)?;
@@ -123,7 +123,7 @@ fn input_types(types: &HashMap<String, String>, kind: &Kind) -> Result<(), Fault
 }
 
 /// Validates a map of names: bounded, without control characters or surrounding blanks. `shortest`:
-/// least bytes of a key.
+/// minimum bytes of a key.
 fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<String, String>) -> Result<(), Fault> {
     if entries.len() > MOST_ENTRIES {
         let told = format!("has {} entries", entries.len());
@@ -197,7 +197,7 @@ pub(crate) fn lease(lease: &prost_types::Duration, config: &ProvidersConfig) -> 
 }
 
 fn within(field: &str, value: f64, most: f64, unit: &str) -> Result<(), Fault> {
-    // NaN is in no range.
+    // NaN is outside every range.
     if (0.0..=most).contains(&value) {
         return Ok(());
     }

@@ -54,8 +54,7 @@ fn judged(change: impl FnOnce(&mut Provider)) -> Result<(), Fault> {
     provider(&candidate, Author::Caller, &config())
 }
 
-/// Asserts that a change is refused with this field, with these words in the error, and with a
-/// hint.
+/// Asserts that a change is refused with this field, these words in the error, and a hint.
 fn refused(field: &str, words: &str, change: impl FnOnce(&mut Provider)) {
     let fault = judged(change).expect_err(&format!("{field} {words}"));
     assert_eq!(fault.field.as_deref(), Some(field), "{fault}");

@@ -41,7 +41,7 @@ use crate::{
 
 /// The key of a request's metadata that names the encoder.
 const ENCODER: &str = "isomer-encoder";
-/// Our names for fields, and their names in these messages.
+/// Maps our field names to the names in these messages.
 const FIELDS: &[(&str, &str)] = &[
     ("inputs", "inputs"),
     ("encoder_id", ENCODER),
@@ -76,12 +76,12 @@ pub(crate) fn add(services: Services, backends: &Backends) -> Services {
 #[derive(Debug, Clone)]
 struct Tei(Backends);
 
-/// What is known about a request apart from its message.
+/// The properties of a request apart from its message.
 #[derive(Debug, Clone)]
 struct Asked {
     call: Call,
     named: Named,
-    /// The encoder that the request means, once looked up: the same for all messages of a stream.
+    /// The encoder of the request, once looked up; the same for all messages of a stream.
     meant: Arc<OnceCell<String>>,
     arrived: Instant,
 }
@@ -112,7 +112,7 @@ impl Asked {
     }
 }
 
-/// An error whose field has its name in these messages, which hold one text each.
+/// An error whose field has its name in these messages. Each message holds one text.
 fn told(mut fault: Fault) -> Status {
     fault.field = fault.field.map(|field| {
         let field = refusal::named(FIELDS, &field);
@@ -400,7 +400,7 @@ impl Embed for Tei {
     }
 }
 
-/// The refusal of calls that classify single texts: no model here does.
+/// The refusal of calls that classify single texts. No model here classifies single texts.
 fn of_pairs(call: &str) -> Status {
     Fault::unimplemented("classification models here read pairs of texts, not single texts")
         .hint(format!("call {call}"))

@@ -1,4 +1,4 @@
-//! `tei.v1` over the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
+//! Tests `tei.v1` over the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
 //! document's relevance is its length.
 #![allow(clippy::unwrap_used)]
 
@@ -134,7 +134,7 @@ async fn documents_are_ranked_whole_or_in_a_stream() {
         .unwrap()
         .into_inner();
     assert_eq!(streamed.ranks, whole.ranks);
-    // The whole stream is held in memory, so it may be no larger than a message.
+    // The whole stream is held in memory, so its size is limited to that of one message.
     let large = RerankStreamRequest {
         text: "a".repeat(300_000),
         ..RerankStreamRequest::default()

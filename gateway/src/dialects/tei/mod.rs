@@ -2,9 +2,9 @@
 //! `/embed`, `/embed_all`, `/rerank`, `/predict`, `/similarity`, `/tokenize`, `/decode`, `/info`,
 //! `/health`, `POST /`; and over gRPC ([`grpc`]).
 //!
-//! A text-embeddings-inference server has one model, so its requests name none. Here the model is
-//! the only encoder (the only cross-encoder for `/rerank` and `/predict`), or the one that the
-//! address names: `/tei/NAME/embed`, or `/embed?model=NAME`.
+//! A text-embeddings-inference server has one model, so its requests name none. Here the address
+//! may name the model: `/tei/NAME/embed`, or `/embed?model=NAME`. Otherwise the model is the only
+//! encoder (the only cross-encoder for `/rerank` and `/predict`).
 //!
 //! <https://huggingface.github.io/text-embeddings-inference/>
 
@@ -113,7 +113,7 @@ pub(super) fn table() -> Vec<super::Route> {
     ]
 }
 
-/// The model that the address names, if it names one.
+/// The model in the address, if there is one.
 #[derive(Debug, Clone)]
 struct Named(Option<String>);
 
@@ -276,7 +276,7 @@ async fn similarity(
     cosines(&backends, named, &call, request.inputs, request.parameters).await
 }
 
-/// Cosines of one sentence with others.
+/// Cosines of one sentence with several others.
 async fn cosines(
     backends: &Backends,
     named: Named,
@@ -320,7 +320,7 @@ async fn cosines(
     Ok(Json(cosines))
 }
 
-/// What the hub's client posts to the server's root path: texts to embed, or sentences to compare.
+/// The hub client's request to the server's root path: texts to embed, or sentences to compare.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hub {
@@ -441,7 +441,7 @@ async fn hub(
     }
 }
 
-/// The encoder that the request asks about: the one it names, the only encoder, or the only
+/// The encoder that the request describes: the one it names, the only encoder, or the only
 /// cross-encoder.
 async fn described(backends: &Backends, named: Named, call: &Call) -> Result<Encoder, Fault> {
     let id = match named.0 {

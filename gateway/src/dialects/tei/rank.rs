@@ -45,7 +45,7 @@ pub(super) struct Ranked {
     pub(super) score: f32,
 }
 
-/// Whether pairs can be scored in this way.
+/// Checks whether pairs can be scored in this way.
 pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault> {
     if raw_scores {
         let message = "is true, but scores here have passed through the model's own activation function";
@@ -78,7 +78,7 @@ pub(super) async fn rerank(
     Ok(Json(ranked))
 }
 
-/// Documents by relevance, with their texts if `return_text` is set, and the usage.
+/// Documents by relevance, with the usage. Their texts are included if `return_text` is set.
 pub(super) async fn ranked(
     backends: &Backends,
     call: &Call,
@@ -96,8 +96,8 @@ pub(super) async fn ranked(
     Ok((ranked.collect(), answer.usage))
 }
 
-/// What is classified: a pair of texts, or several pairs. A single text needs a model that reads
-/// single texts, and none here does.
+/// The input of a classification: a pair of texts, or several pairs. A single text would need a
+/// model that reads single texts, and no model here does.
 #[derive(Debug)]
 enum Classified {
     One,
@@ -170,7 +170,7 @@ impl<'de> Deserialize<'de> for Element {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Element, A::Error> {
                 let mut pair = Vec::new();
-                // A third text shows that it is not a pair.
+                // A third text shows that the list is not a pair.
                 while pair.len() < 3
                     && let Some(text) = list.next_element()?
                 {
@@ -240,7 +240,7 @@ pub(super) async fn predict(
     }))
 }
 
-/// The labels of a pair of texts with their scores, best first, and the answer that they come from.
+/// The labels of a pair of texts with their scores, best first, and the answer that contains them.
 pub(super) async fn labels(
     backends: &Backends,
     encoder: &Encoder,

@@ -1,4 +1,4 @@
-//! A failure that repeats for a text while others pass is that text's failure.
+//! Tests that a repeated failure for one text, while others pass, is attributed to that text.
 
 use super::*;
 
@@ -141,7 +141,7 @@ async fn a_provider_that_fails_for_everything_is_ejected() {
         let fake = Fake::new(1);
         let scene = scene(plain(), &[("a", &fake)]).await;
         assert_up(&scene).await;
-        // No connection, or an answer to each that it is broken.
+        // The connection fails, or each request gets an error that the server is broken.
         fake.set(|manner| manner.fails = Some(code));
         for number in 0..6 {
             let text = format!("text {}", if same { 0 } else { number });
@@ -180,7 +180,7 @@ async fn a_text_that_passes_again_is_not_suspected_any_more() {
         .encode(request(&["bad text"]), &COMMON, None)
         .await
         .unwrap();
-    // It is retried as any other text.
+    // It is retried like any other text.
     fake.set(|manner| manner.cannot = Some((Code::Internal, BAD)));
     let before = counted(&scene);
     fails(&scene, &["bad text"]).await;

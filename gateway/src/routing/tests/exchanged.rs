@@ -1,16 +1,16 @@
-//! Another model at the address of a provider: its vectors and those of the model before never meet
-//! in one answer.
+//! Tests a provider whose model is replaced at the same address: the vectors of both models never
+//! meet in one answer.
 
 use super::*;
 
-/// A fake that does not report its weights, as most APIs.
+/// A fake that does not report its weights, like most APIs.
 fn silent(weights: u32) -> Arc<Fake> {
     let fake = Fake::new(weights);
     fake.set(|manner| manner.tells = false);
     fake
 }
 
-/// With a first fingerprint soon after the first request.
+/// A configuration that takes a first fingerprint soon after the first request.
 fn compared() -> RoutingConfig {
     RoutingConfig {
         probe_interval_seconds: 3600,
@@ -40,7 +40,7 @@ fn texts(fake: &Fake) -> usize {
     fake.texts.load(Ordering::SeqCst)
 }
 
-/// Events that may happen to a provider that is replaced.
+/// Events that may accompany the replacement of a provider.
 #[derive(Debug, Clone, Copy)]
 enum Outage {
     Unnoticed,
@@ -56,7 +56,7 @@ const OUTAGES: [Outage; 4] = [
     Outage::Ejected,
 ];
 
-/// Replaces the model of a provider by that of `weights`.
+/// Replaces the model of a provider by the one with `weights`.
 async fn replace(scene: &Scene, fake: &Fake, weights: u32, outage: Outage) {
     match outage {
         Outage::Unnoticed => {}
@@ -92,7 +92,7 @@ async fn kept_vectors_and_those_of_another_model_never_meet() {
         replace(&scene, &fake, 2, outage).await;
         let both = ["a", "four"];
         assert_eq!(given(&scene, &both).await.unwrap(), of(2, &both), "{outage:?}");
-        // The former vector is not found again.
+        // The earlier vector is no longer cached.
         assert_eq!(given(&scene, &["a"]).await.unwrap(), of(2, &["a"]), "{outage:?}");
     }
 }
@@ -108,12 +108,12 @@ async fn a_provider_that_was_out_is_compared_with_its_first_vectors_before_it_an
         assert_refused(given(&scene, &["a", "four"]).await);
         assert_refused(given(&scene, &["four"]).await);
         match outage {
-            // The kept vector differed from a new one.
+            // The cached vector differed from a new one.
             Outage::Unnoticed => assert_refused(given(&scene, &["a"]).await),
-            // An answer of the former model's vectors alone is still right.
+            // An answer with only vectors of the earlier model is still right.
             _ => assert_eq!(given(&scene, &["a"]).await.unwrap(), of(1, &["a"])),
         }
-        // An update is consent, and what was kept before is gone.
+        // An update is consent, and earlier cached vectors are gone.
         let mut changed = provider("a", "e");
         changed.etag = "2".to_owned();
         scene.registry.send(vec![changed].into()).unwrap();
@@ -179,7 +179,7 @@ async fn a_model_replaced_while_requests_are_in_flight_is_noticed() {
             manner.weights = 2;
             manner.takes = Duration::from_millis(10);
         });
-        // It waits for the vector of the request before, which the former model finishes.
+        // It waits for the vector of the previous request, which the earlier model finishes.
         given(&scene, &both).await.unwrap()
     };
     let (_, joined) = tokio::join!(given(&scene, &["a"]), swapped);
@@ -196,7 +196,7 @@ async fn the_parts_of_a_request_never_come_from_two_models() {
             ..with_cache()
         };
         let scene = scene(parts, &[("a", &fake)]).await;
-        // The first parts are kept, or answered before the change.
+        // The first parts are cached, or were answered before the change.
         if kept {
             scene.router.encode(many(20), &COMMON, None).await.unwrap();
             fake.set(|manner| manner.weights = 2);
@@ -224,7 +224,7 @@ async fn a_provider_whose_vectors_shake_a_little_keeps_them() {
     let (before, asked) = (texts(&fake), fake.asked());
     let three = given(&scene, &["a", "bb", "four"]).await.unwrap();
     assert_eq!(three[..2], first, "they are as they were");
-    // Five texts for the comparison, the missing one, and one beside it.
+    // Five texts for the comparison, the missing text, and one cached text.
     assert_eq!((texts(&fake), fake.asked()), (before + 7, asked + 2));
     let before = texts(&fake);
     given(&scene, &["four", "bb"]).await.unwrap();
@@ -254,7 +254,7 @@ async fn vectors_kept_from_replicas_of_which_one_changed_never_meet() {
         let scene = scene(with_cache(), &[("a", &a), ("b", &b)]).await;
         given(&scene, &["warm"]).await.unwrap();
         let both = if round % 2 == 0 { [&a, &b] } else { [&b, &a] };
-        // The first text is answered by the one that stays, the second by the one that changes.
+        // The unchanged replica answers the first text, and the changed one answers the second.
         both[1].set(|manner| manner.fails = Some(Code::ResourceExhausted));
         given(&scene, &["a"]).await.unwrap();
         both[1].set(|manner| {
@@ -286,7 +286,7 @@ async fn replicas_that_stay_the_same_keep_their_vectors() {
         given(&scene, pair).await.unwrap();
     }
     assert_eq!(a.asked() + b.asked(), before, "both were seen to agree");
-    // With a new text, one that is kept goes along.
+    // A cached text is sent along with a new text.
     given(&scene, &["x", "yy", "zzz"]).await.unwrap();
     assert_eq!(a.asked() + b.asked(), before + 1);
 }

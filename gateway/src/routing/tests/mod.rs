@@ -1,5 +1,5 @@
-//! The router over backends with set behaviour. The clock is paused, so that no pause of the
-//! machine makes a provider slow or a health check late.
+//! Tests the router over backends with scripted behaviour. The clock is paused, so that a pause of
+//! the machine cannot make a provider slow or a health check late.
 #![allow(clippy::unwrap_used)]
 
 mod bad_texts;
@@ -37,10 +37,10 @@ use tonic::Code;
 
 use super::{Fixed, Memory, Router, RoutingConfig};
 
-/// How a fake provider behaves.
+/// The behaviour of a fake provider.
 #[derive(Debug, Clone, Default)]
 struct Manner {
-    /// Stands for the weights: another number gives other vectors.
+    /// Represents the weights: another number gives other vectors.
     weights: u32,
     /// Whether it reports the digest of its weights.
     tells: bool,
@@ -48,22 +48,22 @@ struct Manner {
     hangs: bool,
     takes: Duration,
     takes_a_text: Duration,
-    /// Texts that it cannot encode: it answers requests with one of them with this code.
+    /// Texts that it cannot encode. It answers a request with such a text with this code.
     cannot: Option<(Code, &'static [&'static str])>,
-    /// Texts that begin so cannot be encoded either.
+    /// It cannot encode texts with this beginning either.
     cannot_begin: Option<&'static str>,
-    /// A difference of its vectors from one answer to the next.
+    /// Random difference of its vectors from one answer to the next.
     noise: f32,
-    /// The text on which it fails, once.
+    /// The text on which it fails once.
     fails_once_on: Option<&'static str>,
     sick: bool,
     /// Does not answer health checks.
     silent: bool,
-    /// Does not report whether it cut texts.
+    /// Does not report whether it truncated texts.
     cuts_untold: bool,
     /// Accepts encoder ids that no provider lists.
     open: bool,
-    /// Tokens that it reports, whatever it was sent.
+    /// Number of tokens that it reports, whatever the request.
     tokens_told: Option<u64>,
 }
 
@@ -293,7 +293,8 @@ fn states(scene: &Scene) -> Vec<&'static str> {
     providers.iter().map(|(_, health, _)| health.state).collect()
 }
 
-/// Without a cache, so that every request is sent, and without warm-up, so that shares are even.
+/// A configuration without a cache, so that every request is sent, and without warm-up, so that
+/// shares are even.
 fn plain() -> RoutingConfig {
     RoutingConfig {
         cache_bytes: 0,
@@ -302,7 +303,7 @@ fn plain() -> RoutingConfig {
         health_timeout_ms: 50,
         breaker_first_ms: 20,
         breaker_longest_ms: 40,
-        // Probes are requests too, and the tests count requests.
+        // Probes are off: they are requests too, and the tests count requests.
         probe_interval_seconds: 0,
         ..RoutingConfig::default()
     }
@@ -342,7 +343,7 @@ async fn requests_are_shared_by_replicas_and_answers_are_priced() {
         assert_eq!(rows(&answer.response), [vector(1, "four")]);
         assert_eq!(answer.cost_nano_usd, 8_000);
     }
-    // One more request each, for the comparison of their spaces.
+    // Plus one request each, for the comparison of their spaces.
     assert_eq!(a.asked() + b.asked(), 202);
     assert!(a.asked() > 60 && b.asked() > 60, "{} and {}", a.asked(), b.asked());
 }
@@ -357,7 +358,7 @@ async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
     for _ in 0..100 {
         scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
-    // One trial per 20 ms at most, and the requests that open the breaker.
+    // At most one trial per 20 ms, plus the requests that open the breaker.
     let trials = begun.elapsed().as_millis() as usize / 20;
     assert!(
         a.asked() < 20 + trials,
@@ -475,7 +476,8 @@ async fn a_replica_many_times_as_slow_is_left_alone() {
     for _ in 0..50 {
         scene.router.encode(request(&["x"]), &COMMON, None).await.unwrap();
     }
-    // Once for the comparison of the two, and once if it is drawn first: the other is asked next.
+    // One request for the comparison of the two, and one if it is drawn first. In that case the
+    // other is tried next.
     assert!(a.asked() <= 2, "{}", a.asked());
     assert!(b.asked() >= 50, "{}", b.asked());
 }
@@ -526,7 +528,7 @@ async fn a_provider_is_refused_where_its_encoder_is_served_from_other_weights() 
     );
     router.admit(&provider("same", "e")).await.unwrap();
     router.admit(&provider("b", "another")).await.unwrap();
-    // A new version of the same provider is not a rival.
+    // A new version of the same provider does not conflict with the old version.
     router.admit(&provider("a", "e")).await.unwrap();
     same.set(|manner| manner.fails = Some(Code::Unavailable));
     let fault = router.admit(&provider("same", "e")).await.unwrap_err();
@@ -580,9 +582,9 @@ async fn a_provider_that_was_exchanged_while_no_gateway_ran_is_noticed() {
         let memory = Memory::open(database.clone()).await.unwrap();
         let scene = scene_with(config.clone(), Some(memory), &[("a", fake)]).await;
         let _ = scene.router.encode(request(&["x"]), &COMMON, None).await;
-        // The gateway looks at a provider that it has not checked yet beside the first requests.
+        // The gateway checks an unchecked provider in parallel with the first requests.
         until("the provider is looked at", || fake.asked() > 1).await;
-        // A comparison whose end this test awaits.
+        // A comparison that this test awaits.
         scene.router.shared.table().route("e").unwrap().probe().await;
         until_kept(1).await;
         let then = scene.router.encode(request(&["x"]), &COMMON, None).await;
@@ -842,7 +844,7 @@ async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
     here.router.encode(many(100), &COMMON, None).await.unwrap();
     assert_eq!(slow.texts.load(Ordering::SeqCst), 110);
 
-    // A request that fails in the end leaves its parts in the cache for the next one.
+    // A request that fails in the end leaves its finished parts in the cache for the next one.
     let cached = RoutingConfig {
         cache_bytes: 1 << 20,
         attempts: 1,

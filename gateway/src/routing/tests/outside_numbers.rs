@@ -1,4 +1,4 @@
-//! Numbers of a request and of a provider that enter sums.
+//! Tests numbers of a request and of a provider that enter sums.
 
 use isomer_proto::encoder::v1::encode_request;
 
@@ -17,7 +17,7 @@ async fn a_provider_is_believed_up_to_a_bound_of_what_it_was_sent() {
             .unwrap();
         let usage = answer.response.usage.unwrap();
         assert_eq!((usage.tokens, usage.tokens_estimated), (charged, told != charged));
-        // At 2 dollars for a million tokens.
+        // The price is 2 dollars per million tokens.
         assert_eq!(answer.cost_nano_usd, charged * 2000);
     }
 }

@@ -1,5 +1,5 @@
-//! A stub of a language model with OpenAI's API, which answers as well or as badly as its test
-//! says, and counts requests. Also bodies of answers in OpenAI's shapes, for a
+//! A stub of a language model with OpenAI's API, whose answers and errors the test chooses, and
+//! which counts requests. Also bodies of responses in OpenAI's format, for a
 //! [`Stub`](crate::http::Stub) over HTTP.
 
 use std::{
@@ -28,7 +28,7 @@ mod texts;
 pub use texts::{SENTENCES, numbers};
 use texts::{given, obeyed, polyglot, reversed};
 
-/// How one request is answered.
+/// The response to one request.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// A made-up paraphrase: the text's words in reverse order after a new word. It passes the
@@ -52,24 +52,24 @@ pub enum Answer {
     Body(u16, String),
     /// This status, with the request's `Authorization` in the message.
     EchoKey(u16),
-    /// As `Good`, after this pause, with the number of the call in it: as from a model whose
+    /// Like `Good`, after this pause, with the number of the call in it: as from a model whose
     /// answers differ each time.
     Varied(Duration),
-    /// `OK` if an instruction outside `<text>` … `</text>` says so, otherwise as `Good`: as from a
-    /// model that obeys its prompt and not the text.
+    /// `OK` if an instruction outside `<text>` … `</text>` requests it, otherwise like `Good`: as
+    /// from a model that obeys its prompt and not the text.
     Obedient,
-    /// The inner answer, but 429 while more than this number of requests are in flight.
+    /// The inner answer, but 429 while more than this number of requests is in flight.
     AtMost(usize, Box<Answer>),
     /// One call in five fails, after this pause like the good ones: in turn with 500, with 429 and
-    /// `Retry-After`, with no answer, and with JSON that ends in the middle.
+    /// `Retry-After`, with no response, and with JSON that ends in the middle.
     OneInFiveFails(Duration),
     /// For a text to continue (`/completions`): as many of the words ` one`, ` two`, … as tokens
-    /// were requested, beginning after the last of these words in the text. For a conversation:
-    /// 400.
+    /// were requested, starting after the last of these words in the text. For a conversation: 400.
     Continue,
-    /// A sentence in the language into which the prompt asks to translate, otherwise in English.
+    /// A sentence in the target language that the prompt names for a translation, otherwise in
+    /// English.
     Polyglot,
-    /// No answer.
+    /// No response.
     Hang,
 }
 
@@ -128,7 +128,7 @@ impl Seen {
         self.body["seed"].as_u64().unwrap_or_default()
     }
 
-    /// The most tokens of the answer; 0 if it is not limited.
+    /// The maximum number of tokens of the answer; 0 if it is not limited.
     pub fn max_tokens(&self) -> u64 {
         self.body["max_tokens"].as_u64().unwrap_or_default()
     }
@@ -149,7 +149,7 @@ struct Inner {
     seen: Vec<Seen>,
     in_flight: usize,
     most_in_flight: usize,
-    /// Whether held answers are given.
+    /// Whether held answers are released.
     released: watch::Sender<bool>,
 }
 
@@ -167,7 +167,7 @@ impl Drop for Stub {
     }
 }
 
-/// Counts a request as finished, also if its client disconnects.
+/// Counts a request as completed, also if its client disconnects.
 struct InFlight(Arc<Mutex<Inner>>);
 
 impl Drop for InFlight {
@@ -200,7 +200,7 @@ impl Stub {
         Self { address, inner, server }
     }
 
-    /// Base URL, e.g. `http://127.0.0.1:1234/v1`.
+    /// Base URL, for example `http://127.0.0.1:1234/v1`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -219,7 +219,7 @@ impl Stub {
             .push((mark.to_owned(), answers.into_iter().collect()));
     }
 
-    /// Gives the answers that are held, and from now on those that would be.
+    /// Releases held answers, and stops holding later ones.
     pub fn release(&self) {
         self.inner.lock().released.send_replace(true);
     }
@@ -258,7 +258,7 @@ impl Stub {
         wait::until("the stub's requests", || until(&self.inner.lock())).await;
     }
 
-    /// The largest number of requests that were in flight at once.
+    /// The maximum number of concurrent requests.
     pub fn most_in_flight(&self) -> usize {
         self.inner.lock().most_in_flight
     }
@@ -375,7 +375,7 @@ pub fn inputs(request: &Value) -> Vec<&str> {
     inputs.iter().map(|text| text.as_str().expect("a text")).collect()
 }
 
-/// The answer to a request for embeddings, in reverse order: clients must go by the index.
+/// The response to a request for embeddings, in reverse order: clients must use the index.
 pub fn embeddings(request: &Value, vector: impl Fn(&str) -> Vec<f32>, tokens: u64) -> Value {
     let vectors = inputs(request).into_iter().map(vector).enumerate();
     let mut data: Vec<Value> = vectors

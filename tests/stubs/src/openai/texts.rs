@@ -2,7 +2,7 @@
 
 use super::Seen;
 
-/// The words with which a continued text counts.
+/// The number words that count through a continued text.
 pub fn numbers() -> Vec<&'static str> {
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen \
      nineteen twenty twenty-one twenty-two twenty-three twenty-four twenty-five"
@@ -10,7 +10,7 @@ pub fn numbers() -> Vec<&'static str> {
         .collect()
 }
 
-/// Sentences of much the same meaning, each in the language of its name.
+/// Sentences of similar meaning, each in the language of its name.
 pub const SENTENCES: [(&str, &str, &str); 6] = [
     (
         "en",

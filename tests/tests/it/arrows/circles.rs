@@ -18,7 +18,7 @@ const LISTED: &str = include_str!("circles.txt");
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// All names that can be reached from a name; the name itself only through another one.
+/// All names reachable from a name; the name itself only through another one.
 fn reached(arrows: &Arrows, from: &str) -> BTreeSet<String> {
     let mut open = vec![from.to_owned()];
     let mut found = BTreeSet::new();
@@ -32,7 +32,7 @@ fn reached(arrows: &Arrows, from: &str) -> BTreeSet<String> {
     found
 }
 
-/// The largest sets of names that can all be reached from each other.
+/// The maximal sets of names that are mutually reachable.
 fn circles(arrows: &Arrows) -> BTreeSet<Vec<String>> {
     let reach: BTreeMap<&String, BTreeSet<String>> = arrows.keys().map(|from| (from, reached(arrows, from))).collect();
     let mut all = BTreeSet::new();
@@ -57,7 +57,7 @@ fn between_modules(uses: &BTreeSet<Use>) -> BTreeSet<Vec<String>> {
     circles(&arrows(uses, |one| one.modules.clone()))
 }
 
-/// Circles between files, without those whose modules already form the same circle.
+/// Circles between files, excluding those whose modules already form the same circle.
 fn between_files(uses: &BTreeSet<Use>) -> BTreeSet<Vec<String>> {
     let mut top = BTreeMap::new();
     for one in uses {
@@ -159,7 +159,7 @@ fn two_modules_that_need_each_other_are_a_circle_and_one_that_needs_another_is_n
     ]);
     assert_eq!(names(&between_modules(&one_way)), [""; 0]);
     assert_eq!(one_way.len(), 3, "{one_way:?}");
-    // Back through a path in a macro, over a third module.
+    // A circle back through a path in a macro, over a third module.
     let round = uses_of(&[
         root,
         ("a.rs", "use crate::b::B;"),

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Crates that the gateway must not be built with: it runs no model and reads no data set.
+/// Crates that must not be built into the gateway, because it runs no model and reads no data set.
 const NOT_IN_THE_GATEWAY: &[&str] = &[
     "candle-core",
     "tokenizers",
@@ -23,8 +23,7 @@ const NOT_IN_THE_GATEWAY: &[&str] = &[
     "isomer-models",
 ];
 
-/// Crates that libraries must not be built with, as ARCHITECTURE.md says for each
-/// of them.
+/// Crates that must not be built into these libraries, as ARCHITECTURE.md states for each of them.
 const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
     (
         "isomer-scoring",
@@ -54,8 +53,7 @@ const NOT_USED_BY: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The level of a crate. Crates of one level may depend on each other, which cargo keeps free of
-/// circles.
+/// The level of a crate. Crates of one level may depend on each other, and cargo prevents circles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Proto,
@@ -233,7 +231,7 @@ fn the_gateway_is_built_without_models_and_data_sets() {
     let built = workspace.closure("isomer-gateway");
     let wrong: Vec<_> = NOT_IN_THE_GATEWAY.iter().filter(|name| built.contains(*name)).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
-    // The same walk finds these crates where they are used.
+    // The same traversal finds these crates where they are used.
     let built = workspace.closure("isomer-all-in-one");
     assert!(NOT_IN_THE_GATEWAY.iter().all(|name| built.contains(name)));
 }
@@ -255,7 +253,7 @@ fn the_libraries_of_the_evaluation_do_not_know_what_they_must_not() {
         let wrong: Vec<_> = names.iter().filter(|name| used.contains(*name)).collect();
         assert!(wrong.is_empty(), "{of}: {wrong:?}");
     }
-    // The same walk finds these crates where they are used.
+    // The same traversal finds these crates where they are used.
     let built = workspace.closure("isomer-eval");
     let all = NOT_BUILT_WITH.iter().flat_map(|(_, names)| names.iter());
     assert!(

@@ -1,7 +1,7 @@
-//! The modules of one crate, and which file uses items of which other file.
+//! The modules of one crate, and the files whose items each file uses.
 //!
-//! Files are read as tokens, macros included. A name that a module re-exports (`pub use`) leads to
-//! the file that defines it. Code that is compiled only for tests does not count.
+//! Files are read as tokens, macros included. A name that a module re-exports (`pub use`) is
+//! resolved to the file that defines it. Code that is compiled only for tests does not count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,9 +11,9 @@ use std::{
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Words that the name of an item follows.
+/// Keywords that precede the name of an item.
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "const", "static", "union"];
-/// Longest chain of re-exports that is followed.
+/// Maximum length of a chain of re-exports.
 const DEEPEST: usize = 16;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Module {
     parent: Option<usize>,
     file: usize,
     children: BTreeMap<String, usize>,
-    /// Paths to which `use` gives a name.
+    /// Paths to which `use` assigns a name.
     bound: BTreeMap<String, Vec<String>>,
     /// Paths of glob imports.
     globs: Vec<Vec<String>>,
@@ -51,7 +51,7 @@ pub(crate) struct Use {
 }
 
 impl Source {
-    /// Reads a crate from its root file, e.g. `src/lib.rs`.
+    /// Reads a crate from its root file, for example `src/lib.rs`.
     pub(crate) fn read(root: &Path) -> Self {
         let folder = root.parent().unwrap().to_owned();
         let mut source = Self {
@@ -203,7 +203,8 @@ impl Source {
         }
     }
 
-    /// The module that defines what a path names, as seen from a module; `None` for other crates.
+    /// The module that defines the target of a path, as seen from a module; `None` for other
+    /// crates.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let mut at = match first.as_str() {
@@ -225,7 +226,8 @@ impl Source {
         Some(at)
     }
 
-    /// Where a name in a module leads; `None` if it is an item of that module, or of another crate.
+    /// The target of a name in a module; `None` if it is an item of that module, or of another
+    /// crate.
     fn step(&self, at: usize, name: &str, depth: usize) -> Option<usize> {
         let module = &self.modules[at];
         if depth > DEEPEST || module.items.contains(name) {
@@ -270,7 +272,7 @@ impl Source {
     }
 
     /// All uses of one file by another. A module and its child modules count as one: uses between
-    /// them are left out.
+    /// them are ignored.
     pub(crate) fn uses(&self) -> BTreeSet<Use> {
         let mut all = BTreeSet::new();
         for (from, module) in self.modules.iter().enumerate() {
@@ -307,7 +309,7 @@ fn ident(tokens: &[TokenTree], at: usize) -> Option<String> {
     }
 }
 
-/// The names of a path that begins at a token, and the index after them.
+/// The names of a path that starts at a token, and the index after them.
 fn path_at(tokens: &[TokenTree], start: usize) -> (Vec<String>, usize) {
     let mut names: Vec<String> = ident(tokens, start).into_iter().collect();
     let mut at = start + 1;

@@ -1,4 +1,5 @@
-//! An answer with its original, and its parts: an introduction, the rewrite, a closing remark.
+//! An answer with its original, and the parts of the answer: an introduction, the rewrite, a
+//! closing remark.
 
 use std::collections::HashSet;
 
@@ -11,20 +12,20 @@ use super::{
 };
 use crate::words;
 
-/// Characters of a lead-in, at most.
+/// Maximum number of characters of a lead-in.
 const LEAD: usize = 160;
-/// Quoted words of a remark that are looked for in the rewrite, at most.
+/// Maximum number of quoted words of a remark that are searched for in the rewrite.
 const EXPLAINED: usize = 32;
-/// Words of an original that leave traces in any rewrite of it.
+/// Minimum number of words of an original for which every rewrite shares a word with it.
 const TRACED: usize = 3;
-/// Concepts of the task that seldom stand in other texts.
+/// Concepts of the task that are rare in other texts.
 pub(super) const DISTINCT: [&str; 6] = ["paraphrase", "rewrite", "summary", "translation", "wording", "grammar"];
 
 /// An answer with its original.
 pub(in crate::checks) struct Answer<'a> {
     pub(super) original: &'a str,
     pub(super) text: &'a str,
-    /// Whether it is in another language.
+    /// Whether the answer is in another language than the original.
     pub(super) translated: bool,
     /// Concepts of the original.
     pub(super) before: Concepts,
@@ -38,9 +39,9 @@ pub(super) struct Parts<'a> {
     /// The answer without an introduction and a closing remark.
     pub(super) rewrite: &'a str,
     pub(super) has_remark: bool,
-    /// Whether the remark at the end asks for something.
+    /// Whether the closing remark contains a question or a request.
     pub(super) asks: bool,
-    /// Whether the introduction names a rewrite.
+    /// Whether the introduction announces a rewrite.
     pub(super) is_announced: bool,
 }
 
@@ -63,23 +64,23 @@ impl<'a> Answer<'a> {
         answer
     }
 
-    /// Concepts of a part of the answer that the original does not have.
+    /// Concepts of a part of the answer that are absent from the original.
     pub(super) fn fresh(&self, part: &str) -> Concepts {
         Concepts::of(part).without(self.before)
     }
 
-    /// Whether a part of the answer shares no word with the original, which has enough of them.
+    /// Whether a part of the answer shares no word with an original that has enough words.
     pub(super) fn is_unrelated(&self, part: &str) -> bool {
         !self.translated && self.stems.len() >= TRACED && self.stems.is_disjoint(&stems(&plain(part)))
     }
 
-    /// Whether a part can stand for the original.
+    /// Whether a part can be a rewrite of the original.
     pub(super) fn is_rewrite(&self, part: &str) -> bool {
         let (before, after) = (words::count(self.original), words::count(part));
         after >= 3.min(before) && after * 5 >= before && !self.is_unrelated(part)
     }
 
-    /// Finds the parts of the answer.
+    /// Divides the answer into its parts.
     fn divide(&mut self) {
         if let Some(rest) = self.after_introduction() {
             let is_one = self.is_rewrite(rest) || self.translated;
@@ -95,8 +96,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The paragraphs of a text of the answer, or its lines, if the original has fewer; else the
-    /// sentences.
+    /// The paragraphs of a text of the answer, or its lines, if the original has fewer of them;
+    /// else its sentences.
     fn blocks<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let divided = paragraphs(text);
         if divided.len() > paragraphs(self.original).len().max(1) {
@@ -109,7 +110,7 @@ impl<'a> Answer<'a> {
         text.unicode_sentences().collect()
     }
 
-    /// The rest of the answer after its beginning, if that announces a rewrite.
+    /// The rest of the answer after its beginning, if the beginning announces a rewrite.
     fn after_introduction(&self) -> Option<&'a str> {
         let announces = |head: &str| {
             let fresh = self.fresh(head);
@@ -139,7 +140,7 @@ impl<'a> Answer<'a> {
         (announced && stands_apart || talks && self.is_rewrite(rest)).then_some(rest)
     }
 
-    /// The text before its end, if that is a remark.
+    /// The text without its end, if the end is a remark.
     fn before_closing(&self, text: &'a str) -> Option<&'a str> {
         let [_, .., last] = self.blocks(text)[..] else {
             return None;
@@ -157,13 +158,13 @@ impl<'a> Answer<'a> {
         (quoted(last).take(EXPLAINED).any(explains) || self.is_closing(last)).then_some(rest)
     }
 
-    /// Whether the last part of an answer talks about it, or to the user.
+    /// Whether the last part of an answer comments on the answer or addresses the user.
     fn is_closing(&self, last: &str) -> bool {
         let fresh = self.fresh(last);
         let (is_aside, names) = (self.is_unrelated(last), fresh.has_any(&DISTINCT));
         let asks = is_question(last) && !is_question(self.original);
         let offers = fresh.has(Class::Offer) || names || fresh.count(Class::Task) > usize::from(!is_aside);
-        // Letters end with offers.
+        // Letters usually end with an offer.
         let is_letter = self.before.has(Class::Offer) && !names;
         offers && !is_letter || asks && (is_aside || fresh.has(Class::Ask))
     }
@@ -174,7 +175,7 @@ fn labels(text: &str) -> usize {
     text.lines().filter(|line| lead(line, LEAD).is_some()).count()
 }
 
-/// Whether a part is the item of a list, a footnote or a note in brackets.
+/// Whether a part is a list item, a footnote or a note in brackets.
 fn is_item(part: &str) -> bool {
     part.trim_end().ends_with(brackets::is_closing) || part.trim_start().starts_with(['*', '※', '-', '•'])
 }

@@ -10,7 +10,7 @@ const BRACKETS: [(char, char); 8] = [
     ('［', '］'),
     ('〔', '〕'),
 ];
-/// The inside of the brackets at the end of a text.
+/// The content of the brackets at the end of a text.
 pub(super) fn enclosed(text: &str) -> Option<&str> {
     BRACKETS.iter().find_map(|(open, close)| {
         let inside = text.strip_suffix(*close)?;
@@ -37,7 +37,7 @@ pub(super) fn is_enclosed(text: &str) -> bool {
         .any(|(open, close)| text.starts_with(*open) && text.ends_with(*close))
 }
 
-/// The inside of the brackets at the beginning of a text.
+/// The content of the brackets at the beginning of a text.
 pub(super) fn enclosed_first(text: &str) -> Option<&str> {
     BRACKETS.iter().find_map(|(open, close)| {
         let inside = text.strip_prefix(*open)?;

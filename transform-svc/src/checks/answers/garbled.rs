@@ -1,9 +1,9 @@
-//! Text that no reader would write: control characters, wrong encodings, tokens of chat templates,
-//! one piece many times over.
+//! Text that no person would write: control characters, wrong encodings, tokens of chat templates,
+//! one piece repeated many times.
 
 use super::answer::Answer;
 
-/// Tokens of chat templates, and what wrong encodings of Chinese look like.
+/// Tokens of chat templates, and typical results of wrongly decoded Chinese.
 const TOKENS: [&str; 16] = [
     "锟斤拷",
     "烫烫烫",
@@ -26,10 +26,10 @@ const TOKENS: [&str; 16] = [
 const CP1251: &str = "ЂЃ‚ѓ„…†‡€‰Љ‹ЊЌЋЏђ‘’“”•–—\u{98}™љ›њќћџ\u{a0}ЎўЈ¤Ґ¦§Ё©Є«¬\u{ad}®Ї°±Ііґµ¶·ё№є»јЅѕїАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯабвгдежзийклмнопрстуфхцчшщъыьэюя";
 /// The characters of the bytes from 0x80 to 0x9F in Windows-1252; the others are those of Latin-1.
 const CP1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
-/// Characters of a repeated piece, at most.
+/// Maximum number of characters of a repeated piece.
 const PIECE: usize = 100;
 
-/// Whether an answer is garbled where its original is not.
+/// Whether an answer is garbled although its original is not.
 pub(in crate::checks) fn is_garbled(answer: &Answer<'_>) -> bool {
     let Answer { original, text, .. } = *answer;
     let (before, after) = (original.to_lowercase(), text.to_lowercase());
@@ -45,7 +45,7 @@ fn is_broken(c: char) -> bool {
     c == '\u{FFFD}' || c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }
 
-/// Whether a text is UTF-8 that was read in a code page of one byte a character.
+/// Whether a text is UTF-8 that was decoded as a single-byte code page.
 fn is_misread(text: &str) -> bool {
     let western = |c: char| {
         let high = CP1252.chars().position(|known| known == c).map(|at| at + 0x80);
@@ -58,11 +58,13 @@ fn is_misread(text: &str) -> bool {
     };
     let accented = |c: &char| matches!(c, 'À'..='ÿ' | '’' | '‘' | '“' | '”' | '…' | '–' | '—');
     let of_west = misread_chars(text, western);
-    // A few may be chance: a capital before a quotation mark looks like two bytes of one character.
+    // A few may be accidental: a capital letter before a quotation mark looks like two bytes of one
+    // character.
     of_west.iter().any(accented) || of_west.len() > 3 || misread_chars(text, cyrillic).len() > 3
 }
 
-/// The letters and marks outside ASCII that the text has if these are the bytes of its characters.
+/// The non-ASCII letters and marks that result if the text's characters are mapped back to bytes
+/// and the bytes are decoded as UTF-8.
 fn misread_chars(text: &str, byte: impl Fn(char) -> Option<u8>) -> Vec<char> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut found = Vec::new();
@@ -81,10 +83,10 @@ fn misread_chars(text: &str, byte: impl Fn(char) -> Option<u8>) -> Vec<char> {
     found
 }
 
-/// Whether a piece of a text follows itself many times.
+/// Whether a piece of a text is repeated many times in succession.
 fn repeats(text: &str) -> bool {
     let chars: Vec<char> = text.chars().collect();
-    // The letters before each character.
+    // Number of letters before each character.
     let letters: Vec<usize> = std::iter::once(0)
         .chain(chars.iter().scan(0, |letters, c| {
             *letters += usize::from(c.is_alphabetic());

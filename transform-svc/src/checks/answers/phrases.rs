@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use super::is_unspaced;
 
-/// Words that stand alone between two rewrites, or before a colon.
+/// Words that occur alone between two rewrites, or before a colon.
 pub(super) const OR: [&str; 14] = [
     "or",
     "oder",
@@ -29,7 +29,7 @@ pub(super) enum Class {
     Task,
     /// Inability and apology.
     Unable,
-    /// A model about itself.
+    /// Statements of a model about itself.
     Machine,
     /// Questions and requests to the user.
     Ask,
@@ -41,11 +41,11 @@ pub(super) enum Class {
     Manner,
     /// Words that introduce another rewrite.
     Alternative,
-    /// Names of what is to be filled in.
+    /// Names of slots to be filled in.
     Slot,
     /// Words that begin an introduction.
     Opener,
-    /// Machines that texts are about.
+    /// Machines as a topic of a text.
     Bot,
 }
 
@@ -72,12 +72,12 @@ struct Concept {
 
 struct Word {
     text: String,
-    /// Whether any ending may follow.
+    /// Whether any ending may follow the word.
     is_stem: bool,
     concept: usize,
 }
 
-/// The words, found by their first two characters.
+/// The words, indexed by their first two characters.
 struct Phrases {
     concepts: Vec<Concept>,
     words: Vec<Word>,
@@ -129,7 +129,7 @@ pub(super) fn plain(text: &str) -> String {
     kept.collect::<String>().to_lowercase()
 }
 
-/// The concepts that a text has words of.
+/// The concepts that occur in a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Concepts(u64);
 
@@ -159,43 +159,43 @@ impl Concepts {
         Self(found)
     }
 
-    /// Those that another text does not have.
+    /// The concepts that another text lacks.
     pub(super) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Those of a class.
+    /// The concepts of a class.
     pub(super) fn of_class(self, class: Class) -> Self {
         let concepts = PHRASES.concepts.iter().enumerate();
         let own = concepts.filter(|(_, concept)| concept.class == class);
         Self(own.fold(0, |own, (index, _)| own | self.0 & 1 << index))
     }
 
-    /// How many there are of a class.
+    /// The number of concepts of a class.
     pub(super) fn count(self, class: Class) -> usize {
         self.of_class(class).0.count_ones() as usize
     }
 
-    /// Whether there is one of a class.
+    /// Whether a concept of a class occurs.
     pub(super) fn has(self, class: Class) -> bool {
         self.of_class(class).0 != 0
     }
 
-    /// Whether one of these is there.
+    /// Whether one of these concepts occurs.
     pub(super) fn has_any(self, names: &[&str]) -> bool {
         let mut concepts = PHRASES.concepts.iter().enumerate();
         concepts.any(|(index, concept)| self.0 >> index & 1 == 1 && names.contains(&concept.name))
     }
 }
 
-/// Whether words before a colon, or alone in a line, announce another rewrite.
+/// Whether words before a colon, or alone on a line, announce another rewrite.
 pub(super) fn begins_other(head: &str) -> bool {
     let head = plain(head);
     let head = head.trim_matches(['*', '_', '-', '(', ',', '、', ':', ' ']);
     begins_with(Class::Alternative, head) || OR.contains(&head)
 }
 
-/// Whether a plain text begins with a word of the class.
+/// Whether a normalised text begins with a word of the class.
 pub(super) fn begins_with(class: Class, text: &str) -> bool {
     let phrases = &*PHRASES;
     let mut words = phrases.words.iter();
@@ -213,8 +213,8 @@ impl Word {
     }
 }
 
-/// Whether a letter belongs to the same word as its neighbours. Arabic writes articles and
-/// conjunctions together with the word.
+/// Whether a letter belongs to the same word as its neighbours. In Arabic, articles and
+/// conjunctions are written together with the word.
 fn joins(c: char) -> bool {
     c.is_alphanumeric() && !is_unspaced(c) && !('\u{600}'..='\u{6FF}').contains(&c)
 }

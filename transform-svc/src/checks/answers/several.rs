@@ -1,4 +1,4 @@
-//! Answers that offer several rewrites.
+//! Answers that contain several rewrites.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{list, words};
 
-/// Characters of a label in front of a rewrite, at most.
+/// Maximum number of characters of a label before a rewrite.
 const LABEL: usize = 45;
-/// A text that has this part of the words of the original may be a rewrite of it.
+/// A text that contains at least one in `SHARE` words of the original may be a rewrite of it.
 const SHARE: usize = 3;
-/// Rewrites that are compared with each other, at most.
+/// Maximum number of rewrites that are compared with each other.
 const COMPARED: usize = 32;
 /// Marks between two rewrites.
 const BETWEEN: [&str; 8] = [" / ", "。/ ", " | ", "／", "\n---", "\n***", " // ", "\n/"];
@@ -24,10 +24,10 @@ const BETWEEN: [&str; 8] = [" / ", "。/ ", " | ", "／", "\n---", "\n***", " //
 const MARKS: [char; 14] = [
     '.', '!', '?', '。', '！', '？', ',', '，', '、', ';', '(', '（', '/', '\n',
 ];
-/// Characters of a line that holds such words alone, at most.
+/// Maximum number of characters of a line that contains only such words.
 const ALONE: usize = 25;
 
-/// Whether an answer offers several rewrites where the original is one text.
+/// Whether an answer offers several rewrites of a single text.
 pub(in crate::checks) fn offers_alternatives(answer: &Answer<'_>) -> bool {
     let Answer {
         original,
@@ -61,11 +61,11 @@ pub(in crate::checks) fn offers_alternatives(answer: &Answer<'_>) -> bool {
         || begins_again(text, whole)
 }
 
-/// Lines and phrases that introduce a text.
+/// Counts of lines and phrases that introduce a text.
 struct Introductions {
-    /// As another rewrite.
+    /// Introductions that announce another rewrite.
     named: usize,
-    /// With a short label.
+    /// Introductions that are a short label.
     labelled: usize,
 }
 
@@ -94,7 +94,7 @@ fn introductions(text: &str) -> Introductions {
     }
 }
 
-/// Whether a sentence begins with "or" and is much like the one before.
+/// Whether a sentence begins with "or" and is similar to the one before.
 fn begins_again(text: &str, whole: impl Fn(&&str) -> bool) -> bool {
     let sentences: Vec<&str> = text.unicode_sentences().collect();
     let mut pairs = sentences.windows(2);
@@ -108,7 +108,7 @@ fn begins_again(text: &str, whole: impl Fn(&&str) -> bool) -> bool {
     })
 }
 
-/// Whether two of the first texts that may each be a rewrite have half of their words in common.
+/// Whether two of the first texts that could each be a rewrite have half of their words in common.
 fn repeats_itself(texts: &[&str], whole: impl Fn(&&str) -> bool) -> bool {
     let stems: Vec<HashSet<String>> = texts
         .iter()
@@ -123,7 +123,7 @@ fn repeats_itself(texts: &[&str], whole: impl Fn(&&str) -> bool) -> bool {
     (1..stems.len()).any(|later| stems[..later].iter().any(|earlier| alike(earlier, &stems[later])))
 }
 
-/// The items of a list, each on a line.
+/// The items of a list, one per line.
 fn items(text: &str) -> Vec<&str> {
     text.lines()
         .filter_map(|line| {

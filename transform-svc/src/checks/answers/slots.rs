@@ -1,4 +1,4 @@
-//! Brackets that the original lacks: notes about the rewrite, and slots that were left open.
+//! Brackets that the original lacks: notes about the rewrite, and unfilled slots.
 
 use super::{
     answer::Answer,
@@ -20,7 +20,7 @@ const CODE: [&str; 9] = [
     "start_of_turn",
     "<sys",
 ];
-/// Words beside a Roman number.
+/// Words that precede or follow a Roman number.
 const CENTURIES: [&str; 12] = [
     "siglo",
     "século",
@@ -35,7 +35,7 @@ const CENTURIES: [&str; 12] = [
     "القرن",
     "eeuw",
 ];
-/// Signs of a text that is missing.
+/// Marks of a missing text.
 const OPEN: [&str; 12] = [
     "lorem ipsum",
     "___",
@@ -50,7 +50,7 @@ const OPEN: [&str; 12] = [
     "××",
     "某某",
 ];
-/// Characters of a slot's name, at most.
+/// Maximum number of characters of a slot's name.
 const SLOT: usize = 40;
 
 /// Whether an answer begins or ends with a note about itself.
@@ -70,7 +70,7 @@ pub(in crate::checks) fn has_note(answer: &Answer<'_>) -> bool {
         || has_footnote(&original, &text)
 }
 
-/// Whether the brackets at the end of a text follow a whole sentence, and do not hold a slot.
+/// Whether the brackets at the end of a text follow a complete sentence and do not contain a slot.
 fn stands_apart(text: &str, inside: &str) -> bool {
     let before = text.rfind(inside).map_or("", |at| &text[..at]);
     let before = before.trim_end().trim_end_matches(is_opening);
@@ -80,7 +80,7 @@ fn stands_apart(text: &str, inside: &str) -> bool {
     ends && words::count(inside) > 1 && !Concepts::of(inside).has(Class::Slot)
 }
 
-/// Whether the last paragraph is a footnote, and the original has none.
+/// Whether the last paragraph is a footnote although the original has none.
 fn has_footnote(original: &str, text: &str) -> bool {
     let is_footnote = |line: &&str| {
         let marked = line.strip_prefix(['*', '※']).map(str::trim_start);
@@ -96,14 +96,14 @@ fn has_footnote(original: &str, text: &str) -> bool {
     of(text) && !of(original)
 }
 
-/// Whether an answer leaves more slots open than its original.
+/// Whether an answer has more unfilled slots than its original.
 pub(in crate::checks) fn has_placeholder(answer: &Answer<'_>) -> bool {
     let Answer { original, text, .. } = *answer;
     let [before, after] = [original, text].map(str::to_lowercase);
     let is_name = |(open, slot): &(char, String)| {
         let own = Concepts::of(slot);
         let is_note = own.has(Class::Label) || own.has(Class::Manner);
-        // Headings stand in square brackets too.
+        // Headings also occur in square brackets.
         let is_heading = matches!(open, '[' | '【') && slot.contains(is_unspaced);
         words::count(slot) < 4 && !is_note && !is_heading || own.has(Class::Slot)
     };
@@ -121,7 +121,7 @@ fn slots(text: &str) -> impl Iterator<Item = (char, String)> {
         opened.filter_map(move |rest| {
             let inside = plain(&rest[..rest.find(close)?]);
             let is_name = inside.chars().any(char::is_alphabetic) && inside.chars().count() <= SLOT;
-            // Citations, tags and code are no slots.
+            // Citations, tags and code are not slots.
             let is_code = inside.starts_with(['/', '|', '!'])
                 || CODE.contains(&inside.as_str())
                 || inside.contains(['=', '(', '"', ';', '\n'])
@@ -131,7 +131,7 @@ fn slots(text: &str) -> impl Iterator<Item = (char, String)> {
     })
 }
 
-/// Slots in round brackets, which also hold other things.
+/// Slots in round brackets, which also enclose ordinary text.
 fn named_in_round(text: &str) -> usize {
     let opened = text.split(['(', '（']).skip(1);
     let inside = opened.filter_map(|rest| Some(plain(&rest[..rest.find([')', '）'])?])));
@@ -162,7 +162,7 @@ fn masks(text: &str) -> usize {
     dates.count() + crosses(text) + circles(text) + between_percents(text)
 }
 
-/// Circles and crosses in place of the number of a date or an issue: `〇月〇日`.
+/// Circles and crosses that replace the number of a date or an issue: `〇月〇日`.
 fn circles(text: &str) -> usize {
     const NUMERALS: &str = "〇一二三四五六七八九十百千";
     let chars: Vec<char> = text.chars().collect();
@@ -184,7 +184,7 @@ fn between_percents(text: &str) -> usize {
     named.filter(is_name).count()
 }
 
-/// Runs of `X` that stand for digits or a name. Beside a century, two or three are a Roman number.
+/// Runs of `X` that replace digits or a name. Two or three next to a century are a Roman number.
 fn crosses(text: &str) -> usize {
     let lower = text.to_lowercase();
     let is_roman = CENTURIES.iter().any(|word| lower.contains(word));

@@ -1,4 +1,4 @@
-//! Refusals, questions and remarks: the answer talks to the user.
+//! Refusals, questions and remarks: answers that address the user.
 
 use super::{
     answer::{Answer, DISTINCT, is_question},
@@ -7,9 +7,9 @@ use super::{
     several::offers_alternatives,
 };
 
-/// Characters of an opening, at least; it ends with a sentence.
+/// Minimum number of characters of an opening, which ends with a sentence.
 const OPENING: usize = 60;
-/// Concepts of the task that refusals have.
+/// Concepts of the task that occur in refusals.
 const OF_TASK: [&str; 15] = [
     "text",
     "sentence",
@@ -28,19 +28,20 @@ const OF_TASK: [&str; 15] = [
     "grammar",
 ];
 
-/// Whether an answer declines, or asks back.
+/// Whether an answer is a refusal or a question to the user.
 pub(in crate::checks) fn is_refusal(answer: &Answer<'_>) -> bool {
     let parts = &answer.parts;
     let declines = declines(answer.text);
     if !declines && offers_alternatives(answer) {
         return false;
     }
-    // The text after an introduction is a rewrite, unless it declines.
+    // The text after an introduction is a rewrite, unless it is a refusal.
     if parts.is_announced {
         return talks(answer, parts.rewrite, false);
     }
     let questions = |text: &str| is_question(text) && !is_question(answer.original);
-    // A translation is followed by a question about it only if there is none.
+    // A real translation is not followed by a question: a question after text in another language
+    // means that the answer contains no rewrite.
     let asks_for = answer.fresh(parts.rewrite).has(Class::Ask);
     let asks_back =
         parts.has_remark && (questions(parts.rewrite) || (answer.translated || asks_for) && questions(answer.text));
@@ -48,13 +49,13 @@ pub(in crate::checks) fn is_refusal(answer: &Answer<'_>) -> bool {
     asks_back || parts.asks || talks(answer, parts.rewrite, true) || !has_rewrite && talks(answer, answer.text, true)
 }
 
-/// Whether an answer holds a remark before or after the rewrite.
+/// Whether an answer contains a remark before or after the rewrite.
 pub(in crate::checks) fn has_remark(answer: &Answer<'_>) -> bool {
     answer.parts.has_remark && !is_refusal(answer) && !is_garbled(answer)
 }
 
-/// Whether a part talks to the user in place of a rewrite. If it `may_be_unrelated`, fewer
-/// signs are enough where it has no word of the original.
+/// Whether a part addresses the user instead of being a rewrite. If it `may_be_unrelated`, fewer
+/// signs suffice when it has no word of the original.
 fn talks(answer: &Answer<'_>, part: &str, may_be_unrelated: bool) -> bool {
     let fresh = answer.fresh(part);
     if fresh.has(Class::Machine) && !answer.before.has(Class::Bot) {
@@ -72,7 +73,8 @@ fn talks(answer: &Answer<'_>, part: &str, may_be_unrelated: bool) -> bool {
     asks && fresh.has(Class::Task) || fresh.has(Class::Ask) && about > 0 && (names || !answer.translated)
 }
 
-/// Whether the first sentence declines or apologises; more of the text if that is short.
+/// Whether the first sentence refuses or apologises; if the sentence is short, more of the text is
+/// read.
 fn declines(text: &str) -> bool {
     let ends = text
         .char_indices()

@@ -1,8 +1,8 @@
-//! Names: are the persons, places, organisations and products of the original still named?
+//! Names: whether the persons, places, organisations and products of the original are still named.
 //!
 //! In English a tagger finds names. In languages that capitalise only names, a capital inside a
-//! sentence marks one. German capitalises every noun: there only acronyms and names after a title
-//! count, and the rest cannot be told. Scripts without capitals cannot be told at all.
+//! sentence marks a name. German capitalises every noun: there only acronyms and names after a
+//! title are recognised. In scripts without capitals, names cannot be recognised at all.
 
 mod places;
 mod words;
@@ -15,16 +15,16 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Duty, Finding};
 use words::Words;
 
-/// Languages in Latin, Greek or Cyrillic letters that write names, and no other nouns, with a
-/// capital, and leave names as they are in every case.
+/// Languages in Latin, Greek or Cyrillic letters that capitalise names and no other nouns, and do
+/// not inflect names.
 const FIXED: [&str; 15] = [
     "fr", "es", "it", "pt", "nl", "ca", "gl", "sv", "da", "no", "id", "ms", "vi", "af", "tl",
 ];
-/// The same, but a name has other endings in other cases.
+/// Languages like [`FIXED`], but with inflected names.
 const INFLECTED: [&str; 18] = [
     "pl", "cs", "sk", "sl", "hr", "sr", "bs", "ru", "uk", "bg", "el", "fi", "et", "hu", "tr", "lt", "lv", "ro",
 ];
-/// Labels that the number guard covers, or that name no particular thing.
+/// Labels that the number guard covers, or that do not name an individual thing.
 const OTHER_LABELS: [EntityLabel; 7] = [
     EntityLabel::Date,
     EntityLabel::Time,
@@ -35,7 +35,7 @@ const OTHER_LABELS: [EntityLabel; 7] = [
     EntityLabel::Cardinal,
 ];
 
-/// A name: its words in lower case, as they are written.
+/// The words of a name in lower case, otherwise as written.
 type Name = Vec<String>;
 
 pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
@@ -86,7 +86,8 @@ fn missing(text: &str, other: &str, language: Option<&str>) -> Finding {
     }
 }
 
-/// Whether all words begin with a capital or most are in capitals: capitals then tell nothing.
+/// Whether all words begin with a capital or most are in capitals, so that capitals carry no
+/// information.
 fn headline(text: &str) -> bool {
     let mut long = text.unicode_words().filter(|word| word.chars().count() > 2);
     let titled = text.unicode_words().filter(|word| word.chars().count() > 2).count() >= 4
@@ -98,7 +99,7 @@ fn headline(text: &str) -> bool {
     titled || shouted * 2 > text.unicode_words().count()
 }
 
-/// Without the `'s` and the points of an acronym.
+/// A word without `'s` and the points of an acronym.
 fn plain(word: &str) -> String {
     let lower = word.to_lowercase().replace('’', "'");
     let stem = lower
@@ -121,7 +122,7 @@ fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words as names are made of them, by the tagger and by Unicode, which split `3.2M` and `B-12`
+/// The words of names, as split by the tagger and by Unicode, which split `3.2M` and `B-12`
 /// differently from [`words_of`]. With them, a name taken from a text is always found in that text.
 fn tokens_of(text: &str) -> BTreeSet<String> {
     let tagged = isomer_tagger::tokenise(text);
@@ -129,7 +130,7 @@ fn tokens_of(text: &str) -> BTreeSet<String> {
     tokens.chain(text.unicode_words()).map(plain).collect()
 }
 
-/// The names of an English text, where there is a tagger.
+/// The names of an English text, if there is a tagger.
 fn english(text: &str) -> Option<Vec<Name>> {
     let tagger = Tagger::english().ok()?;
     let tagged = tagger.tag(text);
@@ -164,8 +165,9 @@ fn english(text: &str) -> Option<Vec<Name>> {
         .filter(|entity| OTHER_LABELS.contains(&entity.label))
         .flat_map(|entity| entity.tokens.clone())
         .collect();
-    // Proper nouns outside any entity; a run of them is one name. The first word of a sentence has
-    // a capital anyway, so it counts only if the tagger takes it for a name without one.
+    // Proper nouns outside any entity; a run of them is one name. The first word of a sentence is
+    // always capitalised, so it counts only if the tagger classifies it as a name without the
+    // capital.
     let word = |place: usize| at(place).unwrap_or_default();
     let named = |place: usize| {
         tagged.tokens[place].pos == Pos::Propn
@@ -188,7 +190,7 @@ fn english(text: &str) -> Option<Vec<Name>> {
     Some(names.into_iter().filter(|name| !name.is_empty()).collect())
 }
 
-/// Those of some tokens that the tagger takes for names even without their capitals.
+/// The tokens that the tagger classifies as names even without their capitals.
 fn names_without_capitals(tagger: &Tagger, text: &str, tokens: &[Token], asked: &BTreeSet<usize>) -> BTreeSet<usize> {
     if asked.is_empty() {
         return BTreeSet::new();
@@ -211,7 +213,7 @@ fn names_without_capitals(tagger: &Tagger, text: &str, tokens: &[Token], asked: 
     asked.iter().copied().filter(still).collect()
 }
 
-/// Acronyms, and names after a title; also whether the text has no other noun that might be a name.
+/// Acronyms and names after a title; also whether the text has no other noun that could be a name.
 fn german(text: &str) -> (Vec<Name>, bool) {
     let words: Vec<&str> = text.unicode_words().collect();
     let mut names = Vec::new();
@@ -230,7 +232,7 @@ fn german(text: &str) -> (Vec<Name>, bool) {
     (names, sure && !headline(text))
 }
 
-/// Runs of words with a capital that do not open a sentence.
+/// Runs of capitalised words that are not at the start of a sentence.
 fn by_capitals(text: &str) -> Vec<Name> {
     let mut names: Vec<Name> = Vec::new();
     let mut run: Name = Vec::new();
@@ -251,7 +253,7 @@ fn by_capitals(text: &str) -> Vec<Name> {
         let capital = named.chars().next().is_some_and(char::is_uppercase) && named.chars().count() > 1;
         let acronym = capital && named.chars().all(|c| c.is_uppercase() || c.is_numeric());
         if capital && (!opens || acronym || named.len() < piece.len()) {
-            // García Márquez: the word before opened the sentence.
+            // García Márquez: the previous word started the sentence.
             run.extend(first.take());
             run.push(plain(piece));
         } else {

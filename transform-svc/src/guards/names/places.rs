@@ -5,7 +5,7 @@ use std::{
     sync::LazyLock,
 };
 
-/// Names of one place each, in English, French and Spanish where they differ much. All words of an
+/// The names of each place, in English, French and Spanish if they differ much. All words of an
 /// entry must occur.
 const PLACES: &[&[&str]] = &[
     &["usa", "us", "america", "american", "americans", "united states"],
@@ -76,7 +76,7 @@ const PLACES: &[&[&str]] = &[
 /// A place by its index, and the words of one of its names.
 type Written = (usize, Vec<&'static str>);
 
-/// The names by their first words.
+/// The names, indexed by their first words.
 static WRITTEN: LazyLock<HashMap<&str, Vec<Written>>> = LazyLock::new(|| {
     let mut written = HashMap::<_, Vec<_>>::new();
     for (place, names) in PLACES.iter().enumerate() {

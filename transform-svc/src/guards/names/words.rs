@@ -1,11 +1,11 @@
-//! The words of a text, prepared for finding names in another form. A look-up does not grow with
-//! the text.
+//! The words of a text, indexed for finding names in another form. The cost of a lookup does not
+//! grow with the text.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Name, places};
 
-/// Words that occur in names but name nothing on their own.
+/// Words that occur in names but do not identify anything on their own.
 const GENERIC: &[&str] = &[
     "mr",
     "mrs",
@@ -181,16 +181,16 @@ const GENERIC: &[&str] = &[
     "yes",
     "no",
 ];
-/// Letters of an acronym that may stand for words.
+/// Number of letters of an acronym that may abbreviate words.
 const ACRONYM: std::ops::RangeInclusive<usize> = 2..=5;
-/// Letters by which short inflected names are compared.
+/// Number of letters by which short inflected names are compared.
 const BEGINNING: usize = 3;
 
 /// The words of a text.
 pub(super) struct Words<'a> {
     all: BTreeSet<&'a str>,
     folded: HashSet<String>,
-    /// The fewest letters of the words with one beginning.
+    /// The minimum number of letters among the words with the same beginning.
     shortest: HashMap<&'a str, usize>,
     /// The initials of successive words.
     initials: HashSet<String>,
@@ -218,8 +218,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Whether a name occurs: by one of its own words, its initials, the words that its initials
-    /// stand for, or another name of the same place.
+    /// Whether a name occurs: as one of its own words, as its initials, as the words that its
+    /// initials abbreviate, or as another name of the same place.
     pub(super) fn keep(&self, name: &Name, inflected: bool) -> bool {
         let own: Vec<&String> = name.iter().filter(|word| !GENERIC.contains(&word.as_str())).collect();
         let own: Vec<&String> = if own.is_empty() {
@@ -255,7 +255,7 @@ impl<'a> Words<'a> {
         letters >= 4 && ["s", "es", "ean", "esque"].iter().any(longer) || ["s", "es"].iter().any(shorter)
     }
 
-    /// Whether a word begins so.
+    /// Whether a word has this beginning.
     fn begin_with(&self, beginning: &str) -> bool {
         let mut from = self.all.range(beginning..);
         from.next().is_some_and(|word| word.starts_with(beginning))
@@ -272,13 +272,13 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The first letters of a word that has so many.
+/// The first `letters` letters of a word; `None` if the word is shorter.
 fn beginning(word: &str, letters: usize) -> Option<&str> {
     let (last, c) = word.char_indices().nth(letters.checked_sub(1)?)?;
     Some(&word[..last + c.len_utf8()])
 }
 
-/// The initials of all but small words.
+/// The initials of all words except function words.
 fn initials(words: &[String]) -> impl Iterator<Item = char> {
     let small = |word: &str| {
         matches!(
@@ -292,7 +292,7 @@ fn initials(words: &[String]) -> impl Iterator<Item = char> {
         .filter_map(|word| word.chars().next())
 }
 
-/// Without accents.
+/// A word without accents.
 fn folded(word: &str) -> String {
     word.chars()
         .map(|c| match c {

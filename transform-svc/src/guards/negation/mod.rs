@@ -1,11 +1,13 @@
-//! Negation: does the rewrite affirm what the original denies, or deny what it affirms?
+//! Negation: whether the rewrite affirms a statement that the original denies, or denies one that
+//! it affirms.
 //!
 //! A text is cut into clauses. A clause denies once, however many denying words it has, as in "we
-//! ain't got no money" and "no vino nadie". How often a text denies is a range: "not uncommon" and
-//! "fail" may or may not be counted, since "common" and "not succeed" say the same. Two texts are
-//! at odds if their ranges do not meet. Where the ranges meet, or where the transformation may
-//! leave facts out or add some, the *focus* of a denial decides: the word that is denied ("refund"
-//! of "would not refund") must not stand in a clause of the other text that denies nothing.
+//! ain't got no money" and "no vino nadie". The number of denials in a text is a range: "not
+//! uncommon" and "fail" may or may not be counted, since "common" and "not succeed" mean the same.
+//! Two texts conflict if their ranges do not overlap. If the ranges overlap, or if the
+//! transformation may omit or add facts, the *focus* of a denial decides: the word that is denied
+//! ("refund" of "would not refund") must not occur in a clause of the other text that denies
+//! nothing.
 
 mod words;
 
@@ -14,18 +16,18 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Duty, Finding, stem::Forms};
 use words::{Lexicon, lexicon};
 
-/// Most words between a denying word and what it denies.
+/// Maximum number of words between a denying word and the word that it denies.
 const REACH: usize = 5;
 
-/// A clause that denies, or does not.
+/// A clause, which may or may not contain a denial.
 #[derive(Debug, Default, PartialEq)]
 struct Clause {
-    /// Words with a content.
+    /// Content words.
     content: Vec<String>,
-    /// How often it denies, at least and at most.
+    /// The minimum and maximum number of denials.
     least: usize,
     most: usize,
-    /// The word that is denied, certainly or perhaps.
+    /// The word that is certainly or possibly denied.
     focus: Option<String>,
 }
 
@@ -36,15 +38,15 @@ pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: 
     let (before, after) = (clauses(original, lexicon), clauses(rewrite, lexicon));
     let least = |clauses: &[Clause]| clauses.iter().map(|clause| clause.least).sum::<usize>();
     let most = |clauses: &[Clause]| clauses.iter().map(|clause| clause.most).sum::<usize>();
-    // An omission or addition is at odds only if the other text affirms the same thing.
+    // An omission or addition is a conflict only if the other text affirms the same statement.
     let lost = (duty.lost && least(&before) > most(&after)) || affirmed(&before, &after, !duty.lost);
     let added = (duty.added && duty.lost && least(&after) > most(&before))
         || affirmed(&after, &before, !(duty.added && duty.lost));
     if lost || added { Finding::Broken } else { Finding::Kept }
 }
 
-/// Whether a clause of the other text affirms what a clause denies. Certain denials were counted
-/// already unless `also_hard`.
+/// Whether a clause of the other text affirms a statement that a clause denies. Certain denials
+/// were counted already unless `also_hard`.
 fn affirmed(denying: &[Clause], other: &[Clause], also_hard: bool) -> bool {
     let content = |denies: bool| -> Forms<'_> {
         let clauses = other.iter().filter(|clause| (clause.most > 0) == denies);
@@ -68,7 +70,7 @@ fn clauses(text: &str, lexicon: &Lexicon) -> Vec<Clause> {
         let breaks = matches!(piece, "." | "," | ";" | ":" | "!" | "?" | "(" | ")" | "—" | "–")
             || lexicon.breaks.contains(&piece);
         if breaks && !words.is_empty() {
-            // An idiom such as "no choice but" goes over a break.
+            // An idiom such as "no choice but" may span a clause boundary.
             let over = lexicon.idioms.iter().any(|idiom| ends_idiom(&words, idiom, piece));
             if !over {
                 clauses.push(clause(&words, lexicon, question && clauses.is_empty()));
@@ -104,7 +106,7 @@ fn split<'a>(word: &'a str, lexicon: &Lexicon) -> Vec<String> {
     parts.into_iter().map(str::to_owned).collect()
 }
 
-/// What a single word says about denial.
+/// The contribution of a single word to a denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Denial {
     None,
@@ -118,7 +120,7 @@ fn denial(words: &[String], at: usize, lexicon: &Lexicon) -> Denial {
     };
     let next = words.get(at + 1).map(String::as_str);
     if lexicon.code == "fr" && matches!(word, "personne" | "plus") {
-        // A person, more: they deny with "ne" only.
+        // French "personne" and "plus" deny only together with "ne".
         let ne = words[at.saturating_sub(4)..at]
             .iter()
             .chain(words.get(at + 1))
@@ -176,7 +178,7 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
             .is_some_and(|word| matches!(word.as_str(), "no" | "nothing" | "nobody" | "none" | "never"))
         && words.iter().any(|word| word == "than");
     let (mut hard, mut soft, mut idiomatic) = (0, 0, false);
-    // A certain denial has a focus before one that may be none.
+    // A certain denial has a focus, and takes precedence over an uncertain one.
     let (mut last_hard, mut first_soft) = (None, None);
     for (at, denial) in denials.iter().enumerate() {
         match denial {
@@ -225,7 +227,8 @@ fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
     }
 }
 
-/// What a denying word denies: the next content word, or the stem of a word with a denying prefix.
+/// The target of a denying word: the next content word, or the stem of a word with a denying
+/// prefix.
 fn focus(words: &[String], at: usize, denials: &[Denial], lexicon: &Lexicon) -> Option<String> {
     words
         .iter()

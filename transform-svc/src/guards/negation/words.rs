@@ -1,23 +1,23 @@
-//! Words that deny, in English, German, French and Spanish.
+//! Words of denial, in English, German, French and Spanish.
 
 /// The words of a language that express denial. All words are lower-case.
 pub(super) struct Lexicon {
     pub(super) code: &'static str,
     /// Words that deny.
     pub(super) hard: &'static [&'static str],
-    /// Words that can stand for a denial: "fail" for "not succeed", "empty" for "not full".
+    /// Words that can replace a denial: "fail" for "not succeed", "empty" for "not full".
     pub(super) soft: &'static [&'static str],
-    /// Beginnings of words that can stand for a denial, with the fewest letters that follow.
+    /// Prefixes that can replace a denial, with the minimum number of letters that follow.
     pub(super) prefixes: &'static [(&'static str, usize)],
-    /// Endings of such words.
+    /// Suffixes that can replace a denial.
     pub(super) suffixes: &'static [&'static str],
     /// Words in which a prefix or suffix denies nothing.
     pub(super) innocent: &'static [&'static str],
     /// Phrases in which a denying word denies nothing, or that have an equivalent without it.
     pub(super) idioms: &'static [&'static [&'static str]],
-    /// Words that begin a new clause.
+    /// Words that start a new clause.
     pub(super) breaks: &'static [&'static str],
-    /// Words without content of their own.
+    /// Function words.
     pub(super) empty: &'static [&'static str],
 }
 

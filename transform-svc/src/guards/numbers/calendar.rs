@@ -28,7 +28,7 @@ fn position(table: &[&[&str]], word: &str) -> Option<usize> {
     table.iter().position(|names| names.contains(&word))
 }
 
-/// The month that a lower-case word names, from 1, and whether the word means other things too
+/// The month that a lower-case word names, from 1, and whether the word also has other meanings
 /// ("may", "mar").
 pub(super) fn month(word: &str) -> Option<(u32, bool)> {
     let month = position(&MONTHS, word)?;

@@ -1,4 +1,4 @@
-//! The facts of a text, prepared for finding one among many. A look-up does not grow with the text.
+//! The facts of a text, indexed for matching. The cost of a lookup does not grow with the text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ pub(super) struct Facts<'a> {
     codes: HashSet<&'a str>,
     /// The numbers in the codes, ascending.
     numbers: Vec<f64>,
-    /// Readings in one unit each, ascending.
+    /// A dimension and the size of a unit in base units.
     readings: HashMap<Unit, Vec<Reading>>,
 }
 
@@ -22,12 +22,12 @@ type Unit = (Dimension, u32);
 
 fn unit(reading: &Reading) -> Unit {
     let factor = reading.base / reading.raw;
-    // Zero and times of day have no factor. A factor is rounded, so that one unit is one list.
+    // Zero and times of day have no factor. Factors are rounded, so that each unit has one list.
     let factor = if factor.is_nan() { 0 } else { (factor as f32).to_bits() };
     (reading.dimension, factor)
 }
 
-/// The number in a code: "G7" and "Group of Seven" say the same.
+/// The number in a code: "G7" and "Group of Seven" mean the same.
 fn number(code: &str) -> Option<f64> {
     let digits: String = code.chars().filter(char::is_ascii_digit).collect();
     digits.parse().ok()
@@ -66,7 +66,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether a fact matches one of these.
+    /// Whether a fact matches one of these facts.
     pub(super) fn have(&self, fact: &Fact) -> bool {
         match fact {
             Fact::Code(code) => {
@@ -84,8 +84,8 @@ impl<'a> Facts<'a> {
                 let in_code = near(&self.numbers, |number| *number < one.raw);
                 in_code.iter().any(|number| close(*number, one.raw))
                     || self.readings.values().any(|list| {
-                        // Values that match lie in an interval around the sought one, so its
-                        // neighbours do.
+                        // Matching values lie in an interval around the value sought, so one of its
+                        // neighbours matches.
                         let by_raw = near(list, |other| other.raw < one.raw);
                         let by_base = near(list, |other| other.base < one.base);
                         by_raw.iter().chain(by_base).any(|other| equal(*one, *other))

@@ -1,4 +1,4 @@
-//! A text as digits, words and signs.
+//! Splits a text into digits, words and signs.
 
 /// A piece of a text.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,19 +9,19 @@ pub(super) enum Piece {
     Clock(u32, u32),
     /// Letters, in lower case.
     Word(String),
-    /// Letters and digits in one, such as `s21` or `covid-19`, in lower case.
+    /// Letters and digits together, such as `s21` or `covid-19`, in lower case.
     Code(String),
     /// Any other character that is not white space.
     Sign(char),
 }
 
-/// A piece and its context.
+/// A piece with its context.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) piece: Piece,
-    /// No white space before it.
+    /// Whether no white space precedes the piece.
     pub(super) glued: bool,
-    /// Begins with a capital.
+    /// Whether the piece begins with a capital.
     pub(super) capital: bool,
 }
 
@@ -38,7 +38,7 @@ impl Token {
     }
 }
 
-/// The first digit of each script's ten.
+/// The digit zero of each script.
 const ZEROS: [char; 6] = ['0', '٠', '۰', '०', '๐', '０'];
 
 fn digit(c: char) -> Option<char> {
@@ -48,11 +48,11 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
-/// Prefixes after which a hyphen and digits are a number.
+/// Prefixes that a hyphen and digits may follow, as a number.
 const PREFIXES: [&str; 12] = [
     "mid", "pre", "post", "late", "early", "under", "over", "sub", "non", "ab", "bis", "top",
 ];
-/// Letters that may follow digits without a space without making a name.
+/// Letters that may directly follow digits without forming a code.
 const SUFFIXES: [&str; 36] = [
     "'s", "’s", "s", "st", "nd", "rd", "th", "k", "m", "bn", "mn", "am", "pm", "h", "er", "ers", "e", "ème", "º", "ª",
     "km", "cm", "mm", "kg", "g", "mg", "ml", "l", "gb", "mb", "tb", "kw", "mw", "min", "ft", "lb",
@@ -161,7 +161,7 @@ impl Lexer<'_> {
         if letters > at {
             let suffix: String = self.chars[at..letters].iter().collect();
             let lower = suffix.to_lowercase();
-            // 5G is a name, 5g is five grams.
+            // 5G is a code, 5g is five grams.
             let known = SUFFIXES.contains(&lower.as_str()) && suffix != "G";
             if !known && !written.contains(['.', ',']) {
                 self.push(Piece::Code(format!("{written}{lower}")), glued, false);

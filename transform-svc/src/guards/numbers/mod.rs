@@ -1,10 +1,10 @@
-//! Numbers, dates, times and units: does the rewrite still state what the original states, and
-//! nothing else?
+//! Numbers, dates, times and units: whether the rewrite states all quantities of the original, and
+//! no others.
 //!
 //! Each text becomes a list of quantities ([`scan`]). A quantity has every reading that its form
 //! allows (`1.500` is 1.5 or 1500), in a base unit, so that "1,500 metres" and "1.5 kilometres" are
-//! equal. Two quantities match if a reading of one matches a reading of the other. A quantity that
-//! matches nothing in the other text is lost or added.
+//! equal. Two quantities match if a reading of one matches a reading of the other. A quantity
+//! without a match in the other text is lost or added.
 
 mod calendar;
 mod facts;
@@ -18,7 +18,8 @@ use facts::Facts;
 use scan::{Reading, Stated, scan};
 use units::Dimension;
 
-/// How far two values in different units of one dimension may lie apart: conversions are rounded.
+/// Maximum relative difference between two values in different units of one dimension, because
+/// conversions are rounded.
 const ROUNDING: f64 = 0.03;
 
 pub(super) fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Duty) -> Finding {
@@ -45,7 +46,7 @@ fn knows(language: Option<&str>) -> bool {
     language.is_some_and(|code| numerals::LANGUAGES.contains(&code))
 }
 
-/// Whether something that is stated is missing from the other text, which is in `language`.
+/// Whether a stated quantity is missing from the other text, which is in `language`.
 fn missing(stated: &[Stated], other: &[Stated], language: Option<&str>) -> Finding {
     let other = Facts::new(other);
     let mut finding = Finding::Kept;
@@ -83,12 +84,12 @@ fn equal(a: Reading, b: Reading) -> bool {
     if loose(a.dimension) || loose(b.dimension) {
         return close(a.raw, b.raw);
     }
-    // "19 heures" is a time of day and a length of time.
+    // "19 heures" is a time of day and a duration.
     if clock(a.dimension) || clock(b.dimension) {
         let time = [a.dimension, b.dimension].contains(&Dimension::Time);
         return time && close(a.raw, b.raw);
     }
-    // 25 degrees are either.
+    // 25 degrees may be an angle or a temperature.
     false
 }
 

@@ -5,12 +5,12 @@
 pub(super) struct Numeral {
     /// Its value.
     pub(super) value: f64,
-    /// How many words it takes.
+    /// The number of words.
     pub(super) words: usize,
-    /// Third, fourth: an ordinal that can also be a fraction.
+    /// An ordinal that can also be a fraction: third, fourth.
     pub(super) ordinal: bool,
-    /// A word that also says something else, such as "one", "both" or "second". Its loss is not a
-    /// fault.
+    /// Whether the word also has another meaning, such as "one", "both" or "second". Its loss is
+    /// not a fault.
     pub(super) weak: bool,
 }
 
@@ -301,7 +301,7 @@ const ES_WEAK: &[(&str, f64)] = &[
     ("triple", 3.0),
 ];
 
-/// The value of a word that multiplies the number before it.
+/// The value of a word that multiplies the preceding number.
 pub(super) fn scale(word: &str) -> Option<f64> {
     Some(match word {
         "hundred" | "cent" | "cents" => 100.0,
@@ -373,7 +373,7 @@ fn weak(language: &str, word: &str) -> Option<f64> {
     }
 }
 
-/// Value of a fraction's name, singular or plural, for words that name only a fraction.
+/// Value of a fraction's name, singular or plural, for words that have no other meaning.
 pub(super) fn fraction(language: &str, word: &str) -> Option<f64> {
     let third = 1.0 / 3.0;
     Some(match (language, word) {
@@ -395,7 +395,7 @@ pub(super) fn fraction(language: &str, word: &str) -> Option<f64> {
     })
 }
 
-/// The number of a word for a decade, such as "nineties".
+/// The number of a decade word, such as "nineties".
 pub(super) fn decade(language: &str, word: &str) -> Option<f64> {
     let stem = match language {
         "en" => word.strip_suffix("ies").map(|stem| format!("{stem}y"))?,
@@ -405,7 +405,7 @@ pub(super) fn decade(language: &str, word: &str) -> Option<f64> {
     cardinal(language, &stem).filter(|value| (20.0..100.0).contains(value))
 }
 
-/// Whether a number word may extend the number before it.
+/// Whether a number word may extend the preceding number.
 fn joins(language: &str, so_far: f64, value: f64) -> Option<f64> {
     let below = so_far % 100.0;
     if so_far == 0.0 || (so_far >= 100.0 && below == 0.0 && value < 100.0) {
@@ -424,8 +424,8 @@ fn joins(language: &str, so_far: f64, value: f64) -> Option<f64> {
     (tens && value < room).then_some(so_far + value)
 }
 
-/// Reads the number at the beginning of lower-case words. Words joined by a hyphen are separate
-/// words; `before` is the word before them.
+/// Reads the number at the start of lower-case words. Words joined by a hyphen are separate words;
+/// `before` is the preceding word.
 pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Option<Numeral> {
     let first = *words.first()?;
     let starts_with_article = matches!((language, first), ("en", "a"))
@@ -515,8 +515,8 @@ pub(super) fn read(language: &str, words: &[&str], before: Option<&str>) -> Opti
         });
     }
     let value = weak(language, first)?;
-    // "No one", "the one", "this one" are not numbers. Roman numerals follow a name, which the
-    // caller cannot see here.
+    // "No one", "the one", "this one" are not numbers. Roman numerals follow a name, which is not
+    // visible here.
     let pronoun = language == "en"
         && first == "one"
         && matches!(before, Some("no" | "the" | "this" | "that" | "which" | "any" | "every"));

@@ -7,11 +7,11 @@ use super::{
     units::{self, Dimension, Unit},
 };
 
-/// One way to read a quantity.
+/// One reading of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reading {
     pub(super) dimension: Dimension,
-    /// The number as it is written.
+    /// The number as written.
     pub(super) raw: f64,
     /// The number in the dimension's base unit.
     pub(super) base: f64,
@@ -31,27 +31,27 @@ impl Reading {
     }
 }
 
-/// Something that a text states.
+/// A fact that a text states.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fact {
-    /// A quantity, with every way to read it.
+    /// A quantity, with all its readings.
     Quantity(Vec<Reading>),
-    /// A name with digits in it.
+    /// A name that contains digits.
     Code(String),
 }
 
-/// A fact and how much it weighs.
+/// A fact with its weight.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stated {
     pub(super) fact: Fact,
-    /// A word that also says something else. It can match a changed fact, but its loss is not
+    /// Whether the word also has another meaning. It can match a changed fact, but its loss is not
     /// reported.
     pub(super) weak: bool,
-    /// A language whose number words are unknown may write this number in words.
+    /// Whether a language with unknown number words may spell out this number.
     pub(super) spellable: bool,
 }
 
-/// Words that turn a number that follows or precedes them negative.
+/// Words that make the following or preceding number negative.
 const BELOW_ZERO: [&str; 4] = ["below zero", "unter null", "bajo cero", "below freezing"];
 
 struct Scanner<'a> {
@@ -61,7 +61,7 @@ struct Scanner<'a> {
     stated: Vec<Stated>,
 }
 
-/// What a text states. Words are read in its language; without one, digits only.
+/// The facts of a text. Words are read in its language; without a language, only digits are read.
 pub(super) fn scan(text: &str, language: Option<&str>) -> Vec<Stated> {
     let lower = text.to_lowercase();
     let mut scanner = Scanner {
@@ -79,7 +79,7 @@ pub(super) fn scan(text: &str, language: Option<&str>) -> Vec<Stated> {
     scanner.stated
 }
 
-/// The values that digits can have: a single point or comma before three digits separates thousands
+/// The possible values of digits: a single point or comma before three digits separates thousands
 /// in one language and decimals in another.
 fn values(written: &str) -> Vec<f64> {
     let marks: Vec<char> = written.chars().filter(|c| matches!(c, '.' | ',')).collect();
@@ -103,7 +103,7 @@ fn values(written: &str) -> Vec<f64> {
     read.into_iter().flatten().collect()
 }
 
-/// Whether a number is often written in words.
+/// Whether a number is often spelled out.
 fn spellable(value: f64) -> bool {
     value.fract() == 0.0
         && (value.abs() <= 100.0
@@ -228,7 +228,7 @@ impl Scanner<'_> {
             Piece::Sign(sign) => units::of_sign(sign).filter(|(dimension, _)| *dimension != Dimension::Ratio),
             _ => None,
         });
-        // Suffixes that hang on the digits.
+        // Suffixes attached to the digits.
         let suffix = self
             .token(next)
             .filter(|token| token.glued)
@@ -297,7 +297,7 @@ impl Scanner<'_> {
         self.quantity(at, next, &read, currency, true, read.iter().all(|value| *value == 1.0))
     }
 
-    /// A time of day; returns the index of the token after it.
+    /// Reads a time of day; returns the index of the token after it.
     fn clock(&mut self, hours: u32, minutes: u32, next: usize) -> usize {
         let after = self.word(next).map(str::to_owned);
         let half = match after.as_deref() {
@@ -328,7 +328,7 @@ impl Scanner<'_> {
         ))
     }
 
-    /// A number whose digits or words end before `next`, with its multiplier and its unit.
+    /// Reads a number whose digits or words end before `next`, with its multiplier and its unit.
     fn quantity(
         &mut self,
         at: usize,
@@ -398,7 +398,7 @@ impl Scanner<'_> {
         )
     }
 
-    /// The unit at a token, and the index of the token after it.
+    /// The unit at a token, and the index of the next token.
     fn unit(&self, at: usize, digits: bool) -> (Option<Vec<Unit>>, usize) {
         let mut at = at;
         // Ten-year, 5-mile.
@@ -489,7 +489,7 @@ impl Scanner<'_> {
                 self.state(vec![clock_reading(0)], true);
                 return at + 1;
             }
-            // "A" and "an" before a unit are one, "per week" too.
+            // "A" and "an" before a unit mean one, also in the sense of "per week".
             ("en", "a" | "an") => {
                 let unit = self.word(at + 1).and_then(|word| units::of_word(word, false));
                 if unit.is_some_and(|units| units.iter().any(|(dimension, _)| *dimension == Dimension::Time)) {
@@ -538,7 +538,7 @@ impl Scanner<'_> {
         if matches!(self.word(next), Some("o'clock" | "uhr" | "am" | "pm")) && (0.0..=24.0).contains(&numeral.value) {
             return self.clock(numeral.value as u32, 0, next);
         }
-        // "Second" and "first" have no unit, and "one" alone is weak with or without.
+        // "Second" and "first" have no unit, and "one" alone is weak with or without a unit.
         let ordinal_word = matches!(word, "first" | "second" | "once" | "twice" | "both" | "pair" | "couple");
         if ordinal_word {
             let end = self.pair_of(next);
@@ -604,8 +604,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// The words from a token on that may form a number in words, hyphens left out, and their
-    /// positions.
+    /// The words, starting at a token, that may form a spelled-out number, without hyphens, and
+    /// their positions.
     fn run(&self, at: usize) -> (Vec<String>, Vec<usize>) {
         let (mut words, mut places) = (Vec::new(), Vec::new());
         let mut place = at;

@@ -1,6 +1,6 @@
 //! Units of measurement, by word and sign, in English, German, French and Spanish.
 
-/// What is measured. Values of one dimension can be converted into each other.
+/// The measured dimension. Values of one dimension can be converted into each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Dimension {
     /// No unit.
@@ -32,7 +32,7 @@ use Dimension::{
     Area, Celsius, Data, Dollar, Euro, Fahrenheit, Length, Mass, Pound, Power, Ratio, Rupee, Speed, Time, Volume, Yen,
 };
 
-/// A unit: its dimension and how many base units it is.
+/// A unit: its dimension and its size in base units.
 pub(super) type Unit = (Dimension, f64);
 
 const DAY: f64 = 86_400.0;

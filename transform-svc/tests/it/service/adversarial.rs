@@ -1,4 +1,4 @@
-//! PARTIAL's two transformations: texts that have the words, or the beginning, of an original and
+//! PARTIAL's two transformations: texts that have the words, or the beginning, of an original but
 //! not its meaning.
 
 use isomer_proto::transform::v1::{
@@ -41,12 +41,12 @@ async fn a_swapped_text_comes_three_times_without_a_generator() {
     assert_eq!(result.outcome(), Outcome::Ok);
     assert!(result.text.is_empty());
     assert_eq!((result.texts.len(), result.text_measures.len()), (3, 3));
-    // Every word stays.
+    // All words are kept.
     assert!(result.text_measures.iter().all(|measures| measures.jaccard == 1.0));
     assert!(result.text_measures.iter().all(|measures| measures.edit_distance > 0.0));
     assert_eq!(stub.calls(), 0);
 
-    // The draw is of the seed and the id, not of the company or the order.
+    // The draw depends on the seed and the id, not on the other texts or the order.
     let other = transform(&mut client, swap(), &[SWAPPABLE, "Hello there."]).await;
     assert_eq!(other.results[0].texts, result.texts);
     let one = spec(Kind::MultiSwap(MultiSwap { swaps: Some(1) }));
@@ -96,7 +96,7 @@ async fn a_language_without_a_tagger_is_refused_by_name() {
     assert!(fault.message.contains("German"), "{fault}");
     assert!(fault.hint.unwrap().contains("English"));
 
-    // Detected, it is this text alone that fails.
+    // With a detected language, only this text fails.
     let response = client.transform(request(None)).await.unwrap().into_inner();
     assert_eq!(response.results[0].outcome(), Outcome::Failed);
     assert!(
@@ -144,7 +144,7 @@ async fn each_cut_of_a_continuation_goes_on_where_the_one_before_ended() {
     let first = transform(&mut client, wanted(), &[SWAPPABLE]).await;
     let result = &first.results[0];
     assert_eq!(result.outcome(), Outcome::Ok, "{result:?}");
-    // PARTIAL: after ", and", five tokens more each time.
+    // PARTIAL: after ", and", five more tokens each time.
     let begun = format!("{}, and", SWAPPABLE.trim_end_matches('.'));
     let cuts: Vec<String> = (1..=4)
         .map(|cut| format!("{begun} {}", numbers()[..5 * cut].join(" ")))
@@ -155,7 +155,7 @@ async fn each_cut_of_a_continuation_goes_on_where_the_one_before_ended() {
     let prompts = [&begun, &cuts[0], &cuts[1], &cuts[2]];
     assert_eq!(asked, prompts.map(|prompt| (Some(prompt.as_str()), 5)));
     assert!(seen.iter().all(|call| call.body.get("messages").is_none()));
-    // Again from the cache, the same; one cut more is one call more.
+    // The repeated request gives the same text from the cache; one more cut is one more call.
     let again = transform(&mut client, wanted(), &[SWAPPABLE]).await;
     assert_eq!(again.results[0].texts, result.texts);
     assert_eq!(again.usage.unwrap().generator_calls, 0);
@@ -168,7 +168,7 @@ async fn each_cut_of_a_continuation_goes_on_where_the_one_before_ended() {
 async fn a_text_that_ends_by_itself_is_too_few_cuts_and_is_attempted_again() {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Continue).await;
-    // The second cut of the first attempt brings nothing.
+    // The second cut of the first attempt returns nothing.
     stub.mark(
         "five",
         [Answer::Raw(r#"{"choices": [{"text": ""}]}"#.into()), Answer::Continue],

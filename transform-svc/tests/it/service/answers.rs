@@ -1,4 +1,4 @@
-//! Answers of servers that leave out or change what OpenAI's protocol requires. Each is taken as a
+//! Responses of servers that omit or change what OpenAI's protocol requires. Each is accepted as a
 //! completion.
 
 use isomer_proto::transform::v1::{Check, OnFingerprintChange, Outcome, Sampling, TransformSpec};
@@ -9,8 +9,8 @@ use tonic::Code;
 use super::{TEXT, counts, one};
 use crate::support::{client, config, paraphrase, transform, try_transform};
 
-/// The difference of an answer, the answer, and whether its tokens are those of its usage, 11
-/// and 7.
+/// The deviation of a response, the response, and whether its tokens are those of its usage, 11 and
+/// 7.
 fn loose() -> Vec<(&'static str, Value, bool)> {
     let words: Vec<&str> = TEXT.split_whitespace().rev().collect();
     let content = format!("Indeed {}", words.join(" "));
@@ -183,7 +183,7 @@ async fn answers_without_a_text_are_none() {
     }
 }
 
-/// A text that passes the checks, and why it ends.
+/// A text that passes the checks, with the reason why it ends.
 fn ended_by(reason: &str) -> Answer {
     let words: Vec<&str> = TEXT.split_whitespace().rev().collect();
     let message = json!({"role": "assistant", "content": format!("Indeed {}", words.join(" "))});
@@ -199,7 +199,8 @@ async fn a_text_that_was_cut_is_asked_for_with_more_room() {
     for round in 0..2 {
         let response = transform(&mut client, paraphrase(), &[TEXT]).await;
         assert_eq!(response.results[0].outcome(), Outcome::Recovered, "{response:?}");
-        // The second time both answers come from the cache, and the cut one is known as such.
+        // The second time both answers come from the cache, and the truncated one is recognised as
+        // such.
         let truncated = [("truncated".to_owned(), 1)];
         assert_eq!(counts(&response), truncated[usize::min(round, 1)..], "round {round}");
         assert_eq!(stub.calls(), 2);
@@ -210,7 +211,7 @@ async fn a_text_that_was_cut_is_asked_for_with_more_room() {
 
 #[tokio::test]
 async fn a_text_that_is_always_cut_is_never_accepted() {
-    // A server that says it, and one that only counts: 40 tokens are all that is allowed.
+    // A server that reports the truncation, and one that only counts: 40 tokens are the maximum.
     let counted = |content: &str| {
         let choice = json!({"message": {"content": content}});
         json!({"choices": [choice], "usage": {"prompt_tokens": 11, "completion_tokens": 40}}).to_string()
@@ -328,7 +329,7 @@ async fn a_parameter_that_the_server_refuses_is_left_out_from_then_on() {
     assert_eq!(response.results[0].outcome(), Outcome::Ok);
     assert_eq!(stub.calls(), before + 1);
 
-    // One that the request is about in another way is not left out.
+    // A parameter that the request cannot do without is not omitted.
     let (response, stub) = one(
         [refused(
             json!({"message": "the prompt is too long", "param": "messages"}),
@@ -386,7 +387,7 @@ async fn an_answer_that_is_not_a_rewrite_is_asked_for_again_and_never_accepted()
     }
 }
 
-/// An answer of this version of a model.
+/// A response of this version of a model.
 fn of_version(text: &str, model: &str, fingerprint: Option<&str>) -> Answer {
     let choice = json!({"message": {"content": text}, "finish_reason": "stop"});
     Answer::Raw(json!({"model": model, "system_fingerprint": fingerprint, "choices": [choice]}).to_string())
@@ -435,7 +436,7 @@ async fn stored_texts_of_another_version_are_made_again_where_a_request_asks_for
         let response = transform(&mut client, regenerate(), &[TEXT]).await;
         let expected = if is_same { OLD } else { NEW };
         assert_eq!(response.results[0].text, expected, "{now}");
-        // One call tells the version, another one makes the text.
+        // One call queries the version, and another one generates the text.
         assert_eq!(stub.calls(), if is_same { 2 } else { 3 });
         let calls = response.results[0]
             .usage
@@ -445,7 +446,7 @@ async fn stored_texts_of_another_version_are_made_again_where_a_request_asks_for
         let versions: Vec<_> = response.summary.unwrap().fingerprints.into_keys().collect();
         assert_eq!(versions, [format!("m#{now}")]);
 
-        // The new text is stored beside the old one.
+        // The new text is stored in addition to the old one.
         let again = transform(&mut client, regenerate(), &[TEXT]).await;
         assert_eq!(again.results[0].text, expected);
         assert_eq!(stub.calls(), if is_same { 3 } else { 4 });

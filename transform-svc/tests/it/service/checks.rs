@@ -1,4 +1,4 @@
-//! Texts that a check catches: made again, and how they end when that does not help.
+//! Texts that a check rejects: their retries, and their results when retries do not help.
 
 use isomer_proto::transform::v1::{Check, OnFailure, Outcome, Summarisation, TransformSpec, transformation::Kind};
 use isomer_stubs::openai::{Answer, Stub};
@@ -7,7 +7,7 @@ use tonic::Code;
 use super::{TEXT, counts, one};
 use crate::support::{client, config, paraphrase, spec, try_transform};
 
-/// Answers that a check catches, and the check.
+/// Answers that a check rejects, and the check.
 fn bad_texts() -> Vec<(&'static str, Check)> {
     vec![
         ("", Check::Empty),

@@ -1,4 +1,4 @@
-//! How many calls are in flight at once, which are shared, and which end with those who asked.
+//! Tests how many calls are in flight at once, which are shared, and which end with their callers.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn held(answer: Answer) -> Answer {
     Answer::Held(Box::new(answer))
 }
 
-/// Far longer than a request takes to find that another one waits for the same text.
+/// Far more time than a request needs to find that another one waits for the same text.
 const JOINS: Duration = Duration::from_secs(1);
 
 fn bounded(stub: &Stub, home: &std::path::Path, concurrency: usize) -> TransformConfig {
@@ -51,7 +51,7 @@ async fn calls_in_flight_reach_the_bound_over_all_requests_and_never_pass_it() {
     for bound in [1, 4] {
         let home = tempfile::tempdir().unwrap();
         let stub = Stub::start(slow(30, Answer::Good)).await;
-        // Calls that are tried again keep to it too.
+        // Retried calls also keep to the limit.
         stub.script([slow(10, status(500)), slow(10, status(429)), Answer::TruncatedJson]);
         let client = client(bounded(&stub, home.path(), bound), home.path()).await;
         let (first, second) = (texts("first", 12), texts("second", 12));
@@ -86,7 +86,7 @@ async fn a_text_asked_twice_at_once_is_generated_once_and_counted_once() {
     let ask = async |text: &str| transform(&mut client.clone(), paraphrase(), &[text]).await;
     let released_after = async |calls: usize| {
         stub.wait_for_calls(calls).await;
-        // The other request waits for the same answer by now.
+        // By now the other request waits for the same answer.
         tokio::time::sleep(JOINS).await;
         stub.release();
     };
@@ -95,7 +95,7 @@ async fn a_text_asked_twice_at_once_is_generated_once_and_counted_once() {
     assert_eq!(a.results[0].outcome(), Outcome::Ok);
     assert_eq!(shared(&a, &b), (1, 1, 1));
 
-    // Neither is an error counted twice, nor is it a find in the cache.
+    // An error is not counted twice either, and is not a cache hit.
     stub.hold();
     stub.mark("poison", [held(status(400))]);
     let poison = "This text holds poison for the server.";
@@ -170,11 +170,11 @@ async fn dropping_a_stream_ends_its_calls_and_makes_no_more() {
     stub.wait_for_calls(5).await;
     drop(stream);
     stub.wait_until_idle().await;
-    // Long enough for many calls, if they went on.
+    // Enough time for many calls, if they continued.
     stub.release();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(stub.calls(), 5, "calls after the stream was dropped");
-    // Its places are free again, and what it finished is kept.
+    // Its permits are free again, and its completed texts are cached.
     let response = transform(&mut client, paraphrase(), &borrowed(&many)[..4]).await;
     assert_eq!(response.summary.as_ref().unwrap().ok, 4);
     assert!(response.summary.unwrap().cache_hits >= 1);
@@ -189,7 +189,7 @@ async fn dropping_a_call_ends_the_one_under_way_at_the_server() {
         let mut client = client.clone();
         let text = format!("This is the text of round {round}.");
         let call = tokio::spawn(async move { transform(&mut client, paraphrase(), &[&text]).await });
-        // More rounds than places: each must have given its own back.
+        // There are more rounds than permits, so each round must have returned its own.
         stub.wait_for_calls(round).await;
         assert_eq!(stub.in_flight(), 1);
         call.abort();
@@ -197,8 +197,8 @@ async fn dropping_a_call_ends_the_one_under_way_at_the_server() {
     }
 }
 
-/// A client that stops reading stops the polling of its stream; it must not keep the generator from
-/// the others.
+/// If a client stops reading, its stream is no longer polled; it must not block the generator for
+/// others.
 #[tokio::test]
 async fn a_stream_that_nobody_reads_gives_its_places_back() {
     let home = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ async fn a_stream_that_nobody_reads_gives_its_places_back() {
             .all(|result| result.as_ref().is_ok_and(|(_, finished)| !finished.text.is_empty()))
     );
     assert_eq!(stub.most_in_flight(), 2);
-    // Read on, it has lost nothing.
+    // Reading continues without loss.
     assert_eq!(unread.count().await, 6);
     assert_eq!(stub.calls(), 12);
 }
@@ -236,8 +236,8 @@ async fn an_overloaded_server_is_given_fewer_calls_until_it_bears_them() {
     let texts = texts("busy", 200);
     let response = transform(&mut client, paraphrase(), &borrowed(&texts)).await;
     assert_eq!(response.summary.unwrap().ok, 200, "every text is done in the end");
-    // Not adapting, 32 calls at once would be refused again and again: seven of eight in each
-    // round.
+    // Without adaptation, 32 concurrent calls would be refused again and again: seven of eight in
+    // each round.
     let refused = stub.calls() - 200;
     assert!(refused < 250, "{refused} refusals for 200 texts");
 }
@@ -265,7 +265,7 @@ async fn a_call_that_takes_long_is_made_a_second_time_and_the_loser_is_cancelled
     // The first call never ends.
     let response = transform(&mut client, paraphrase(), &[TEXT]).await;
     assert_eq!(response.results[0].outcome(), Outcome::Ok);
-    // Both are counted, though only one was of use.
+    // Both calls are counted, although only one was useful.
     assert_eq!((stub.calls(), response.usage.unwrap().generator_calls), (2, 2));
     stub.wait_until_idle().await;
 }
@@ -321,7 +321,7 @@ async fn calls_come_at_the_rate_that_the_server_is_said_to_allow() {
     let texts = texts("hurried", 9);
     let began = Instant::now();
     let response = transform(&mut client, paraphrase(), &borrowed(&texts)).await;
-    // A second's worth goes at once, and the other four in 200 ms each.
+    // One second's allowance is sent immediately, and the other four after 200 ms each.
     assert!(began.elapsed() >= Duration::from_millis(750), "{:?}", began.elapsed());
     assert_eq!((response.summary.unwrap().ok, stub.calls()), (9, 9));
 }
@@ -336,7 +336,7 @@ fn request(texts: &[String], priority: Priority) -> TransformRequest {
 
 #[tokio::test]
 async fn an_interactive_call_overtakes_a_batch_that_saturates_the_generator() {
-    // A batch in its place waits its turn: that is what the first overtakes.
+    // A request of unspecified priority overtakes the batch; another batch request waits its turn.
     for priority in [Priority::Unspecified, Priority::Batch] {
         let home = tempfile::tempdir().unwrap();
         let stub = Stub::start(slow(100, Answer::Good)).await;
@@ -357,7 +357,7 @@ async fn an_interactive_call_overtakes_a_batch_that_saturates_the_generator() {
             .iter()
             .position(|seen| seen.user().contains("urgent"))
             .unwrap();
-        // Two calls may have begun before it came.
+        // Two calls may have started before it arrived.
         let overtook = place <= 7;
         assert_eq!(
             overtook,
@@ -385,7 +385,7 @@ async fn a_text_of_a_batch_that_an_interactive_call_wants_too_overtakes_with_it(
         .map(|name| ask(texts(name, 4), Priority::Batch))
         .collect();
     stub.wait_for_calls(4).await;
-    // It waits in the batch already.
+    // It is already waiting in the batch.
     let begun: Vec<String> = stub.seen().iter().map(|seen| seen.user().to_owned()).collect();
     let wanted = ["one", "two", "three", "four", "five", "six"]
         .into_iter()

@@ -1,5 +1,5 @@
-//! What a worker generated that did not come to answer is counted by the worker that does its
-//! dispatch again: once, whichever cache it is found in.
+//! If a worker generated a text but did not respond, the worker that repeats the dispatch counts
+//! it: once, whichever cache contains it.
 
 use std::{path::Path, time::Duration};
 
@@ -24,7 +24,7 @@ const TEXTS: [&str; 4] = [
     "The ferry to the island leaves from the second pier.",
 ];
 
-/// A worker with a cache of its own, and the store that all share.
+/// A worker with its own cache, and the shared store.
 async fn worker(stub: &Stub, home: &Path, name: &str) -> Client {
     let own = home.join(name);
     let store = StoreConfig {
@@ -51,7 +51,7 @@ async fn transform(
     answer.unwrap().into_inner()
 }
 
-/// Calls and texts from the cache, as the answer counts them.
+/// Calls and cached texts, as counted in the response.
 fn counted(response: &TransformResponse) -> (u64, u64) {
     let usage = response.usage.unwrap();
     (usage.generator_calls, usage.cached_texts)
@@ -62,20 +62,20 @@ async fn what_a_dead_worker_generated_is_counted_by_the_one_that_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Good).await;
     let id = Some(Uuid::new_v4());
-    // It generates two of four texts, and its answer is lost.
+    // It generates two of four texts, and its response is lost.
     let mut dead = worker(&stub, home.path(), "one").await;
     let lost = transform(&mut dead, paraphrase(), items(&TEXTS[..2]), id).await;
     assert_eq!((counted(&lost), stub.calls()), ((2, 0), 2));
-    // Another worker does the same dispatch: four calls were made for it in all.
+    // Another worker repeats the dispatch: four calls were made for it in all.
     let mut next = worker(&stub, home.path(), "two").await;
     let whole = transform(&mut next, paraphrase(), items(&TEXTS), id).await;
     assert_eq!((counted(&whole), stub.calls()), ((4, 0), 4));
     let tokens = |response: &TransformResponse| response.usage.unwrap().tokens;
     assert_eq!(tokens(&whole), 2 * tokens(&lost), "the dead worker's tokens among them");
-    // So does the same worker, from its own cache.
+    // The same worker reports the same, from its own cache.
     let again = transform(&mut next, paraphrase(), items(&TEXTS), id).await;
     assert_eq!((counted(&again), stub.calls()), ((4, 0), 4));
-    // For anybody else they are what they are: in the cache.
+    // For all other callers they are ordinary cached texts.
     for other in [None, Some(Uuid::new_v4())] {
         for client in [&mut dead, &mut next] {
             let found = transform(client, paraphrase(), items(&TEXTS), other).await;
@@ -178,7 +178,7 @@ async fn texts_that_a_run_found_or_made_are_kept_until_it_is_released() {
         swept.total().objects
     };
     let mut one = worker(&stub, home.path(), "one").await;
-    // For nobody: what is made is kept by nobody.
+    // Without a holder, no run keeps the entry.
     transform(&mut one, paraphrase(), items(&TEXTS[..1]), None).await;
     assert_eq!(swept().await, 1);
     let run = Holder::run("018f-a").unwrap().to_text();
@@ -193,7 +193,7 @@ async fn texts_that_a_run_found_or_made_are_kept_until_it_is_released() {
         two.transform(request).await.unwrap();
     }
     assert_eq!(swept().await, 0);
-    // Another machine finds them.
+    // Another machine finds the entries.
     let calls = stub.calls();
     transform(
         &mut worker(&stub, home.path(), "three").await,

@@ -1,4 +1,5 @@
-//! What a request would take is told without asking the generator, and holds when it is asked.
+//! The usage of a request is estimated without calling the generator, and the estimate holds when
+//! it is called.
 
 use isomer_proto::transform::v1::{
     Backtranslation, Continuation, Distractors, EstimateRequest, GenerationEstimate, GuardMode, RandomKeywords,
@@ -25,7 +26,7 @@ async fn estimate(client: &mut Client, spec: TransformSpec, texts: &[&str]) -> G
     client.estimate(request).await.unwrap().into_inner().estimate.unwrap()
 }
 
-/// Texts, those cached, those by rule, calls, most calls.
+/// Texts, cached texts, rule-based texts, calls, maximum calls.
 fn counts(estimate: &GenerationEstimate) -> (u64, u64, u64, u64, u64) {
     let e = estimate;
     (e.texts, e.cached_texts, e.texts_by_rule, e.calls, e.most_calls)
@@ -43,7 +44,7 @@ async fn an_estimate_asks_nobody_stores_nothing_and_is_what_the_request_then_tak
     assert_eq!(before.generator_id, "stub");
     assert_eq!(stub.calls(), 0);
     assert_eq!(service(config.clone(), home.path()).cache_stats().entries, 0);
-    // Asking twice changes nothing.
+    // A second estimate gives the same result.
     assert_eq!(estimate(&mut client, paraphrase(), &TEXTS).await, before);
 
     let made = transform(&mut client, paraphrase(), &TEXTS[..2]).await;
@@ -57,7 +58,8 @@ async fn an_estimate_asks_nobody_stores_nothing_and_is_what_the_request_then_tak
     let after = estimate(&mut client, paraphrase(), &TEXTS).await;
     assert_eq!(counts(&after), (4, 4, 0, 0, 0));
     assert_eq!((after.prompt_tokens, after.generated_tokens), (0, 0));
-    // Another process on the same cache says the same; another seed, attempt or prompt does not.
+    // Another process on the same cache gives the same estimate; another seed, attempt or prompt
+    // does not.
     let mut other = client_of(service(config, home.path())).await;
     assert_eq!(estimate(&mut other, paraphrase(), &TEXTS).await, after);
     let seed = TransformSpec {
@@ -86,12 +88,12 @@ async fn a_text_whose_next_attempt_is_missing_is_not_cached() {
     };
     transform(&mut client, attempts(2), &texts).await;
     assert_eq!(stub.calls(), 2);
-    // It failed for good under two attempts: nothing would be asked again.
+    // It failed permanently with two attempts: nothing would be requested again.
     assert_eq!(
         counts(&estimate(&mut client, attempts(2), &texts).await),
         (1, 1, 0, 0, 0)
     );
-    // Under four there are two left.
+    // With four attempts there are two left.
     assert_eq!(
         counts(&estimate(&mut client, attempts(4), &texts).await),
         (1, 0, 0, 1, 2)
@@ -121,7 +123,7 @@ async fn the_second_call_of_a_text_whose_first_is_cached_is_one_call() {
     transform(&mut client, into_german, texts).await;
     let calls = stub.calls() as u64;
     let rest = estimate(&mut client, and_back.clone(), texts).await;
-    // What came of the first call may fail its check later; then all attempts are still there.
+    // The result of the first call may fail its check later; then all attempts are still available.
     assert_eq!((rest.calls, rest.most_calls), (1, 5), "{rest:?}");
     assert_eq!(stub.calls() as u64, calls);
 }
@@ -172,7 +174,7 @@ async fn prices_make_it_money_and_without_them_the_cost_is_unknown_not_nothing()
     assert!((told.cost.unwrap() - cost).abs() < 1e-12 && cost > 0.0);
     let most = (told.most_prompt_tokens * 2 + told.most_generated_tokens * 8) as f64 / 1e6;
     assert!((told.most_cost.unwrap() - most).abs() < 1e-12 && most > 3.0 * cost);
-    // What is then used stays below the bound.
+    // The actual usage stays below the bound.
     let used = transform(&mut priced, paraphrase(), &TEXTS).await.usage.unwrap();
     assert!(used.tokens > 0 && used.generated_tokens <= told.most_generated_tokens);
     assert_eq!(used.generator_calls, told.calls);

@@ -1,4 +1,4 @@
-//! What a remote generator does wrong, and how each text ends.
+//! Errors of a remote generator, and the results of each text.
 
 use std::time::{Duration, Instant};
 
@@ -276,7 +276,7 @@ async fn a_spent_budget_keeps_what_was_done_names_itself_and_lets_a_larger_one_g
             },
             "budget.requests",
         ),
-        // The stub counts 11 and 7 tokens a call; the third call takes it over the limit.
+        // The stub counts 11 and 7 tokens per call; the third call exceeds the limit.
         (
             BudgetConfig {
                 tokens: Some(40),
@@ -298,7 +298,7 @@ async fn a_spent_budget_keeps_what_was_done_names_itself_and_lets_a_larger_one_g
         let stub = Stub::start(Answer::Good).await;
         let mut config = config(&stub, home.path());
         let generator = config.generators.get_mut("stub").unwrap();
-        // One at a time, so that no call is in flight when the last token is spent.
+        // One call at a time, so that no call is in flight when the last token is spent.
         generator.concurrency = 1;
         generator.budget = budget;
         let mut poor = client(config.clone(), home.path()).await;
@@ -317,7 +317,7 @@ async fn a_spent_budget_keeps_what_was_done_names_itself_and_lets_a_larger_one_g
         }
         let summary = response.summary.unwrap();
         assert_eq!((summary.ok, summary.kept_original, summary.generator_calls), (3, 3, 3));
-        // Again with the same budget: nothing is called, what was made is there.
+        // A repeated run with the same budget calls nothing, and the generated texts are cached.
         let again = transform(&mut poor, paraphrase(), &texts).await.summary.unwrap();
         assert_eq!((stub.calls(), again.ok, again.cache_hits), (3, 3, 3));
         assert_eq!(again.generator_calls, 0);
@@ -353,7 +353,7 @@ async fn a_server_that_fails_one_call_in_five_leaves_every_text_with_an_outcome(
             other => panic!("{other:?}"),
         }
     }
-    // Four tries, two for a server that hangs: hardly a text in a hundred fails all of them.
+    // With four attempts, two for a server that hangs, hardly a text in a hundred fails.
     assert!(good >= 180, "{good}");
     assert!(stub.calls() > 220, "{}", stub.calls());
 }

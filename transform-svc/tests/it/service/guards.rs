@@ -1,4 +1,4 @@
-//! Meaning guards and what a request may say about retries.
+//! Meaning guards, and their interaction with a request's retry settings.
 
 use isomer_proto::transform::v1::{
     Check, Distractors, Guard, GuardMode, OnFailure, Outcome, Paraphrase, TransformResult, TransformSpec,
@@ -25,7 +25,7 @@ fn text(text: &str) -> Answer {
     Answer::Text(text.to_owned())
 }
 
-/// The result of a text and the calls it took.
+/// The result of a text and its number of calls.
 async fn made(answers: Vec<Answer>, spec: TransformSpec) -> (TransformResult, usize) {
     let stub = Stub::start(Answer::Good).await;
     stub.mark("dose", answers);
@@ -57,7 +57,7 @@ async fn a_text_from_the_cache_has_its_guards_and_the_summary_counts_them() {
     stub.mark("dose", [text(NUMBER)]);
     let home = tempfile::tempdir().unwrap();
     let mut client = client(config(&stub, home.path()), home.path()).await;
-    // Made while nobody looks; what the cache keeps knows nothing of guards.
+    // The text is generated without guards; the cache stores nothing about guards.
     transform(&mut client, with(GuardMode::Off), &[ORIGINAL]).await;
     let response = transform(&mut client, paraphrase(), &[ORIGINAL, ORIGINAL]).await;
     assert_eq!(stub.calls(), 1);
@@ -74,7 +74,8 @@ async fn a_guard_may_ask_for_another_attempt_and_the_best_text_is_kept() {
     assert_eq!((result.text.as_str(), fired(&result)), (KEPT, vec![]));
     assert_eq!(result.retried_guards().collect::<Vec<_>>(), [Guard::Numbers]);
 
-    // Never right: the text with the fewest guards, and no failure.
+    // No text passes all guards: the result is the text with the fewest findings, and not a
+    // failure.
     let (result, calls) = made(vec![text(BOTH), text(NUMBER), text("...")], with(GuardMode::Retry)).await;
     assert_eq!((result.outcome(), calls), (Outcome::Recovered, 3));
     assert_eq!((result.text.as_str(), fired(&result)), (NUMBER, vec![Guard::Numbers]));
@@ -98,7 +99,7 @@ async fn a_request_may_take_identical_texts_as_they_are() {
         assert_eq!(result.text, ORIGINAL);
         assert_eq!(result.failed_checks().collect::<Vec<_>>(), [Check::Identical]);
     }
-    // Other checks are retried as ever.
+    // Other checks are retried as usual.
     let spec = TransformSpec {
         retry_identical: Some(false),
         ..paraphrase()
@@ -124,7 +125,7 @@ async fn retries_are_as_warm_as_the_request_says() {
             (seen.len(), seen[0].temperature(), seen[1].temperature()),
             (2, 0.0, expected)
         );
-        // A server need not give the same text for another seed.
+        // A server may give another text for another seed.
         assert_ne!(seen[0].seed(), seen[1].seed());
     }
 }

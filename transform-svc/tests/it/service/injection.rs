@@ -1,4 +1,4 @@
-//! A text is data: what it says is never part of the prompt.
+//! A text is data: its content is never part of the prompt.
 
 use std::fs;
 
@@ -57,7 +57,7 @@ async fn instructions_in_a_text_arrive_as_data_inside_the_delimiters() {
                 .unwrap_or_else(|| panic!("{messages:?}"));
             let lower = inside.to_lowercase();
             assert!(!lower.contains("<text>") && !lower.contains("</text>"), "{inside}");
-            // Nothing is lost but what a space in a delimiter changes.
+            // Only the space inserted into a delimiter changes the text.
             assert_eq!(inside.replace("< ", "<"), attack);
         }
         let result = &response.results[0];
@@ -70,8 +70,8 @@ async fn instructions_in_a_text_arrive_as_data_inside_the_delimiters() {
     }
 }
 
-/// Every transformation with a generator, its second call too: the model that obeys its prompt does
-/// not obey the text.
+/// All transformations with a generator, including their second calls: a model that obeys its
+/// prompt does not obey the text.
 #[tokio::test]
 async fn no_transformation_lets_a_text_speak_as_its_prompt() {
     let kinds = [
@@ -129,8 +129,8 @@ async fn no_transformation_lets_a_text_speak_as_its_prompt() {
     }
 }
 
-/// The same model, told the text without delimiters by a user's own prompt, obeys it: the test
-/// above can fail.
+/// The same model obeys a text without delimiters, from a user's own prompt: the test above can
+/// fail.
 #[tokio::test]
 async fn a_prompt_without_delimiters_is_obeyed_from_inside_the_text_and_the_checks_catch_it() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A key goes to its server and nowhere else.
+//! An API key is sent to its server and appears nowhere else.
 
 use std::{fs, io, sync::Arc, time::Duration};
 
@@ -27,8 +27,8 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// For the whole program: what a subscriber of one thread is told depends on which thread logs
-    /// first.
+    /// The log is captured for the whole program: events in a thread's subscriber depend on which
+    /// thread logs first.
     fn start() -> Self {
         let log = Self::default();
         let writer = log.clone();
@@ -58,7 +58,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
     assert!(!format!("{config:?}").contains("hunter2"));
     let mut client = client(config, home.path()).await;
 
-    // What ends the request.
+    // Errors that end the request.
     stub.script([Answer::EchoKey(401)]);
     let fault = try_transform(&mut client, paraphrase(), &["A text for the wrong key."])
         .await
@@ -75,7 +75,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
     );
     assert!(!format!("{fault:?}").contains("hunter2"), "{fault:?}");
 
-    // What ends a text.
+    // Errors that end a text.
     let bad = format!(r#"{{"choices": "{KEY}"}}"#);
     for (text, answer, says) in [
         (
@@ -108,7 +108,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
         "it was sent"
     );
     assert!(seen.iter().all(|seen| !seen.body.to_string().contains("hunter2")));
-    // Nor in what the cache gives to others.
+    // The key is not in exported cache entries either.
     let shared = home.path().join("shared.jsonl");
     let exported = Cache::open(&home.path().join("cache"))
         .unwrap()

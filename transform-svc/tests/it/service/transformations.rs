@@ -1,4 +1,5 @@
-//! Transformations of two calls, of drawn languages, of several texts; models that reason aloud.
+//! Transformations with two calls, with drawn languages, with several texts; models that output
+//! their reasoning.
 
 use std::{collections::HashMap, path::Path};
 
@@ -107,7 +108,7 @@ async fn a_text_without_a_language_to_go_back_to_ends_in_a_stated_outcome() {
 #[tokio::test]
 async fn the_checks_look_at_the_last_call_alone_and_an_empty_first_one_is_made_again() {
     let order = || spec(Kind::SummarisedExpansion(SummarisedExpansion {}));
-    // An expansion that copies is not a fault of the whole.
+    // An expansion that copies its input is not a fault of the whole.
     let short = "Someone plays guitar in a street.";
     let (response, stub) = one([Answer::Text(TEXT.into()), Answer::Text(short.into())], order()).await;
     let result = &response.results[0];
@@ -129,7 +130,7 @@ async fn the_checks_look_at_the_last_call_alone_and_an_empty_first_one_is_made_a
     assert!(result.retried_checks().any(|check| check == Check::Empty));
 }
 
-/// Ids and what was drawn for them.
+/// Ids with their drawn languages.
 fn drawn(response: &TransformResponse) -> HashMap<String, Vec<String>> {
     let pairs = response.results.iter().map(|result| {
         let languages = result.provenance.as_ref().unwrap().languages.clone();
@@ -243,7 +244,7 @@ async fn the_targets_of_three_seeds_are_three_languages_in_any_order_of_requests
     assert_eq!(languages.len(), 3, "{languages:?}");
 }
 
-/// A client asks with empty texts what a service can do, before it asks for anything that costs.
+/// A client probes a service with empty texts before it sends any request that costs money.
 #[tokio::test]
 async fn an_empty_text_tells_whether_its_language_can_be_asked_for() {
     let home = tempfile::tempdir().unwrap();
@@ -261,7 +262,7 @@ async fn an_empty_text_tells_whether_its_language_can_be_asked_for() {
         "{errors:?}"
     );
     assert_eq!(errors[1], "");
-    // What says no language is only empty.
+    // Without a language, the text is only reported as empty.
     let response = ask(&mut client, backtranslation(), vec![item("", "", None)]).await;
     assert_eq!(response.results[0].error, "");
     assert_eq!(stub.calls(), 0);
@@ -347,7 +348,7 @@ async fn too_few_distractors_are_made_again_and_in_the_end_there_are_none() {
 
     let (response, _) = one(vec![Answer::Text(copies); 3], distractors(None)).await;
     let result = &response.results[0];
-    // The original cannot stand in for texts that mean something else.
+    // The original cannot replace texts with a different meaning.
     assert_eq!(
         (result.outcome(), result.text.as_str(), result.texts.len()),
         (Outcome::Failed, "", 0)

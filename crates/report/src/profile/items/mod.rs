@@ -1,14 +1,14 @@
 //! Intervals of a profile's differences, by resampling the items of its data sets.
 //!
 //! Every difference of a profile is a fixed sum over scores: mean over seeds, over the
-//! transformations of an axis, over axes, less the original. For each resample of a data set's
+//! transformations of an axis, over axes, minus the original. For each resample of a data set's
 //! items all of its scores are computed, original and transformed on the same items, and summed as
-//! the profile sums them; over data sets, members of a group are averaged first, then groups.
+//! in the profile. Over data sets, members of a group are averaged first, then groups.
 //!
 //! Cost: scores x items x resamples. A data set is resampled a thousand times, or fewer the more
 //! points it has, so that one score never takes more than [`MOST_STEPS`] steps. For 100,000 pairs
-//! 200 resamples are enough, since their interval is narrow. Memory: one number for each score and
-//! resample, and one data set's evidence at a time.
+//! 200 resamples are enough, because their interval is narrow. Memory: one number for each score
+//! and resample, and one data set's evidence at a time.
 
 use rayon::prelude::*;
 
@@ -24,26 +24,26 @@ use crate::evidence::{
     subset::{self, Mask},
 };
 
-/// Resamples of every data set's items, unless it has many.
+/// Number of resamples of every data set's items, unless it has many.
 const RESAMPLES: usize = 1_000;
-/// Fewest resamples.
+/// Minimum number of resamples.
 const LEAST_RESAMPLES: usize = 200;
-/// Points x resamples of one score at most, as long as that leaves [`LEAST_RESAMPLES`].
+/// Maximum points x resamples of one score, unless that is fewer than [`LEAST_RESAMPLES`].
 const MOST_STEPS: usize = 20_000_000;
 /// Level of every interval.
 pub(crate) const LEVEL: f64 = 0.95;
-/// Largest difference between evidence and the score that it belongs to, in points.
+/// Maximum difference between evidence and its score, in points.
 const TOLERANCE: f64 = 1e-6;
 
-/// What is known of a data set's items, independent of the encoder.
+/// Information about a data set's items that does not depend on the encoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetItems {
     /// The cluster of each item: items that share a text ([`isomer_scoring::evidence::clusters`]).
     pub clusters: Vec<u32>,
     /// `[transformation][seed]`: the items all of whose transformed texts changed.
     pub changed: Vec<Vec<Mask>>,
-    /// `[transformation][seed]`: the items all of whose transformed texts a judge accepts; empty
-    /// where no ratings count.
+    /// `[transformation][seed]`: the items all of whose transformed texts a judge accepts; empty if
+    /// no ratings count.
     pub accepted: Vec<Vec<Mask>>,
 }
 
@@ -69,7 +69,7 @@ impl UnitItems {
 pub(crate) struct Sum(pub(crate) Vec<f64>);
 
 impl Sum {
-    /// Mean over the columns' seeds, each column with its share, less the original.
+    /// Mean over the columns' seeds, each column weighted by its share, minus the original.
     fn of(grid: &Grid, shares: &[(usize, f64)]) -> Self {
         let seeds = grid.seeds.len();
         let mut terms = vec![0.0; 1 + grid.columns.len() * seeds];
@@ -94,7 +94,7 @@ impl Sum {
         Self::of(grid, &shares(grid, Figure::Total))
     }
 
-    /// The figure of a rule: a drop, which is original less transformed, or a score by itself.
+    /// The figure of a rule: a drop, which is original minus transformed, or a score by itself.
     pub(super) fn of_rule(grid: &Grid, figure: Figure, drop: bool) -> Self {
         let Self(mut terms) = Self::of(grid, &shares(grid, figure));
         match (figure, drop) {
@@ -105,7 +105,7 @@ impl Sum {
         Self(terms)
     }
 
-    /// The sum over the scores of one encoder, less the same sum over those of another.
+    /// The sum over the scores of one encoder, minus the same sum over those of another.
     pub(super) fn less_itself(&self) -> Self {
         let other = self.0.iter().map(|term| -term);
         Self(self.0.iter().copied().chain(other).collect())
@@ -122,7 +122,7 @@ impl Sum {
         groups.iter().map(of_group).sum::<f64>() / groups.len() as f64
     }
 
-    /// The sum over these scores; NaN where a score that counts is NaN.
+    /// The sum over these scores; NaN if a score that counts is NaN.
     fn on(&self, scores: &[f64]) -> f64 {
         let terms = self.0.iter().zip(scores).filter(|(term, _)| **term != 0.0);
         terms.map(|(term, score)| term * score).sum()
@@ -147,7 +147,7 @@ pub(crate) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
     axes.iter().flat_map(of_axis).collect()
 }
 
-/// How often the items are resampled of a data set whose scores have `points` points.
+/// The number of resamples of the items of a data set whose scores have `points` points.
 pub(crate) fn resamples(points: usize) -> usize {
     (MOST_STEPS / points.max(1)).clamp(LEAST_RESAMPLES, RESAMPLES)
 }
@@ -156,7 +156,7 @@ pub(crate) fn resamples(points: usize) -> usize {
 pub(crate) struct Replicates {
     /// The scores themselves, in points, in the order of a [`Sum`].
     scores: Vec<f64>,
-    /// The same on each resample.
+    /// The same scores on each resample.
     resampled: Vec<Vec<f64>>,
     clusters: usize,
     freedom: f64,
@@ -230,8 +230,7 @@ fn weights(groups: &[Vec<usize>], datasets: usize) -> Vec<f64> {
 /// A difference over data sets, on each resample.
 fn resampled_over_datasets(weights: &[f64], all: &[&Replicates], sum: &Sum) -> Vec<f64> {
     let resamples = all.iter().map(|one| one.resampled.len()).max().unwrap_or(0);
-    // Data sets are resampled independently of each other; the resamples of one that has fewer are
-    // repeated.
+    // Data sets are resampled independently; if a data set has fewer resamples, they are repeated.
     let of_dataset = |d: usize, b: usize| weights[d] * sum.on(&all[d].resampled[b % all[d].resampled.len()]);
     let values = (0..resamples).map(|b| (0..all.len()).map(|d| of_dataset(d, b)).sum());
     values.collect()
@@ -253,9 +252,9 @@ pub(crate) fn over_datasets(groups: &[Vec<usize>], all: &[&Replicates], sum: &Su
 }
 
 /// Adds intervals to the profile, and the differences over changed texts. `items` has an entry per
-/// data set of the grid; `evidence` returns that of an encoder on a data set, or says why there is
-/// none. A data set without evidence has no interval over items, and then there is none over data
-/// sets either; the profile says why.
+/// data set of the grid; `evidence` returns that of an encoder on a data set, or the reason why
+/// there is none. A data set without evidence has no interval over items, and then there is none
+/// over data sets either; the profile states the reason.
 pub fn add_intervals(
     profile: &mut RobustnessProfile,
     grid: &Grid,
@@ -325,8 +324,8 @@ fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Repl
     }
 }
 
-/// Intervals over data sets: over items where every data set has them, over groups where there are
-/// two.
+/// Intervals over data sets: over items if every data set has them, over groups if there are at
+/// least two.
 fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[&Replicates]>) {
     let own = |d: usize| -> Vec<f64> {
         let transformed = grid.transformed[e][d].iter().flatten();
@@ -378,7 +377,7 @@ fn changed(encoder: &mut EncoderProfile, d: usize, items: &DatasetItems, unit: &
 }
 
 /// The interval that a profile gives its differences, for callers that have only two scores: a
-/// plain difference of transformed and original over items, e.g. that of an augmentation.
+/// plain difference of transformed and original over items, for example that of an augmentation.
 pub fn difference(
     original: &Evidence,
     transformed: &Evidence,

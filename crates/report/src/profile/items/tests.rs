@@ -59,7 +59,7 @@ fn error_of_mean(values: &[f64]) -> f64 {
     crate::stats::sample_sd(values).unwrap() / (values.len() as f64).sqrt()
 }
 
-/// Item by item, what the total of a data set is the mean of.
+/// The values of each item whose mean is the total of a data set.
 fn total_by_item(unit: &UnitItems) -> Vec<f64> {
     let values = |evidence: &Evidence| match evidence {
         Evidence::Mean { values, .. } => values.iter().map(|v| v.unwrap()).collect::<Vec<f64>>(),
@@ -106,7 +106,7 @@ fn standard_errors_of_means_are_those_of_the_formula() {
         );
         assert_eq!(own.units, 40);
     }
-    // Groups count once: x with a half, y and z with a quarter each.
+    // Each group counts once: x with a half, y and z with a quarter each.
     let wanted = (0.25 * errors[0].powi(2) + 0.0625 * (errors[1].powi(2) + errors[2].powi(2))).sqrt();
     let total = encoder.total.as_ref().unwrap();
     let own = total.intervals.items.as_ref().unwrap();
@@ -126,7 +126,7 @@ fn other_data_sets_are_counted_by_group() {
     assert_eq!(own.units, 2);
     assert!((f64::midpoint(own.low, own.high) - total.delta).abs() < 1e-9);
     assert_eq!((made.n_datasets, made.n_groups), (3, 2));
-    // Within a data set there is nothing to draw data sets from.
+    // Within a data set there are no data sets to draw.
     assert!(
         made.encoders[0].datasets[0]
             .total

@@ -1,29 +1,29 @@
-//! From resampled differences to an interval, a standard error and a one-sided bound.
+//! Computes an interval, a standard error and a one-sided bound from resampled differences.
 //!
 //! **Other items, these data sets** ([`Resampled`]). Clusters of items are resampled within each
-//! data set, the same resample for the original and for everything made of it, and the difference
-//! is aggregated as the profile aggregates it. The ends are quantiles of the resampled differences,
-//! corrected twice. *Expanded*: the normal quantile of the nominal probability becomes √(n/(n − 1))
-//! · t with Student's t of n − 1 degrees of freedom (T. Hesterberg, "What teachers should know
-//! about the bootstrap", The American Statistician 69, 2015, section 5.2), since plain percentiles
-//! are too narrow for small n by both factors. *BCa*: that quantile is shifted for bias and
-//! skewness (B. Efron, "Better bootstrap confidence intervals", JASA 82, 1987); the acceleration is
-//! a sixth of the skewness of the resampled differences, which for a mean is that of the formula. n
-//! is the effective number of clusters; over several data sets the degrees of freedom are
-//! Satterthwaite's.
+//! data set. The same resample applies to the original and to everything derived from it, and the
+//! difference is aggregated by the profile's rule. The ends are quantiles of the resampled
+//! differences, corrected twice. *Expanded*: the normal quantile of the nominal probability becomes
+//! √(n/(n − 1)) · t with Student's t of n − 1 degrees of freedom (T. Hesterberg, "What teachers
+//! should know about the bootstrap", The American Statistician 69, 2015, section 5.2), since plain
+//! percentiles are too narrow for small n by both factors. *BCa*: that quantile is shifted for bias
+//! and skewness (B. Efron, "Better bootstrap confidence intervals", JASA 82, 1987). The
+//! acceleration is a sixth of the skewness of the resampled differences, which for a mean agrees
+//! with the formula. n is the effective number of clusters; over several data sets the degrees of
+//! freedom are Satterthwaite's.
 //!
-//! `tests::coverage_table` compares the methods by simulation. A difference that rests on few items
-//! which lose much stays too narrow on the side of the loss: at 50 queries of which 5 % lose
-//! everything, the one-sided 5 % bound errs in 7.6 %, where plain percentiles err in 10.3 % and the
-//! basic bootstrap in 13.0 %. A gate that needs its error held exactly on one data set bounds the
-//! mean of the items' differences by betting ([`crate::stats::gate::betting`]).
+//! `tests::coverage_table` compares the methods by simulation. If a difference is due to a few
+//! items with large losses, the interval remains too narrow on the side of the loss. At 50 queries
+//! of which 5 % lose everything, the one-sided 5 % bound errs in 7.6 %, where plain percentiles err
+//! in 10.3 % and the basic bootstrap in 13.0 %. A gate that needs an exact error level on one data
+//! set bounds the mean of the items' differences by betting ([`crate::stats::gate::betting`]).
 //!
 //! **Other data sets** ([`over_groups`]). Student's t over the differences of the groups of data
-//! sets. The items of a group are not resampled a second time: their noise is in the spread between
-//! groups already, and a second draw would count it twice (A. C. Davison and D. V. Hinkley,
-//! "Bootstrap Methods and their Application", 1997, section 3.8). Where the groups lie closer
-//! together than their own items allow, by chance, the standard error over items is taken instead:
-//! other data sets also have other items.
+//! sets. The items of a group are not resampled a second time: their noise is already in the spread
+//! between groups, and a second draw would count it twice (A. C. Davison and D. V. Hinkley,
+//! "Bootstrap Methods and their Application", 1997, section 3.8). If by chance the groups are
+//! closer together than the noise of their own items, the standard error over items is used
+//! instead: other data sets also have other items.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ use crate::stats::{
     special::{normal_cdf, normal_quantile, student_quantile},
 };
 
-/// Smallest fraction of resamples on which a difference must be defined.
+/// Minimum fraction of resamples on which a difference must be defined.
 const LEAST_DEFINED: f64 = 0.5;
 
 /// An interval of a difference, in points.
@@ -69,7 +69,7 @@ pub struct DeltaIntervals {
 }
 
 impl DeltaIntervals {
-    /// Whether there is none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_none() && self.datasets.is_none()
     }
@@ -80,8 +80,8 @@ impl DeltaIntervals {
 pub struct Resampled {
     /// The difference itself.
     estimate: f64,
-    /// The differences over resamples, ascending; resamples on which the difference is undefined
-    /// are left out.
+    /// The differences over resamples, ascending; resamples with an undefined difference are left
+    /// out.
     sorted: Vec<f64>,
     drawn: usize,
     clusters: usize,
@@ -89,9 +89,9 @@ pub struct Resampled {
 }
 
 impl Resampled {
-    /// From the differences over resamples, NaN where undefined. `clusters` were drawn; they carry
-    /// `freedom` degrees of freedom. `None` if the estimate is not a number, fewer than half of the
-    /// resamples are defined, or nothing can vary.
+    /// Creates it from the differences over resamples, which are NaN if undefined. `clusters` were
+    /// drawn, with `freedom` degrees of freedom. `None` if the estimate is not a number, fewer than
+    /// half of the resamples are defined, or nothing can vary.
     pub fn new(estimate: f64, values: &[f64], clusters: usize, freedom: f64) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -131,11 +131,11 @@ impl Resampled {
         self.sorted.first() == self.sorted.last()
     }
 
-    /// The bound that a difference from other items stays below (`p` above 0.5) or above (`p` below
-    /// 0.5) with probability `p` or 1 − `p`. Where no resample differs from another, nothing that
-    /// is rarer than the data set is small was seen: the bound then adds what one-sided binomial
-    /// bounds allow for a change that none of n clusters shows, 100 (1 − q^(1/n)) points, the
-    /// largest change an item can make being 100 points.
+    /// The one-sided bound at probability `p`: a difference from other items stays below it (`p`
+    /// above 0.5) or above it (`p` below 0.5) with probability `p` or 1 − `p`. If all resamples
+    /// agree, the data set is too small to have shown a rare change. The bound then adds the
+    /// one-sided binomial bound for a change that occurs in none of n clusters, 100 (1 − q^(1/n))
+    /// points, because the largest change of an item is 100 points.
     pub fn item_bound(&self, p: f64) -> f64 {
         if self.nothing_varies() {
             let tail = p.min(1.0 - p);
@@ -145,18 +145,18 @@ impl Resampled {
         quantile(&self.sorted, self.corrected(p)).unwrap_or(f64::NAN)
     }
 
-    /// The probability at which the bound of probability `p` is read from the resamples.
+    /// The probability at which the resamples are read for the bound of probability `p`.
     fn corrected(&self, p: f64) -> f64 {
         let n = self.sorted.len() as f64;
         let below = self.sorted.partition_point(|v| *v < self.estimate);
         let up_to = self.sorted.partition_point(|v| *v <= self.estimate);
-        // Half of the ties, kept away from 0 and 1, where the quantile is infinite.
+        // Ties count half. The share is kept away from 0 and 1, where the quantile is infinite.
         let share = ((below + up_to) as f64 / (2.0 * n)).clamp(0.5 / n, 1.0 - 0.5 / n);
         let (bias, acceleration) = (normal_quantile(share), skewness(&self.sorted) / 6.0);
         let moved = bias + expanded(p, self.freedom);
-        // The correction holds as long as the denominator is positive. Towards 0 the bound goes to
-        // the furthest resample; beyond it, which takes few items that carry everything, it would
-        // come back from the other end.
+        // The correction is valid while the denominator is positive. Towards 0 the bound approaches
+        // the most extreme resample. Beyond 0 it would return from the other end; this takes few
+        // items that carry the whole difference.
         normal_cdf(bias + moved / (1.0 - acceleration * moved).max(1e-3))
     }
 
@@ -185,8 +185,8 @@ impl Resampled {
             ));
         }
         DeltaInterval {
-            // A bias larger than the interval's width may not push the interval off the difference
-            // itself.
+            // A bias larger than the interval's width must not push the interval away from the
+            // difference itself.
             low: self.item_bound(tail).min(self.estimate),
             high: self.item_bound(1.0 - tail).max(self.estimate),
             level,
@@ -198,13 +198,13 @@ impl Resampled {
     }
 }
 
-/// The standard normal quantile that stands for `p`, stretched to Student's t and for the spread
-/// that resamples lack.
+/// The standard normal quantile for `p`, stretched to Student's t and by the variance that
+/// resamples lack.
 fn expanded(p: f64, freedom: f64) -> f64 {
     ((freedom + 1.0) / freedom).sqrt() * student_quantile(p, freedom)
 }
 
-/// Third standardised moment; 0 where nothing varies.
+/// Third standardised moment; 0 if nothing varies.
 fn skewness(values: &[f64]) -> f64 {
     let Some(centre) = mean(values) else { return 0.0 };
     let (mut squares, mut cubes) = (0.0, 0.0);
@@ -218,8 +218,8 @@ fn skewness(values: &[f64]) -> f64 {
     if spread > 0.0 { cubes / n / spread } else { 0.0 }
 }
 
-/// Satterthwaite's degrees of freedom of a sum of independent parts, each with its variance and its
-/// own degrees.
+/// Satterthwaite's degrees of freedom of a sum of independent parts, each with its variance and
+/// degrees of freedom.
 pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
     let total: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let below: f64 = parts
@@ -233,9 +233,9 @@ pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
     }
 }
 
-/// Interval of the mean over groups, were other groups drawn; `None` of fewer than two.
-/// `over_items`: the standard error of the same mean over items alone, which the result does not
-/// fall below.
+/// Interval of the mean over groups, for a draw of other groups; `None` for fewer than two groups.
+/// `over_items` is the standard error of the same mean over items alone, which is a lower bound of
+/// the result's standard error.
 pub fn over_groups(differences: &[f64], over_items: Option<f64>, level: f64) -> Option<DeltaInterval> {
     if differences.iter().any(|d| !d.is_finite()) {
         return None;

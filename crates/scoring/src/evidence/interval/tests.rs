@@ -24,8 +24,8 @@ fn resampled(original: &Evidence, transformed: &Evidence, resamples: usize, name
     Resampled::new(estimate, &values, clusters.len(), clusters.effective() - 1.0).unwrap()
 }
 
-/// The 1001 quantiles of the difference of two means, over resamples drawn and averaged plainly:
-/// items are written out.
+/// The 1001 quantiles of the difference of two means, over resamples that are drawn and averaged
+/// without weights.
 fn plain(original: &[f64], transformed: &[f64], resamples: usize) -> Vec<f64> {
     let mut values: Vec<f64> = (0..resamples)
         .map(|index| {
@@ -72,8 +72,8 @@ fn quantiles_are_those_of_a_plain_bootstrap_of_paired_differences() {
 
 #[test]
 fn bounds_are_student_s_of_a_normal_distribution() {
-    // Quantiles of a normal distribution, as resamples of a mean of ten values would have them: (n
-    // − 1) / n of the variance.
+    // Quantiles of a normal distribution, as for resamples of a mean of ten values: (n − 1) / n of
+    // the variance.
     let spread = 2.0 * 0.9f64.sqrt();
     let values: Vec<f64> = (1..20_000)
         .map(|i| 5.0 + spread * crate::stats::special::normal_quantile(f64::from(i) / 20_000.0))
@@ -92,8 +92,8 @@ fn bounds_are_student_s_of_a_normal_distribution() {
 
 #[test]
 fn a_few_resamples_that_carry_everything_do_not_turn_the_bounds_around() {
-    // Most resamples miss the one item that lost, so that their distribution is as skewed as it can
-    // be.
+    // Often resamples do not contain the one item that lost, so their distribution is extremely
+    // skewed.
     for rare in [1, 5, 20, 100, 400] {
         let values: Vec<f64> = (0..1_000)
             .map(|i| if i < rare { -40.0 - f64::from(i) } else { 0.0 })
@@ -111,7 +111,7 @@ fn a_few_resamples_that_carry_everything_do_not_turn_the_bounds_around() {
                 interval.low <= estimate * sign && estimate * sign <= interval.high,
                 "{rare}: {interval:?}"
             );
-            // The tail that holds the losses is reached.
+            // The bound reaches the tail with the losses.
             let tail = if sign > 0.0 { interval.low } else { -interval.high };
             assert!(tail <= -40.0, "{rare}: {interval:?}");
         }
@@ -122,7 +122,7 @@ fn a_few_resamples_that_carry_everything_do_not_turn_the_bounds_around() {
 fn no_change_on_twenty_items_is_not_certainty() {
     let same = Evidence::mean(&[1.0; 20], None);
     let own = resampled(&same, &same, 200, "same");
-    // 1 − 0.05^(1/20) = 13.9 %: the exact binomial bound of none in twenty.
+    // 1 − 0.05^(1/20) = 13.9 %: the exact binomial bound for none in twenty.
     assert!((own.item_bound(0.05) + 13.91).abs() < 0.01, "{}", own.item_bound(0.05));
     assert!((own.item_bound(0.95) - 13.91).abs() < 0.01);
     let interval = own.interval(0.95);
@@ -159,8 +159,8 @@ fn degrees_of_freedom_add_up_where_parts_are_alike_and_shrink_to_the_noisiest() 
     assert_eq!(satterthwaite(&[(0.0, 9.0), (0.0, 5.0)]), 14.0);
 }
 
-/// A case of the simulation: a pair of scores from random items, and the difference that infinitely
-/// many would have.
+/// A case of the simulation: a pair of scores from random items, and the difference in the limit of
+/// infinitely many items.
 struct Case {
     name: &'static str,
     truth: f64,
@@ -170,7 +170,7 @@ struct Case {
 fn flips(rng: &mut rand_chacha::ChaCha8Rng) -> (Evidence, Evidence) {
     let one = |_| {
         let u = uniform(rng);
-        // Right before and wrong after: 6 %; the other way round: 2 %.
+        // Right before and wrong after: 6 %; the reverse: 2 %.
         match u {
             u if u < 0.06 => (1.0, 0.0),
             u if u < 0.08 => (0.0, 1.0),
@@ -202,7 +202,7 @@ fn similarities(rng: &mut rand_chacha::ChaCha8Rng) -> (Evidence, Evidence) {
     (of(first), of(second))
 }
 
-/// Most queries keep their list, some lose the first place, few lose all.
+/// Many queries keep their list, some lose the first place, and a few lose everything.
 fn queries(rng: &mut rand_chacha::ChaCha8Rng) -> (Evidence, Evidence) {
     let one = |_| {
         let before = if uniform(rng) < 0.7 { 1.0 } else { 0.63 };
@@ -244,8 +244,8 @@ fn cases() -> [Case; 3] {
 }
 
 /// Shares of samples whose interval covers the truth (95 %), and whose one-sided bounds (5 %) lie
-/// beyond it: plain percentiles, expanded ones, the basic bootstrap, and what
-/// [`Resampled::item_bound`] takes.
+/// beyond it. The methods are plain percentiles, expanded percentiles, the basic bootstrap, and
+/// [`Resampled::item_bound`].
 fn coverage(case: &Case, samples: usize, resamples: usize) -> [[f64; 3]; 4] {
     use rayon::prelude::*;
     let one = |index: usize| -> [[f64; 3]; 4] {
@@ -275,14 +275,15 @@ fn coverage(case: &Case, samples: usize, resamples: usize) -> [[f64; 3]; 4] {
 fn intervals_cover_what_they_say() {
     for case in cases() {
         let [.., own] = coverage(&case, 300, 300);
-        // The table has 0.913 to 0.957 and 0.043 to 0.076; of 300 samples a share varies by 0.016.
+        // The table has 0.913 to 0.957 and 0.043 to 0.076; for 300 samples the standard error of a
+        // share is 0.016.
         assert!((0.87..0.99).contains(&own[0]), "{}: {own:?}", case.name);
         assert!(own[1] < 0.12 && own[2] < 0.12, "{}: {own:?}", case.name);
     }
 }
 
-/// The table that the choice of method rests on: `cargo test -p isomer-scoring --lib
-/// coverage_table -- --ignored --nocapture`.
+/// The table on which the choice of method is based:
+/// `cargo test -p isomer-scoring --lib coverage_table -- --ignored --nocapture`.
 #[test]
 #[ignore = "a table for readers, a minute long"]
 fn coverage_table() {

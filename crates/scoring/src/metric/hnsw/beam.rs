@@ -7,21 +7,21 @@ use super::{
     space::{Query, Space, Work, distance_of, place_of},
 };
 
-/// Chosen neighbours with which a candidate is compared at a time.
+/// Number of chosen neighbours with which a candidate is compared at a time.
 const COMPARED: usize = 4;
-/// The bit of a key that says that the candidate's links were followed.
+/// The bit of a key that records that the candidate's links were followed.
 const FOLLOWED: u64 = 1;
 
-/// What one search needs, kept from one search to the next.
+/// The memory of one search, reused by the next.
 #[derive(Debug)]
 pub(super) struct Beam {
-    /// By place: the number of the last search that met the document. Numbers begin again after
-    /// 255 searches.
+    /// By place: the number of the last search that visited the document. Numbers restart after 255
+    /// searches.
     met: Vec<u8>,
     search: u8,
-    /// Keys of the nearest documents found, nearest first, no more than the candidates to be held.
-    /// The next candidate to follow is the first one not yet followed. A candidate that fell out of
-    /// the pool is too far away to be followed.
+    /// Keys of the nearest documents found, nearest first, at most as many as the candidates to be
+    /// held. The next candidate to follow is the first one not yet followed. A candidate that
+    /// dropped out of the pool is too far away to be followed.
     pool: Vec<u64>,
     places: Vec<u32>,
     keys: Vec<u64>,
@@ -50,7 +50,8 @@ impl Beam {
         self.found().next().unwrap_or(start)
     }
 
-    /// Searches a layer from some places with `held` candidates. The result is [`Self::found`].
+    /// Searches a layer from the given places with `held` candidates. The result is
+    /// [`Self::found`].
     pub(super) fn search(
         &mut self,
         space: &Space<'_>,
@@ -82,8 +83,8 @@ impl Beam {
         self.pool.iter().map(|key| place_of(*key))
     }
 
-    /// Adds those places to the pool that were not met before and are near enough. Returns the
-    /// position of the first that was added, or that of the end.
+    /// Adds those places to the pool that were not visited before and are near enough. Returns the
+    /// position of the first added place, or of the end.
     fn take_in(&mut self, space: &Space<'_>, query: Query<'_>, places: &[u32], held: usize) -> usize {
         self.places.clear();
         for place in places {
@@ -103,7 +104,7 @@ impl Beam {
         merge(&mut self.pool, &self.keys, held)
     }
 
-    /// Neighbours among the documents found by the last search, so many if there are.
+    /// Chooses neighbours among the documents found by the last search, up to the given number.
     pub(super) fn choose_of_found(&mut self, space: &Space<'_>, most: usize) -> &[u32] {
         let pool = std::mem::take(&mut self.pool);
         self.choose(space, &pool, most, most);
@@ -111,7 +112,8 @@ impl Beam {
         &self.chosen
     }
 
-    /// Neighbours of a document among others, at most `most`, and `filled` if there are.
+    /// Chooses neighbours of a document among others: at most `most`, and at least `filled` if that
+    /// many exist.
     pub(super) fn choose_of(
         &mut self,
         space: &Space<'_>,
@@ -127,9 +129,9 @@ impl Beam {
         &self.chosen
     }
 
-    /// Algorithm 4 without extension: of the candidates, nearest first, at most `most` that are not
-    /// nearer to one chosen before than to the document itself. If these are fewer than `filled`,
-    /// the nearest of those passed over follow them.
+    /// Algorithm 4 without extension. Of the candidates, nearest first, it chooses at most `most`
+    /// that are nearer to the document itself than to any candidate chosen before. If these are
+    /// fewer than `filled`, the nearest skipped candidates are appended.
     fn choose(&mut self, space: &Space<'_>, candidates: &[u64], most: usize, filled: usize) {
         self.chosen.clear();
         self.passed.clear();
@@ -154,8 +156,8 @@ impl Beam {
     }
 }
 
-/// Merges sorted keys into sorted keys and keeps the least, at most so many. Returns the position
-/// of the first that came in, or that of the end.
+/// Merges sorted keys into sorted keys and keeps the smallest, up to the given number. Returns the
+/// position of the first inserted key, or of the end.
 fn merge(pool: &mut Vec<u64>, new: &[u64], most: usize) -> usize {
     let Some(least) = new.first() else {
         return pool.len();
@@ -176,7 +178,7 @@ fn merge(pool: &mut Vec<u64>, new: &[u64], most: usize) -> usize {
     first
 }
 
-/// Beams that are not in use: as many as threads ever searched at once.
+/// Beams that are not in use: as many as threads ever searched concurrently.
 #[derive(Debug)]
 pub(super) struct Beams {
     documents: usize,

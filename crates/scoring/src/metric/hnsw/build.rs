@@ -15,17 +15,19 @@ use super::{
 };
 use crate::metric::similarity::Similarity;
 
-/// A round has at most this part of the documents that are there already, ...
+/// A round has at most this fraction of the documents that are already present, ...
 const PART_OF_PRESENT: usize = 8;
-/// ... and of all documents: documents of one round do not find one another.
+/// ... and at most this fraction of all documents, because documents of one round do not find one
+/// another.
 const PART_OF_ALL: usize = 50;
-/// A list that is chosen again is filled but for this part, so that the next documents find room:
-/// full lists are chosen again at every link and take twice the time to build, for the same recall.
+/// A list that is chosen again is filled except for this fraction, which leaves room for the next
+/// documents. Otherwise a full list would be chosen again at every link, and building would take
+/// twice the time for the same recall.
 const ROOM: usize = 4;
-/// Lists of links that one thread renews at a time.
+/// Number of link lists that one thread renews at a time.
 const GRAIN: usize = 32;
 
-/// The documents at their places, and the links of all layers; the lowest is the first.
+/// Places the documents and builds the links of all layers; the lowest is the first.
 pub(super) fn layers<'a>(
     documents: ArrayView2<'a, f32>,
     similarity: Similarity,
@@ -57,9 +59,9 @@ pub(super) fn layers<'a>(
     (space, layers)
 }
 
-/// Empty layers. A document is in one layer more for each factor of 1 / `LINKS` by which its number
-/// is less than 2⁶⁴: the paper's -ln(uniform) / ln M, rounded down. The least numbers come first,
-/// so the documents of a layer do, too.
+/// Empty layers. A document is in one more layer for each factor of 1 / `LINKS` by which its number
+/// is less than 2⁶⁴: the paper's -ln(uniform) / ln M, rounded down. The smallest numbers come
+/// first, and so do the documents of a layer.
 fn empty(order: &[(u64, u32)]) -> Vec<Layer> {
     let of_level = |level: u32| {
         let bits = level * LINKS.ilog2();
@@ -70,7 +72,7 @@ fn empty(order: &[(u64, u32)]) -> Vec<Layer> {
     (0..=u64::BITS / LINKS.ilog2()).map_while(of_level).collect()
 }
 
-/// Documents that enter together.
+/// Documents that are inserted together.
 struct Round<'a> {
     space: &'a Space<'a>,
     beams: &'a Beams,
@@ -88,14 +90,14 @@ impl Round<'_> {
         }
     }
 
-    /// The part of the documents that is in a layer: they are the first.
+    /// The documents that are in a layer: they are the first ones.
     fn inside(&self, layer: &Layer) -> Range<u32> {
         let end = layer.len() as u32;
         self.places.start.min(end)..self.places.end.min(end)
     }
 
-    /// Gives the documents of a layer their links, and lets the others pass through it. `nearest`
-    /// is where each document's search begins, and becomes what it found.
+    /// Creates the links of the documents in a layer, and lets the other documents pass through it.
+    /// `nearest` is the start of each document's search, and is set to the result.
     fn enter_layer(&self, layer: &mut Layer, nearest: &mut [u32]) {
         let Self { space, beams, .. } = *self;
         let inside = self.inside(layer);
@@ -117,7 +119,7 @@ impl Round<'_> {
         });
     }
 
-    /// Links to the documents that entered, from those to which they have links.
+    /// Adds links to the inserted documents from those to which they link.
     fn link_back(&self, layer: &mut Layer) {
         let linked = layer.all();
         let mut pairs: Vec<u64> = (self.inside(layer))
@@ -133,7 +135,7 @@ impl Round<'_> {
         self.renew(layer.slots(), &groups);
     }
 
-    /// Adds links to lists, each given by its pairs, in the order of the lists. A list that gets
+    /// Adds links to lists, each given by its pairs, in the order of the lists. A list that becomes
     /// too long is chosen again.
     fn renew(&self, mut slots: Slots<'_>, groups: &[&[u64]]) {
         if groups.len() > GRAIN {
@@ -164,7 +166,7 @@ impl Round<'_> {
     }
 }
 
-/// The document that gets links by a group of pairs.
+/// The document that receives links from a group of pairs.
 fn target(group: &[u64]) -> u32 {
     group.first().map_or(0, |pair| (pair >> 32) as u32)
 }

@@ -5,7 +5,7 @@ use ndarray::ArrayView2;
 use super::{beam::Beams, build, layer::Layer, options::HnswOptions, order::ENTRY, space::Space};
 use crate::metric::similarity::Similarity;
 
-/// A graph over documents, ready to be searched by any number of threads.
+/// A graph over documents, which any number of threads can search.
 #[derive(Debug)]
 pub struct Graph<'a> {
     space: Space<'a>,
@@ -25,9 +25,9 @@ impl<'a> Graph<'a> {
         Self { space, layers, beams }
     }
 
-    /// The documents nearest to a query that are found, by row, nearest first: at most `ef`, which
-    /// is also the number of candidates held. If `ef` is not less than the number of documents,
-    /// every document is found.
+    /// The nearest documents to a query that the search finds, by row, nearest first: at most `ef`,
+    /// which is also the number of candidates held. If `ef` is not less than the number of
+    /// documents, every document is found.
     pub fn search(&self, query: &[f32], ef: usize) -> Vec<usize> {
         let Some(lowest) = self.layers.first() else {
             return Vec::new();
@@ -38,7 +38,7 @@ impl<'a> Graph<'a> {
             for layer in self.layers.iter().skip(1).rev() {
                 nearest = beam.nearest(&self.space, layer.all(), query, nearest);
             }
-            // With the entry, from which every document can be reached.
+            // The entry is included, because every document can be reached from it.
             let starts = [nearest, ENTRY];
             beam.search(&self.space, lowest.all(), query, &starts, ef.max(1));
             beam.found().map(|place| self.space.document(place)).collect()

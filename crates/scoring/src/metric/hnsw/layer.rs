@@ -2,14 +2,14 @@
 
 use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
-/// Links of a document in a layer, M in the paper.
+/// Links per document in a layer; M in the paper.
 pub const LINKS: usize = 32;
-/// Links of a document in the lowest layer, which has all documents.
+/// Links per document in the lowest layer, which has all documents.
 pub const LOWEST_LINKS: usize = 2 * LINKS;
-/// Marks the end of a list of links that is not full.
+/// Marks the end of an incomplete list of links.
 const NONE: u32 = u32::MAX;
 
-/// Links of the documents of a layer: for each place so many places, side by side.
+/// Links of the documents of a layer: a fixed number per place, side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layer {
     degree: usize,
@@ -23,7 +23,7 @@ pub(super) struct Linked<'a> {
     links: &'a [u32],
 }
 
-/// Links of documents, to be written. The first has the place `first`.
+/// Writable links of documents. The first document has the place `first`.
 #[derive(Debug)]
 pub(super) struct Slots<'a> {
     first: u32,
@@ -60,7 +60,7 @@ impl Layer {
 }
 
 impl<'a> Linked<'a> {
-    /// Where a document's links lead.
+    /// The targets of a document's links.
     pub(super) fn of(self, place: u32) -> &'a [u32] {
         taken(&self.links[place as usize * self.degree..][..self.degree])
     }
@@ -75,7 +75,7 @@ impl<'a> Slots<'a> {
         (part(first, head), part(place, tail))
     }
 
-    /// As they are, to be read.
+    /// A read-only view.
     pub(super) fn frozen(&self) -> Linked<'_> {
         Linked {
             degree: self.degree,
@@ -83,7 +83,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// The list of each document, to be written by [`write`].
+    /// The list of each document, which [`write`] can fill.
     pub(super) fn lists(self) -> impl IndexedParallelIterator<Item = &'a mut [u32]> {
         self.links.par_chunks_exact_mut(self.degree)
     }
@@ -93,7 +93,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// The links of a list that are there.
+/// The used part of a list.
 pub(super) fn taken(list: &[u32]) -> &[u32] {
     let end = list.iter().position(|link| *link == NONE).unwrap_or(list.len());
     &list[..end]

@@ -3,13 +3,13 @@
 /// Settings of building and searching a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswOptions {
-    /// Candidates considered for each document's links; more build slower and find more. At least
-    /// 1.
+    /// Number of candidates considered for each document's links. A larger number builds more
+    /// slowly and finds more. At least 1.
     pub ef_construction: usize,
-    /// Candidates held while a query is answered, never fewer than the documents wanted; more are
-    /// slower and find more. At least 1.
+    /// Number of candidates held during a query, never fewer than the requested documents. A larger
+    /// number is slower and finds more. At least 1.
     pub ef_search: usize,
-    /// Seed of the order in which documents enter the graph, and of their layers.
+    /// Seed of the insertion order of documents, and of their layers.
     pub seed: u64,
 }
 

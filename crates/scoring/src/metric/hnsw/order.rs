@@ -1,11 +1,11 @@
-//! The order of entering.
+//! The order of insertion.
 
 use rayon::prelude::*;
 
 /// The place where every search begins: the first, which is in all layers.
 pub(super) const ENTRY: u32 = 0;
 
-/// A number of each document from the seed, with its row, ascending.
+/// A number for each document from the seed, with its row, ascending.
 pub(super) fn order(documents: usize, seed: u64) -> Vec<(u64, u32)> {
     let start = mixed(seed);
     let drawn = |row: u32| (mixed(start.wrapping_add(u64::from(row))), row);

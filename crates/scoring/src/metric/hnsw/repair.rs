@@ -1,25 +1,25 @@
-//! Links to documents that cannot be reached without.
+//! Links to documents that would otherwise be unreachable.
 //!
-//! A list of links that is full drops links, so a document may lose all that lead to it: of a
-//! thousand equal documents, only those remain that entered first. A tree of links from the entry
-//! shows which documents can be reached. Each other document is put in place of a link that is not
-//! part of the tree, so that nothing else is lost.
+//! A full list of links drops links, so a document may lose all links to it: of a thousand equal
+//! documents, only the first ones inserted remain reachable. A tree of links from the entry shows
+//! which documents can be reached. Each unreachable document replaces a link that is not part of
+//! the tree, so that no other document becomes unreachable.
 
 use super::{
     layer::{LOWEST_LINKS, Layer, taken},
     order::{ENTRY, mixed},
 };
 
-/// The links of a tree that has the entry as its root.
+/// The links of a tree whose root is the entry.
 struct Tree {
     reached: Vec<bool>,
-    /// By place: a bit for each link of its list that is in the tree.
+    /// By place: one bit per link of its list, set if the link is in the tree.
     edges: Vec<u64>,
 }
 
 const _: () = assert!(LOWEST_LINKS == u64::BITS as usize, "a bit for each link");
 
-/// Makes every document of the lowest layer one that can be reached from the entry.
+/// Makes every document of the lowest layer reachable from the entry.
 pub(super) fn connect(layer: &mut Layer) {
     let mut tree = Tree {
         reached: vec![false; layer.len()],
@@ -35,7 +35,7 @@ pub(super) fn connect(layer: &mut Layer) {
 }
 
 impl Tree {
-    /// Adds all that can be reached from a document, nearest in links first.
+    /// Adds all documents that are reachable from a document, in breadth-first order.
     fn grow(&mut self, layer: &Layer, root: u32) {
         self.reached[root as usize] = true;
         let (mut border, mut next) = (vec![root], Vec::new());
@@ -52,7 +52,8 @@ impl Tree {
         }
     }
 
-    /// Links a document from one near it that has room, or from one below that in the tree.
+    /// Links to a document from a near one that has room, or from a descendant of that one in the
+    /// tree.
     fn attach(&mut self, layer: &mut Layer, place: u32) {
         let links = layer.all().of(place);
         let near = links.iter().find(|link| self.reached[**link as usize]);
@@ -71,7 +72,7 @@ impl Tree {
                 self.edges[at as usize] |= 1 << slot;
                 return;
             }
-            // All its links are in the tree. Down one of them: a tree ends.
+            // All its links are in the tree. Follow one of them down; a tree is finite.
             step = mixed(step);
             at = list[step as usize % list.len()];
         }

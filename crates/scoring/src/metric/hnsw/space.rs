@@ -9,7 +9,7 @@ use crate::metric::{
     similarity::{Similarity, norm},
 };
 
-/// The documents at their places, and how far apart they are.
+/// The documents at their places, with their distances.
 #[derive(Debug)]
 pub(super) struct Space<'a> {
     vectors: Rows<'a>,
@@ -20,7 +20,7 @@ pub(super) struct Space<'a> {
     scales: Vec<f32>,
 }
 
-/// A row that others are compared with.
+/// A row with which others are compared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query<'a> {
     row: &'a [f32],
@@ -47,7 +47,7 @@ impl<'a> Space<'a> {
         self.rows[place as usize] as usize
     }
 
-    /// The document at a place, to be compared with others.
+    /// The document at a place, as a query.
     pub(super) fn at(&self, place: u32) -> Query<'_> {
         let row = self.document(place);
         Query {
@@ -64,7 +64,7 @@ impl<'a> Space<'a> {
         Query { row, scale }
     }
 
-    /// Writes the keys of places, see [`key`], by their distances from the query.
+    /// Writes the keys of places (see [`key`]) by their distances from the query.
     pub(super) fn keys(&self, query: Query<'_>, places: &[u32], work: &mut Work, keys: &mut Vec<u64>) {
         let Work { rows, distances } = work;
         rows.clear();
@@ -81,15 +81,16 @@ impl<'a> Space<'a> {
         );
     }
 
-    /// Distances of rows from the query: they fall as the similarity rises, and need not be a
-    /// metric.
+    /// Distances of rows from the query. They decrease as the similarity increases, and need not be
+    /// a metric.
     fn distances(&self, query: Query<'_>, rows: &[u32], out: &mut [f32]) {
         let data = self.vectors.values();
         match self.similarity {
             Similarity::Cosine => {
                 pairs::dots(query.row, data, rows, out);
                 for (distance, row) in out.iter_mut().zip(rows) {
-                    // In this order, so that two rows are as far apart either way, to the bit.
+                    // Computed in this order, so that the distance of two rows is the same in both
+                    // directions, to the bit.
                     *distance = 1.0 - *distance * (query.scale * self.scales[*row as usize]);
                 }
             }
@@ -116,9 +117,9 @@ fn scale(row: &[f32]) -> f32 {
     1.0 / norm(row).max(1e-12)
 }
 
-/// A candidate as one integer: the distance's bits, made to sort as numbers do, above the place,
-/// above a bit that the beam uses. The nearest is the least; of those equally far, the first to
-/// enter. A distance that is not a number (a sum overflowed) is the farthest of all.
+/// A candidate as one integer. From the top: the distance's bits, transformed to sort like numbers;
+/// the place; a bit that the beam uses. The nearest is the smallest; among equal distances, the
+/// first inserted. A distance that is not a number (a sum overflowed) is the largest of all.
 pub(super) fn key(distance: f32, place: u32) -> u64 {
     let distance = if distance.is_nan() {
         f32::INFINITY
@@ -134,7 +135,7 @@ pub(super) fn place_of(key: u64) -> u32 {
     key as u32 >> 1
 }
 
-/// The part of a key that is the distance.
+/// The distance in a key.
 pub(super) fn distance_of(key: u64) -> u32 {
     (key >> 32) as u32
 }

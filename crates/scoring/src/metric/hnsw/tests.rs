@@ -11,7 +11,7 @@ fn noise(seed: u64) -> impl Iterator<Item = f32> {
     bits.map(|bits| (bits >> 40) as f32 / (1 << 23) as f32 - 1.0)
 }
 
-/// Rows around so many centres.
+/// Rows around `centres` centres.
 fn crowd(rows: usize, cols: usize, centres: usize, seed: u64) -> Array2<f32> {
     let middle: Vec<f32> = noise(99).take(centres * cols).collect();
     let place = |i: usize| middle[i / cols % centres * cols + i % cols];
@@ -42,7 +42,7 @@ fn reached(documents: &Array2<f32>, graph: &Graph<'_>) -> Vec<usize> {
     found
 }
 
-/// The mean share of the ten nearest that a search with so many candidates finds.
+/// The mean fraction of the ten nearest that a search with this many candidates finds.
 fn recall(queries: &Array2<f32>, documents: &Array2<f32>, similarity: Similarity, ef: usize) -> f64 {
     let graph = Graph::build(documents.view(), similarity, options(100, 42));
     let (queries, documents) = (Rows::new(queries.view()), Rows::new(documents.view()));
@@ -90,7 +90,7 @@ fn a_document_has_links_to_others_and_no_more_than_it_may() {
     }
 }
 
-/// The graph of instant-distance 0.6.1, which this one replaced, found all of them with the same
+/// The graph of instant-distance 0.6.1, which this graph replaced, found all of them with the same
 /// settings.
 #[test]
 fn a_search_finds_the_nearest() {
@@ -161,7 +161,7 @@ proptest! {
         seed in any::<u64>(),
         noisy in any::<bool>(),
     ) {
-        // Without noise there are as many equal documents as rows to a kind.
+        // Without noise, all documents of one kind are equal.
         let centres: Vec<f32> = noise(3).take(kinds * 6).collect();
         let noise = noise(seed).map(|value| if noisy { value } else { 0.0 });
         let data = noise.take(rows * 6).enumerate().map(|(i, value)| centres[i % centres.len()] + value);

@@ -1,9 +1,9 @@
-//! The body of an answer on its way to the network: its memory stays reserved until its last byte
+//! The body of an answer on its way to the network. Its memory stays reserved until its last byte
 //! is written, and a client that does not read is cut off.
 //!
-//! hyper takes the next part of a body only when the client has read most of the parts before. So a
-//! body is handed over in pieces. The part that is left can be dropped when the client does not
-//! read, and the part that was handed over is small.
+//! hyper takes the next part of a body only when the client has read most of the previous parts. So
+//! a body is handed over in small pieces. If the client does not read, the remaining part can be
+//! dropped, and the part already handed over is small.
 
 use std::{
     collections::HashMap,
@@ -28,18 +28,17 @@ use crate::{
 
 /// Maximum number of bytes that are handed over at once.
 const PIECE: usize = 64 << 10;
-/// How long the client of a connection may read less than the minimum rate of all its answers.
+/// How long the client of a connection may read all its answers at less than the minimum rate.
 const UNREAD: Duration = Duration::from_secs(60);
-/// How long one answer may wait although the client reads others, and how long a stream of messages
-/// may: its reader may be busy with the message before.
+/// How long one answer may wait while the client reads others. A stream of messages may wait as
+/// long, because its reader may be busy with the previous message.
 const STARVED: Duration = Duration::from_secs(600);
 
 /// In the extensions of a response that is a stream of messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageStream;
 
-/// The client of a connection and its answers that are not written yet; in the extensions of each
-/// request.
+/// The client of a connection and its unwritten answers; in the extensions of each request.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     address: Option<IpAddr>,
@@ -65,8 +64,8 @@ impl Client {
         }
     }
 
-    /// Drops answers that have waited for too long. Returns whether the connection is to be closed,
-    /// because its client reads none of its answers.
+    /// Drops answers that have waited too long. Returns whether to close the connection because its
+    /// client reads none of its answers.
     pub(crate) fn has_stopped_reading(&self) -> bool {
         let mut answers = self.answers.lock();
         let all: Vec<_> = answers.unwritten.values().filter_map(Weak::upgrade).collect();
@@ -82,13 +81,13 @@ impl Client {
             answers.rate.restart();
         }
         let is_over = answers.rate.is_over();
-        // The last reference to an answer removes it from the list.
+        // Dropping the last reference to an answer removes it from the list.
         drop(answers);
         is_over
     }
 }
 
-/// The needs of an answer, before its request is handled.
+/// State for an answer, created before its request is handled.
 #[derive(Debug)]
 pub(crate) struct OutgoingAnswer {
     memory: Reservation,
@@ -105,7 +104,7 @@ impl OutgoingAnswer {
         Self { memory, client }
     }
 
-    /// The response whose body keeps the reservation until it is written.
+    /// Wraps the response in a body that keeps the reservation until it is written.
     pub(crate) fn response(self, response: Response, is_stream: bool) -> Response {
         if response.body().is_end_stream() {
             return response;
@@ -140,7 +139,7 @@ impl ListEntry {
     fn new(client: Client, answer: Weak<Answer>) -> Self {
         let mut answers = client.answers.lock();
         if answers.unwritten.is_empty() {
-            // The connection may not have been looked at for long.
+            // The connection may not have been checked for a long time.
             answers.rate.restart();
         }
         answers.last += 1;
@@ -160,7 +159,7 @@ impl Drop for ListEntry {
 /// An answer until its last byte is written.
 #[derive(Debug)]
 struct Answer {
-    /// Given back when this is dropped.
+    /// Released when this is dropped.
     _memory: Reservation,
     is_stream: bool,
     content: Mutex<Content>,
@@ -169,28 +168,29 @@ struct Answer {
 
 #[derive(Debug)]
 struct Content {
-    /// None while it is polled, and at its end.
+    /// `None` while it is polled, and after its end.
     body: Option<Body>,
-    /// The part of a frame that is not handed over yet.
+    /// The part of a frame that is not yet handed over.
     rest: Bytes,
     is_cut: bool,
-    /// Whether the body has nothing to send at present.
+    /// Whether the body has nothing to send now.
     idle: bool,
-    /// Bytes that were handed over and are not written yet.
+    /// Bytes that were handed over but not yet written.
     unwritten: usize,
     /// When the client last made room for more.
     progress: Instant,
 }
 
 impl Answer {
-    /// Since when the answer has waited for its client; none where the client waits for the answer.
+    /// The time since which the answer has waited for its client; `None` if the client waits for
+    /// the answer.
     fn waits_since(&self) -> Option<Instant> {
         let content = self.content.lock();
         let waits = content.unwritten > 0 || !content.rest.is_empty() || (content.body.is_some() && !content.idle);
         waits.then_some(content.progress)
     }
 
-    /// Drops what is not handed over yet.
+    /// Drops the part that is not yet handed over.
     fn cut(&self) {
         let mut content = self.content.lock();
         content.is_cut = true;
@@ -210,7 +210,7 @@ impl Answer {
     }
 }
 
-/// Bytes that tell their answer when they are written.
+/// Bytes that notify their answer when they are written.
 struct Piece {
     bytes: Bytes,
     answer: Arc<Answer>,
@@ -263,7 +263,7 @@ impl http_body::Body for Pieces {
         };
         content.idle = false;
         drop(content);
-        // Not under the lock: the body is a handler's.
+        // Polled without the lock, because the body belongs to a handler.
         let frame = Pin::new(&mut body).poll_frame(cx);
         let mut content = self.0.content.lock();
         match frame {
@@ -311,7 +311,7 @@ impl http_body::Body for Pieces {
 
 impl Drop for Pieces {
     fn drop(&mut self) {
-        // The client is gone, or the answer has ended.
+        // The client has disconnected, or the answer has ended.
         let mut content = self.0.content.lock();
         let (body, rest) = (content.body.take(), std::mem::take(&mut content.rest));
         drop(content);

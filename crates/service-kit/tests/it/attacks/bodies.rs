@@ -65,7 +65,7 @@ async fn sixty_four_megabytes_are_refused_on_every_route() {
     let running = start().await;
     for path in ["/extracts", "/reads"] {
         let told = http().post(running.url(path)).body(vec![b'x'; 64 << 20]).send().await;
-        // The server answers before it has read everything; a client that is still sending may see
+        // The server responds before it has read everything; a client that is still sending may see
         // the connection close instead.
         if let Ok(answer) = told {
             assert_eq!(answer.status(), 413, "{path}");
@@ -95,7 +95,7 @@ async fn sixty_four_megabytes_are_refused_on_every_route() {
     assert_eq!(get(&channel, "x").await.unwrap(), "x", "the same connection goes on");
 }
 
-/// A gRPC message whose flag says that it is compressed.
+/// A gRPC message with the flag for compression set.
 pub(crate) fn bomb(compressed: &[u8]) -> Vec<u8> {
     let mut frame = vec![1];
     frame.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_be_bytes());

@@ -58,7 +58,7 @@ async fn empty_elements_are_counted_before_they_are_decoded() {
     println!("20 MiB of empty inputs: {} MiB", grown >> 20);
     assert_eq!(refused, "8", "RESOURCE_EXHAUSTED");
     assert!(grown < 128 << 20, "memory grew by {grown} bytes");
-    // A thousand are left for the handler to judge.
+    // A thousand inputs are passed on to the handler, which decides.
     assert_eq!(status(&running, "Encode", None, plain(&empty_inputs(1000))).await, "12");
 }
 
@@ -153,7 +153,7 @@ async fn requests_in_flight_share_the_servers_memory() {
     let channel = running.connect().await;
     let held = {
         let channel = channel.clone();
-        // Reserves four times its size while it is answered.
+        // It reserves four times its size while it is processed.
         tokio::spawn(async move { get(&channel, format!("held:{}", "0".repeat(1_000_000))).await })
     };
     obedient.seen.begun(1).await;

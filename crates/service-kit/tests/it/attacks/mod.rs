@@ -9,7 +9,7 @@ mod slow;
 mod smuggling;
 mod unread;
 
-/// Memory of this process, in bytes; 0 where the system does not tell.
+/// Memory of this process, in bytes; 0 if the system does not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

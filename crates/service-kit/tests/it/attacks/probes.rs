@@ -1,4 +1,4 @@
-//! Health and reflection need no key. They must not let anyone fill the server's memory.
+//! Health and reflection need no key. Their callers must not be able to fill the server's memory.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn start() -> Running {
     Running::start(services(&Obedient::default()), ServerConfig::default()).await
 }
 
-/// A message of 2 MB whose last byte never comes.
+/// A message of 2 MB whose last byte never arrives.
 fn half_sent() -> reqwest::Body {
     let length = 2_000_000_u32;
     let mut head = vec![0];

@@ -1,4 +1,4 @@
-//! The memory that one caller may reserve beside others.
+//! The memory that one caller may reserve while others are served.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::support::{Obedient, Running, found, get, http, services};
 
 const MESSAGE: usize = 1 << 20;
 
-/// Admits everybody, and knows accounts by a header.
+/// Admits all callers, and identifies accounts by a header.
 #[derive(Debug)]
 struct ByHeader;
 
@@ -50,7 +50,7 @@ async fn start(services: Services) -> Running {
     Running::start(services.http(Router::new().route("/length", length)), config).await
 }
 
-/// Sends all of a body but its last byte, as the caller that the header names.
+/// Sends all of a body except its last byte, as the caller named by the header.
 async fn half_sent(address: SocketAddr, (header, name): (&str, &str)) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!("POST /length HTTP/1.1\r\nHost: x\r\n{header}: {name}\r\nContent-Length: {MESSAGE}\r\n\r\n");
@@ -66,7 +66,7 @@ async fn reserved(running: &Running) -> f64 {
     text.lines().find_map(line).unwrap_or(0.0)
 }
 
-/// One caller sends bodies half, and another is served.
+/// One caller sends partial bodies, and another is served.
 async fn another_is_served_beside(running: &Running, header: &str, [greedy, other]: [&str; 2]) {
     // Each reserves four times its size, and a caller has half of the budget.
     let first = [
@@ -111,7 +111,7 @@ async fn a_client_at_four_fifths_of_each_bound_is_served() {
     let service = Obedient::default();
     let running = start(services(&service)).await;
     let channel = running.connect().await;
-    // Eight of ten requests, two of which are of four fifths of the largest size: together they
+    // Eight of ten requests, two of which have four fifths of the maximum size: together they
     // reserve four fifths of the caller's half.
     let calls: Vec<_> = (0..8)
         .map(|n| {

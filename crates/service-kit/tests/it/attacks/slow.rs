@@ -16,7 +16,7 @@ use tokio::{
 use super::resident;
 use crate::support::{Obedient, Running, found, get, http, services};
 
-/// What the connections send, and no more: nothing; part of a request; all of one but its last
+/// The bytes that the connections send: nothing; part of a request; all of one except its last
 /// line; part of HTTP/2's preface; all of it, with empty settings.
 const BEGINNINGS: [&[u8]; 5] = [
     b"",
@@ -37,7 +37,7 @@ async fn start(limits: LimitsConfig) -> Running {
 async fn slow(address: std::net::SocketAddr, wanted: usize) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for n in 0..wanted {
-        // Where fewer files may be open, fewer connections are made.
+        // If fewer files may be open, fewer connections are made.
         let Ok(mut stream) = TcpStream::connect(address).await else {
             break;
         };
@@ -47,7 +47,7 @@ async fn slow(address: std::net::SocketAddr, wanted: usize) -> Vec<TcpStream> {
     streams
 }
 
-/// The durations of requests, each on a connection of its own, in order.
+/// The durations of requests, each on its own connection, in order.
 async fn honest(running: &Running, requests: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..requests {
@@ -143,7 +143,7 @@ async fn idle_connections_close_and_long_calls_do_not() {
         "longer than any connection may be idle"
     );
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    // Only the connection that asks for the metrics.
+    // Only the connection that reads the metrics.
     assert!(metric(&running, "isomer_server_open_connections ").await >= 1.0);
     assert_eq!(
         get(&other, "x").await.unwrap(),

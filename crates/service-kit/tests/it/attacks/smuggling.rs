@@ -1,5 +1,5 @@
-//! Requests whose end two readers would find in different places. This server must never find a
-//! second request in what another reader takes for a body.
+//! Requests whose end two parsers would find in different places. This server must never find a
+//! second request in what another parser treats as a body.
 
 use std::{
     sync::{
@@ -41,10 +41,10 @@ async fn start() -> (Running, Arc<AtomicUsize>) {
     )
 }
 
-/// How long a server that refuses, or waits for more, is listened to.
+/// Time to wait for output of a server that refuses, or waits for more input.
 const SILENT: Duration = Duration::from_millis(300);
 
-/// Everything that comes back, until the server closes or is silent for so long.
+/// All output until the server closes or is silent for this long.
 async fn exchange(running: &Running, sent: &[u8], silent: Duration) -> String {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(sent).await.unwrap();
@@ -135,8 +135,8 @@ async fn requests_with_two_meanings_smuggle_nothing() {
     ] {
         let answer = exchange(&running, format!("{post}{head}\r\n{body}{NEXT}").as_bytes(), SILENT).await;
         assert_eq!(smuggled.load(Ordering::SeqCst), 0, "{what}: {answer}");
-        // Refused; or read as RFC 9112 says, and the connection closed together with what else is
-        // on it.
+        // The request is refused; or it is parsed as in RFC 9112, and the connection is closed
+        // together with the remaining input.
         let first = answer.lines().next().unwrap_or_default();
         let closed = answer.contains("connection: close");
         assert!(first.is_empty() || first.contains(" 4") || closed, "{what}: {answer}");

@@ -1,5 +1,5 @@
-//! Requests that are refused before their body is there. That nothing is found behind a body whose
-//! end is not certain is held in `smuggling`.
+//! Requests that are refused before their body has arrived. `smuggling` tests that nothing is found
+//! after a body with an uncertain end.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use tokio::{
 use super::bodies::{MOST, start};
 use crate::support::Running;
 
-/// Sends the head and then the body, which takes a while, and reads only then; then another
-/// request on the same connection. The answers.
+/// Sends the head and then the body, which takes a while, and only then reads; then another request
+/// on the same connection. Returns the responses.
 async fn told(running: &Running, path: &str, body: usize) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(running.address).await?;
     let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {body}\r\n\r\n");
@@ -63,6 +63,6 @@ async fn a_body_without_an_end_is_not_read_for_ever() {
         }
     };
     timeout(Duration::from_secs(60), sending).await.unwrap();
-    // What is in the buffers of the connection counts as sent.
+    // Bytes in the connection's buffers count as sent.
     assert!((64..128).contains(&sent), "{sent} MiB");
 }

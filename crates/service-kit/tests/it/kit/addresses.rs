@@ -20,7 +20,7 @@ use tonic::{Code, codegen::StdError};
 
 use crate::support::{Obedient, Running, eventually, get, services};
 
-/// A name whose addresses a test changes, and how often it was resolved.
+/// A name whose addresses a test changes, and the number of its resolutions.
 #[derive(Debug, Clone, Default)]
 struct Name(Arc<Mutex<Vec<SocketAddr>>>, Arc<AtomicUsize>);
 
@@ -61,19 +61,19 @@ impl Server {
         Self { service, running }
     }
 
-    /// Calls that have begun here.
+    /// Calls that have started here.
     fn begun(&self) -> usize {
         self.service.seen.begun.load(SeqCst)
     }
 }
 
-/// An address where nobody listens.
+/// An address without a server.
 async fn nobody() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap()
 }
 
-/// Calls until all of these servers have begun one.
+/// Calls until all of these servers have started one.
 async fn reach(channel: &GrpcChannel, servers: &[&Server]) {
     let before: Vec<usize> = servers.iter().map(|server| server.begun()).collect();
     for _ in 0..2000 {
@@ -152,7 +152,7 @@ async fn a_server_that_moves_to_another_address_costs_no_call() {
 
     goes.running.stop();
     goes.running.ended().await.unwrap();
-    // The name still says the address of the one that is gone.
+    // The name still resolves to the address of the removed server.
     let before = stays.begun();
     eventually("the other takes its calls", || stays.begun() > before + 20).await;
     let comes = Server::start().await;
@@ -195,7 +195,7 @@ async fn a_name_that_is_not_found_any_more_keeps_its_addresses() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     reach(&channel, &[&one, &other]).await;
-    // The twin: a new channel finds nothing.
+    // The control: a new channel finds no server.
     let error = get(&name.channel(), "x").await.unwrap_err();
     assert!(error.message().contains("no address"), "{error}");
 }

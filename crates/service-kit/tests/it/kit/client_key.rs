@@ -12,7 +12,7 @@ use crate::support::*;
 
 #[tokio::test]
 async fn a_channels_key_is_sent_with_every_call_and_never_printed() {
-    // Answers with what the caller sent as authorization.
+    // Answers with the caller's authorization.
     let echo = StubEncoder::default().on_get(|request| {
         let sent = request.metadata().get_all("authorization").iter();
         let sent: Vec<&str> = sent.filter_map(|value| value.to_str().ok()).collect();

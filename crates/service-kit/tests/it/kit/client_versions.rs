@@ -1,4 +1,5 @@
-//! Client libraries say their versions; servers say which they serve, and refuse older ones.
+//! Client libraries send their versions; servers publish the versions they serve, and refuse older
+//! ones.
 
 use isomer_proto::encoder::v1::GetEncoderRequest;
 use isomer_service_kit::{ClientVersion, Fault, LimitsConfig, config::Validate, server::ServerConfig};

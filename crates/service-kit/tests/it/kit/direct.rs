@@ -1,4 +1,4 @@
-//! A call of a service by its Rust methods has around it what a call over a channel has.
+//! A call of a service by its Rust methods has the same layers as a call over a channel.
 
 use std::{future::pending, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::support::{Obedient, in_memory};
 
 const SERVICE: &str = "isomer.encoder.v1.EncoderService";
 
-/// Calls with a request timeout of so many seconds; 0: none.
+/// Calls with a request timeout in seconds; 0: none.
 fn calls(request_timeout_seconds: u64) -> DirectCalls {
     let limits = LimitsConfig {
         request_timeout_seconds,
@@ -19,7 +19,7 @@ fn calls(request_timeout_seconds: u64) -> DirectCalls {
     DirectCalls::new(SERVICE, &limits)
 }
 
-/// The value of a counter; 0 where it was never incremented.
+/// The value of a counter; 0 if it was never incremented.
 fn counter(name_and_labels: &str) -> u64 {
     let text = telemetry::metrics_text();
     let value = text

@@ -35,7 +35,7 @@ async fn probes_metrics_http_and_grpc_share_one_port() {
             .starts_with("text/plain; version=0.0.4")
     );
     let text = metrics.text().await.unwrap();
-    // The route as declared: a label per id would grow without bound.
+    // The label is the route as declared: a label per id would grow without bound.
     assert!(
         text.contains("service=\"http\",method=\"GET /v1/things/{id}\",code=\"200\",via=\"network\""),
         "{text}"

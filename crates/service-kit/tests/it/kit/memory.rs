@@ -78,7 +78,7 @@ async fn thousands_of_small_messages_may_wait_to_be_read() {
     let service = Obedient::default();
     let channel = in_memory(&service, &LimitsConfig::default()).await;
     let mut stream = open(&channel, StreamKind::BURST).await.unwrap();
-    // This stream is not read while other calls begin and end on the same connection.
+    // This stream is not read while other calls start and end on the same connection.
     for n in 0..500 {
         get(&channel, format!("{n}")).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What a server promises regardless of its services: over sockets and in memory, with the layers
+//! The promises of a server regardless of its services: over sockets and in memory, with the layers
 //! used in production.
 
 mod addresses;

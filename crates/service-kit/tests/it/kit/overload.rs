@@ -31,7 +31,7 @@ async fn one_request_too_many_is_refused_with_a_retry_hint_and_room_is_made_agai
         (Code::ResourceExhausted, "OVERLOADED")
     );
     assert!(fault.retry_after.is_some_and(|after| after > Duration::ZERO));
-    // Health answers even then: a busy server is not a dead one.
+    // Health checks succeed even then: a busy server is not a dead one.
     let mut health = HealthClient::new(channel.clone());
     health
         .check(HealthCheckRequest { service: String::new() })

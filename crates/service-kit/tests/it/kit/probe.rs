@@ -64,7 +64,7 @@ async fn a_server_that_asks_for_certificates_is_reached_with_its_own() {
         key_file: authority.file(&format!("{who}.key")),
         client_ca_file: Some(authority.file("ca.pem")),
     };
-    // A certificate for servers alone is no client's.
+    // A certificate that is only for servers is not valid for clients.
     for (who, reached) in [("service", true), ("server", false)] {
         let config = ServerConfig {
             tls: Some(tls(who)),

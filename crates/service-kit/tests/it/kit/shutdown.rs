@@ -47,7 +47,7 @@ async fn a_request_in_flight_is_answered_and_a_new_connection_refused() {
     for (n, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.unwrap().unwrap(), format!("held:{n}"));
     }
-    // Nothing is left: it does not wait for the end of the grace period.
+    // No request is in flight, so it does not wait for the end of the grace period.
     running.ended().await.unwrap();
 }
 
@@ -119,7 +119,7 @@ async fn a_server_hands_its_port_over_to_the_next_one() {
     first.ended().await.unwrap();
 }
 
-/// Sends a request over a connection of its own, which the server closes after the answer.
+/// Sends a request over its own connection, which the server closes after the answer.
 #[cfg(target_os = "linux")]
 async fn ask_once(address: std::net::SocketAddr) -> std::io::Result<()> {
     let mut connection = TcpStream::connect(address).await?;
@@ -128,7 +128,7 @@ async fn ask_once(address: std::net::SocketAddr) -> std::io::Result<()> {
         .await?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await?;
-    // A draining server says so in a complete answer.
+    // A draining server announces it in a complete response.
     if answer.starts_with("HTTP/1.1 ") && answer.contains("\r\n\r\n") {
         return Ok(());
     }

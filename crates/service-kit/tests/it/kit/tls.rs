@@ -14,8 +14,8 @@ use crate::support::{Obedient, Running, eventually, found, get, services};
 /// The name in the certificates, by which clients address the server.
 const NAME: &str = "localhost";
 
-/// A server with a certificate of the authority, which admits every client or only those with a
-/// certificate of it.
+/// A server with a certificate of the authority, which admits all clients or only those with a
+/// certificate of the authority.
 fn secured(authority: &Authority, client_ca: bool) -> ServerConfig {
     let tls = TlsConfig {
         certificate_file: authority.file("server.pem"),
@@ -48,7 +48,7 @@ async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault
     .await
 }
 
-/// Connects and calls: TLS 1.3 tells a client that it was refused only at its first read.
+/// Connects and makes a call: in TLS 1.3 a client learns of its refusal only at its first read.
 async fn call(running: &Running, tls: ClientTls) -> Result<String, Fault> {
     get(&connect(running, tls).await?, "x").await.map_err(Fault::from)
 }
@@ -162,7 +162,7 @@ async fn another(running: &Running, authority: &Authority, than: &[u8]) -> Vec<u
     found("new connections see another certificate", other).await
 }
 
-/// What the metric says of a role; for a client with the address that it calls.
+/// The metric's value for a role; for a client with the address that it calls.
 fn broken_flag(role: &str, address: &str) -> Option<String> {
     let text = isomer_service_kit::telemetry::metrics_text();
     let of = [format!("role=\"{role}\""), format!("address=\"{address}\"")];
@@ -242,7 +242,7 @@ async fn a_client_shows_its_renewed_certificate_when_it_connects_again() {
     })
     .unwrap();
     get(&channel, "refused").await.unwrap_err();
-    // Half of a renewal is none.
+    // A half-finished renewal is not used.
     fs::copy(authority.file("client.pem"), &chain).unwrap();
     get(&channel, "refused").await.unwrap_err();
     assert_eq!(broken_flag("client", &address).as_deref(), Some("1"));

@@ -21,7 +21,7 @@ use opentelemetry_sdk::{
     trace::{InMemorySpanExporter, SdkTracerProvider, Span, SpanData, SpanProcessor},
 };
 
-/// How long no span must be open, and none must be exported, before all count as received.
+/// Minimum time without open or exported spans, after which all spans count as received.
 const QUIET: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -32,7 +32,7 @@ pub struct Spans {
     _guard: TelemetryGuard,
 }
 
-/// Counts spans that have begun and not ended.
+/// Counts spans that have started and not ended.
 #[derive(Debug, Clone, Default)]
 struct Open(Arc<AtomicUsize>);
 
@@ -41,7 +41,7 @@ impl SpanProcessor for Open {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    // The exporter was called before: processors are called in order.
+    // The exporter has already been called, because processors are called in order.
     fn on_end(&self, _: SpanData) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -85,7 +85,7 @@ impl Spans {
         while begun.elapsed() < PATIENCE {
             tokio::time::sleep(QUIET).await;
             let now = self.exporter.get_finished_spans().unwrap().len();
-            // All work makes at least one span, except work that has none by design.
+            // All work produces at least one span, except work that has none by design.
             if now == count && self.open.0.load(Ordering::SeqCst) == 0 {
                 break;
             }
@@ -154,8 +154,8 @@ fn kind(span: &SpanData) -> &'static str {
     }
 }
 
-/// A value written by type: text in quotation marks, numbers without. A port that the test did not
-/// choose is `PORT`.
+/// A value in the notation of its type: text in quotation marks, numbers without. A port that the
+/// test did not choose is `PORT`.
 fn value(key: &str, value: &Value) -> String {
     match value {
         Value::I64(port) if key == "server.port" && *port > 1024 => "PORT".to_owned(),
@@ -173,7 +173,7 @@ fn value(key: &str, value: &Value) -> String {
     }
 }
 
-/// Blocks as a test writes them, in the form and order of exported ones.
+/// Blocks as written in a test, in the form and order of exported ones.
 pub fn lines(text: &str) -> String {
     let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -199,14 +199,14 @@ pub const ADDRESS: &str = "
     server.address = \"127.0.0.1\"
     server.port = PORT";
 
-/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes
-/// besides those that all such spans have.
+/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes in
+/// addition to those that all such spans have.
 pub fn http_span(head: &str, attributes: &str) -> String {
     format!("SERVER {head}\n{attributes}\nnetwork.protocol.version = \"1.1\"\nurl.scheme = \"http\"\n{ADDRESS}\n")
 }
 
 /// The span of an rpc over HTTP/1.1: the name of the rpc, the rest of the head, and its attributes
-/// besides those that all such spans have.
+/// in addition to those that all such spans have.
 pub fn web_span(rpc: &str, state: &str, attributes: &str) -> String {
     format!(
         "SERVER {rpc}{state}

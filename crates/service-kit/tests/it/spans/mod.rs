@@ -1,5 +1,5 @@
-//! What a server exports for each kind of request, attribute by attribute: kinds, names, types,
-//! failures, parents.
+//! The exported spans of a server for each kind of request, attribute by attribute: kinds, names,
+//! types, failures, parents.
 //!
 //! The attributes are those of OpenTelemetry's semantic conventions 1.45. A new attribute fails
 //! this test until it is added here.
@@ -59,12 +59,12 @@ async fn ask(running: &Running, method: &str, path: &str, headers: &[(&str, &str
         .fold(request, |request, (name, value)| request.header(*name, *value));
     let answer = request.send().await.unwrap();
     let status = answer.status().as_u16();
-    // Read to its end, or to where it is cut off.
+    // Reads to the end, or to the point where the body is cut off.
     let _ = answer.bytes().await;
     status
 }
 
-// One test: the subscriber belongs to the whole process.
+// There is only one test, because the subscriber belongs to the whole process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_kind_of_request_exports_exactly_its_spans() {
     let spans = Spans::install();
@@ -174,7 +174,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
         hold(name, found, &expected);
     }
 
-    // Probes, whoever sends them, have no spans.
+    // Probes have no spans, whatever their sender.
     let (_, found) = spans
         .of(async {
             let mut health = HealthClient::new(channel.clone());
@@ -187,7 +187,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
         })
         .await;
     hold("health and metrics", found, "");
-    // What a server calls for its own purposes has no spans, neither here nor there.
+    // Calls that a server makes for its own purposes have no spans, neither here nor there.
     let (answer, found) = spans.of(support::get(&outside, "x").instrument(unsampled())).await;
     answer.unwrap();
     hold("upkeep", found, "");
@@ -204,7 +204,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
         .await;
     hold("calls of models", found, MODELS);
 
-    // A server that cannot be reached: only the client has a span.
+    // An unreachable server: only the client has a span.
     let nobody = client::connect_lazy(&client::ClientConfig::plain("127.0.0.1:9")).unwrap();
     let (answer, found) = spans.of(support::get(&nobody, "x")).await;
     answer.unwrap_err();
@@ -212,7 +212,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The spans of a call to `GetEncoder` on both sides, with the end that each reports.
+/// The spans of a call to `GetEncoder` on both sides, each with the error that it reports.
 fn both(server_error: &str, server_status: &str, client_status: &str, client_error: &str) -> String {
     let state = |error: &str| if error.is_empty() { "" } else { " ERROR" };
     format!(

@@ -1,18 +1,19 @@
-//! Bounds of a mean whose values lie in a known range, without further assumptions about their law.
+//! Bounds of a mean whose values lie in a known range, without further assumptions about their
+//! distribution.
 //!
-//! A score of 0 to 100 points cannot drop by more than it was. That one fact bounds the mean of the
-//! drops from above, with no further assumption: not normality, not symmetry. Let x₁ … xₙ be
-//! independent draws of a law that never exceeds `high`. Add one draw at `high` itself, weigh the
-//! n + 1 values by a uniform (Dirichlet) draw of weights, and take the 1 − alpha quantile of the
+//! A score of 0 to 100 points cannot drop by more than its value. This fact alone bounds the mean
+//! of the drops from above, without assuming normality or symmetry. Let x₁ … xₙ be independent
+//! draws of a distribution that never exceeds `high`. Add one draw at `high` itself, weight the n +
+//! 1 values by a uniform (Dirichlet) draw of weights, and take the 1 − alpha quantile of the
 //! weighted mean: that is the upper bound. A lower bound mirrors it with a draw at `low`.
 //!
-//! For answers that are all or nothing it is Clopper and Pearson's bound. Where n values show no
-//! drop at all it is `high · (1 − alpha^(1/n))`, and no valid bound can be lower: with a chance of
-//! alpha, n draws miss a share of 1 − alpha^(1/n) of the law. [`least_units`] turns this around: it
-//! says how many units a limit takes.
+//! For binary values (all or nothing) it is Clopper and Pearson's bound. If none of n values shows
+//! a drop, it is `high · (1 − alpha^(1/n))`, and no valid bound can be lower: with a probability of
+//! alpha, n draws miss a share of 1 − alpha^(1/n) of the distribution. Conversely, [`least_units`]
+//! gives the number of units that a limit requires.
 //!
-//! That the bound holds for every law in the range is proved for one value and conjectured for
-//! more; no law has been found that breaks it, and `examples/gate_laws.rs` found none.
+//! The validity of the bound for every distribution in the range is proved for one value and
+//! conjectured for more. No counterexample is known, and `examples/gate_laws.rs` found none.
 //!
 //! Sources: N. Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean
 //! of a nonnegative variable" (Mathematical Methods of Statistics 14, 2005); E. Learned-Miller and
@@ -27,24 +28,23 @@ use crate::{
     special::{normal_pdf, normal_sf},
 };
 
-/// Up to so many values the tail is exact; beyond, it is a saddlepoint approximation, within 4 % of
-/// it (tests).
+/// Up to this many values the tail is exact. Beyond, it is a saddlepoint approximation, within 4 %
+/// of the exact value (tests).
 const EXACT: usize = 512;
-/// Most units that are searched for.
+/// Maximum number of units in the search.
 const MOST: usize = 1_000_000;
 
-/// The range of values: known, not estimated from them.
+/// The range of values: known, not estimated from the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The smallest value there can be.
+    /// The smallest possible value.
     pub low: f64,
-    /// The largest value there can be.
+    /// The largest possible value.
     pub high: f64,
 }
 
 impl Range {
-    /// The range of the drop of a score that lies between `least` and `most`, from an original
-    /// score: it can fall to `least` and rise to `most`.
+    /// The range of the drop from an original score to a score between `least` and `most`.
     pub fn of_drop(original: f64, least: f64, most: f64) -> Self {
         Self {
             low: original - most,
@@ -52,7 +52,7 @@ impl Range {
         }
     }
 
-    /// The smallest range that holds both.
+    /// The smallest range that contains both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Range {
         if !(self.low.is_finite() && self.high.is_finite() && self.low < self.high) {
             return refuse("range", self.high - self.low, "two finite numbers, the smaller first");
         }
-        // Scores are rounded: a drop to nothing may lie beyond the end by the last bits.
+        // Scores are rounded: a drop to zero may exceed the end in its last bits.
         let slack = 1e-9 * (self.high - self.low);
         match values
             .iter()
@@ -85,7 +85,7 @@ impl Range {
 }
 
 /// One-sided p-value against "the mean is at least `limit`", for values of at most `high`: the
-/// chance that the weighted mean, the value at `high` included, reaches the limit.
+/// probability that the weighted mean, including the value at `high`, reaches the limit.
 ///
 /// # Errors
 /// If there are no values, or some are not finite or above `high`.
@@ -99,7 +99,7 @@ pub fn p_at_least(values: &[f64], high: f64, limit: f64) -> Result<f64, StatsErr
 /// One-sided p-value against "the mean is at most `limit`", for values of at least `low`.
 ///
 /// # Errors
-/// As [`p_at_least`].
+/// Those of [`p_at_least`].
 pub fn p_at_most(values: &[f64], low: f64, limit: f64) -> Result<f64, StatsError> {
     let mirrored: Vec<f64> = values.iter().map(|v| -v).collect();
     p_at_least(&mirrored, -low, -limit)
@@ -118,10 +118,10 @@ pub fn bounded_interval(values: &[f64], range: Range, alpha: f64) -> Result<(f64
     Ok((-upper(&mirrored, -range.low, alpha), upper(values, range.high, alpha)))
 }
 
-/// The least number of units that lets a limit be kept by units that all lie `at` one value: with
-/// fewer, not even they could show it. For a drop of at most m and scores that cannot drop by more
-/// than `high`, at 0: ln alpha / ln(1 − m / high), rounded up. `None` where `at` does not keep the
-/// limit, or beyond 1,000,000.
+/// The minimum number of units with which a limit can be shown to be kept if all values equal `at`;
+/// with fewer, even these could not show it. For a drop of at most m, scores that cannot drop by
+/// more than `high`, and values at 0, it is ln alpha / ln(1 − m / high), rounded up. `None` if `at`
+/// does not keep the limit, or beyond 1,000,000.
 pub fn least_units(limit: Limit, range: Range, at: f64, alpha: f64) -> Option<usize> {
     let (room, whole) = match limit.side {
         Side::AtMost => (limit.value - at, range.high - at),
@@ -133,13 +133,13 @@ pub fn least_units(limit: Limit, range: Range, at: f64, alpha: f64) -> Option<us
     if room >= whole {
         return Some(1);
     }
-    // 1 − alpha^(1/n) ≤ room / whole; the slack keeps a whole number whole.
+    // 1 − alpha^(1/n) ≤ room / whole; the slack keeps an exact whole number from being rounded up.
     let n = (alpha.ln() / (-room / whole).ln_1p() - 1e-9).ceil().max(1.0);
     (n <= MOST as f64).then_some(n as usize)
 }
 
-/// The least number of units at which the limit would lie outside the bounds if the values'
-/// distribution stayed as it is. `None`: the mean lies on the limit, or more than 1,000,000.
+/// The minimum number of units at which the limit would lie outside the bounds if the values'
+/// distribution stayed the same. `None`: the mean equals the limit, or more than 1,000,000.
 pub(crate) fn units_needed(values: &[f64], range: Range, limit: f64, alpha: f64) -> Option<usize> {
     let n = values.len();
     let centre = crate::mean(values)?;
@@ -167,7 +167,7 @@ pub(crate) fn units_needed(values: &[f64], range: Range, limit: f64, alpha: f64)
     Some(high)
 }
 
-/// The least mean that is refuted as too high.
+/// The smallest mean that is refuted as too high.
 fn upper(values: &[f64], high: f64, alpha: f64) -> f64 {
     let mut inside = values.iter().copied().fold(high, f64::min);
     let mut outside = high;
@@ -186,7 +186,7 @@ fn upper(values: &[f64], high: f64, alpha: f64) -> f64 {
     outside
 }
 
-/// Chance that the weighted mean of the values and `high` is at least `limit`.
+/// Probability that the weighted mean of the values and `high` is at least `limit`.
 pub(crate) fn tail(values: &[f64], high: f64, limit: f64) -> f64 {
     if limit >= high {
         return 0.0;
@@ -195,8 +195,8 @@ pub(crate) fn tail(values: &[f64], high: f64, limit: f64) -> f64 {
     tail_of(&moved, high - limit)
 }
 
-/// Chance that Σ Eᵢ yᵢ + E₀ y₀ ≥ 0, with Eᵢ independent and standard exponential: the weights of a
-/// uniform draw are exponentials over their sum, which does not change the sign.
+/// Probability that Σ Eᵢ yᵢ + E₀ y₀ ≥ 0, with Eᵢ independent and standard exponential. The weights
+/// of a uniform draw are exponentials divided by their sum, which does not change the sign.
 pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
     if moved.len() > EXACT {
         return saddlepoint(moved, 1.0, top);
@@ -209,9 +209,9 @@ pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
     if down.is_empty() {
         return 1.0;
     }
-    // Race one term against the other: aE exceeds bE' with chance a / (a + b), and what exceeds is
-    // exponential again. chance[j]: that the first i terms upwards outweigh the first j downwards.
-    // All terms are positive, so nothing cancels.
+    // Compare the terms one by one: aE exceeds bE' with probability a / (a + b), and the excess is
+    // again exponential. chance[j] is the probability that the first i positive terms outweigh the
+    // first j negative ones. All terms of the recursion are positive, so nothing cancels.
     let mut chance = vec![0.0; down.len() + 1];
     chance[0] = 1.0;
     for a in up {
@@ -222,9 +222,9 @@ pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
     chance[down.len()]
 }
 
-/// The same chance by Lugannani and Rice's formula, each value counted `times` (their pseudo-draw
-/// once). Source: R. Lugannani and S. Rice, "Saddle point approximation for the distribution of the
-/// sum of independent random variables" (1980).
+/// The same probability by Lugannani and Rice's formula, with each value counted `times` (their
+/// pseudo-draw once). Source: R. Lugannani and S. Rice, "Saddle point approximation for the
+/// distribution of the sum of independent random variables" (1980).
 pub(super) fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
     let most = moved.iter().copied().fold(top, f64::max);
     let least = moved.iter().copied().fold(f64::INFINITY, f64::min);
@@ -269,7 +269,8 @@ pub(super) fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
     let w = (-2.0 * cumulant).max(0.0).sqrt().copysign(s);
     let u = s * curvature.sqrt();
     if w.abs() < 1e-5 {
-        // At the mean the formula is 0/0; there the chance is a half, corrected for skewness.
+        // At the mean the formula is 0/0; there the probability is one half, corrected for
+        // skewness.
         let third = times * moved.iter().map(|y| 2.0 * y.powi(3)).sum::<f64>() + 2.0 * top.powi(3);
         return (0.5 - third / (6.0 * curvature.powf(1.5)) * normal_pdf(0.0)).clamp(0.0, 1.0);
     }

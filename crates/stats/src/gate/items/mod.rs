@@ -1,15 +1,16 @@
-//! A rule on the mean over fixed data sets, held against the items within them: "these data sets,
+//! A rule on the mean over fixed data sets, tested against the items within them: "these data sets,
 //! other items".
 //!
 //! The data sets are fixed; only their items count as drawn. Each data set (stratum) contributes
-//! draws of where its mean may lie: of items whose values have a known range, the weighted means of
-//! [`super::bounded`]; of a score that is not a mean of items (a rank correlation, average
-//! precision), a Student's t around its estimate. Draws are averaged over the strata, and their
-//! quantiles are the bounds. For one stratum of items that is [`super::bounded`]'s bound itself.
+//! draws of its possible mean. For items whose values have a known range, these are the weighted
+//! means of [`super::bounded`]. For a score that is not a mean of items (a rank correlation,
+//! average precision), they are a Student's t around its estimate. Draws are averaged over the
+//! strata, and their quantiles are the bounds. For a single stratum of items the bound is that of
+//! [`super::bounded`].
 //!
-//! Items that share a text are one cluster: they fall together. A cluster counts once, with all its
-//! items, and the bound is of the mean over items. The condition is that no cluster outside the
-//! sample has more items than the largest within.
+//! Items that share a text form one cluster, because they drop together. A cluster counts once,
+//! with all its items, and the bound is of the mean over items. The condition is that no cluster
+//! outside the sample has more items than the largest within.
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -27,30 +28,30 @@ use crate::{
     special::{normal_cdf, normal_quantile, student_quantile},
 };
 
-/// Draws behind a bound over several strata.
+/// Number of draws for a bound over several strata.
 const DRAWS: usize = 20_000;
-/// Their seed.
+/// Seed of the draws.
 const SEED: u64 = 1337;
-/// Strata of up to so many clusters are drawn weight by weight, larger ones from a table of their
+/// Strata of up to this many clusters are drawn weight by weight, larger ones from a table of their
 /// quantiles.
 const WEIGHTS: usize = 64;
 /// A table's reach and step, in standard normal quantiles.
 const REACH: f64 = 4.5;
 const STEP: f64 = 0.25;
-/// Most items that are proposed.
+/// Maximum number of items that is proposed.
 const MOST: f64 = 1e7;
 
 /// Items that share a text, or one item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster {
-    /// Sum of its items' values.
+    /// Sum of the items' values.
     pub sum: f64,
-    /// How many items.
+    /// Number of items.
     pub items: usize,
 }
 
 impl From<f64> for Cluster {
-    /// An item by itself.
+    /// A single item as a cluster.
     fn from(value: f64) -> Self {
         Self { sum: value, items: 1 }
     }
@@ -59,21 +60,20 @@ impl From<f64> for Cluster {
 /// The evidence of one data set.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
-    /// Values of items (seeds averaged first) whose mean is the data set's figure.
+    /// Values of items (averaged over seeds) whose mean is the data set's figure.
     Items {
         /// By cluster.
         clusters: Vec<Cluster>,
-        /// What an item's value may be.
+        /// The range of an item's value.
         range: Range,
     },
-    /// A figure that is not a mean of items, with the standard error that resampling its items
-    /// gave.
+    /// A figure that is not a mean of items, with its standard error from resampling its items.
     Measured {
         /// The figure.
         estimate: f64,
         /// Its standard error.
         standard_error: f64,
-        /// Independent clusters that it rests on, less one.
+        /// Number of independent clusters behind it, minus one.
         freedom: f64,
     },
 }
@@ -81,14 +81,14 @@ pub enum Evidence {
 /// One data set of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stratum {
-    /// Its share of the mean: shares are positive, and are divided by their sum.
+    /// Its share of the mean. Shares are positive, and are divided by their sum.
     pub weight: f64,
     /// Its evidence.
     pub evidence: Evidence,
 }
 
 impl Stratum {
-    /// Items that are independent of each other, with the weight 1.
+    /// A stratum of independent items with the weight 1.
     pub fn of_items(values: &[f64], range: Range) -> Self {
         Self {
             weight: 1.0,
@@ -160,7 +160,8 @@ impl Stratum {
         }
     }
 
-    /// Where its mean may lie, as draws whose upper (`up`) or lower quantiles are its bounds.
+    /// The distribution of its possible mean. The upper (`up`) or lower quantiles of its draws are
+    /// the bounds.
     fn law(&self, up: bool) -> Law {
         let sign = if up { 1.0 } else { -1.0 };
         match &self.evidence {
@@ -194,17 +195,18 @@ impl Stratum {
     }
 }
 
-/// Where a mean may lie. Mirrored for lower bounds, so that draws are always of the upper side.
+/// The distribution of a possible mean. Lower bounds use the mirrored values, so that draws are
+/// always of the upper side.
 enum Law {
-    /// Clusters, the value that is added, and its items.
+    /// Clusters, the added value, and the number of its items.
     Weights(Vec<Cluster>, f64, usize),
     /// Quantiles at [`steps`].
     Table(Vec<f64>),
 }
 
 impl Law {
-    /// One draw for each of `normals`: standard normal quantiles in equal steps of chance, which a
-    /// table takes in random order (a Latin hypercube over the strata).
+    /// One draw for each of `normals`: standard normal quantiles at equal steps of probability. A
+    /// table reads them in random order (a Latin hypercube over the strata).
     fn draws(&self, normals: &[f64], rng: &mut ChaCha8Rng) -> Vec<f64> {
         match self {
             Self::Weights(clusters, top, pseudo) => {
@@ -241,7 +243,7 @@ fn steps() -> impl Iterator<Item = f64> {
     (0..=last).map(|i| f64::from(i) * STEP - REACH)
 }
 
-/// Student's quantiles at them, the lower half mirrored.
+/// Student's quantiles at these steps; the lower half is mirrored.
 fn student_steps(freedom: f64) -> Vec<f64> {
     let upper: Vec<f64> = steps()
         .filter(|z| *z > 0.0)
@@ -251,8 +253,7 @@ fn student_steps(freedom: f64) -> Vec<f64> {
     lower.chain([0.0]).chain(upper.iter().copied()).collect()
 }
 
-/// Quantiles of a large stratum's weighted mean: its tail at a row of limits, read the other way
-/// round.
+/// Quantiles of a large stratum's weighted mean: its tail at a series of limits, inverted.
 fn table_of(clusters: &[Cluster], top: f64) -> Vec<f64> {
     let items: f64 = clusters.iter().map(|cluster| cluster.items as f64).sum();
     let pseudo = clusters.iter().map(|cluster| cluster.items).max().unwrap_or(1) as f64;
@@ -264,7 +265,8 @@ fn table_of(clusters: &[Cluster], top: f64) -> Vec<f64> {
     if spread == 0.0 {
         return steps().map(|_| centre).collect();
     }
-    // From below to above, in steps of a quarter of the spread; the right tail is the longer one.
+    // The limits run from below to above, in steps of a quarter of the standard deviation; the
+    // right tail is longer.
     let known: Vec<(f64, f64)> = (-32_i32..=64)
         .map(|i| centre + 0.25 * f64::from(i) * spread)
         .filter(|limit| *limit < top)
@@ -287,7 +289,7 @@ fn table_of(clusters: &[Cluster], top: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Chance that the weighted mean over items reaches the limit.
+/// Probability that the weighted mean over items reaches the limit.
 fn clusters_tail(clusters: &[Cluster], top: f64, limit: f64) -> f64 {
     if limit >= top {
         return 0.0;
@@ -297,9 +299,9 @@ fn clusters_tail(clusters: &[Cluster], top: f64, limit: f64) -> f64 {
     tail_of(&moved, pseudo * (top - limit))
 }
 
-/// Holds a limit against the mean over data sets of the means over their items, with a chance of
-/// error of at most `alpha` on each side. [`Decision::units`] counts clusters of items, as does
-/// [`Need::units`].
+/// Tests a limit on the mean over data sets of the means over their items, with a probability of
+/// error of at most `alpha` on each side. [`Decision::units`] and [`Need::units`] count clusters of
+/// items.
 ///
 /// # Errors
 /// If there are no strata, one has no items, values are outside their range, weights are not
@@ -308,10 +310,11 @@ pub fn decide_items(limit: Limit, alpha: f64, strata: &[Stratum]) -> Result<Deci
     decide_with(limit, alpha, strata, DRAWS)
 }
 
-/// [`decide_items`] with so many draws of weights; fewer are faster, and their bounds wider.
+/// [`decide_items`] with this number of draws of weights; fewer draws are faster, and their bounds
+/// wider.
 ///
 /// # Errors
-/// As [`decide_items`].
+/// Those of [`decide_items`].
 pub fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: usize) -> Result<Decision, StatsError> {
     let (estimate, low, high) = bounds_with(strata, alpha, alpha, draws)?;
     let units = strata.iter().map(Stratum::clusters).sum();
@@ -328,7 +331,7 @@ pub fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: usize) -
     })
 }
 
-/// Bounds shrink with the root of the number of items, at least: what the added draw adds to them
+/// Bounds shrink at least with the root of the number of items: the contribution of the added draw
 /// shrinks faster.
 fn need(units: usize, estimate: f64, (low, high): (f64, f64), limit: f64) -> Need {
     let half = if estimate < limit {

@@ -30,8 +30,8 @@ fn one_data_set_has_the_bounds_of_its_items() {
 
 #[test]
 fn drawn_bounds_of_two_halves_are_about_those_of_the_whole() {
-    // Two strata of like items: both halves add a draw at the end of the range, so the bounds are a
-    // little wider.
+    // Two equal strata: both halves add a draw at the end of the range, so the bounds are a little
+    // wider.
     for n in [200, 1_200] {
         let values = values(n, 2);
         let whole = bounds(&[Stratum::of_items(&values, POINTS)], 0.05, 0.05).unwrap();
@@ -79,7 +79,8 @@ fn a_table_draws_what_weights_draw() {
 fn rows_that_share_a_text_count_once() {
     let rows = values(40, 3);
     let alone = decide_items(Limit::at_most(3.0), 0.05, &[Stratum::of_items(&rows, POINTS)]).unwrap();
-    // Each row five times: as 200 rows the bound would shrink, as 40 clusters it stays.
+    // Each row five times: with 200 independent rows the bound would shrink, with 40 clusters it
+    // does not.
     let clusters = rows.iter().map(|v| Cluster { sum: 5.0 * v, items: 5 }).collect();
     let stratum = Stratum {
         weight: 1.0,

@@ -62,7 +62,7 @@ pub(crate) fn correlated(rng: &mut SplitMix, index: usize) -> (Vec<f64>, Vec<f64
     (x, y)
 }
 
-/// Ratings, one row a rater, NaN where missing.
+/// Ratings, one row per rater, NaN if missing.
 pub(crate) fn ratings(index: usize) -> Array2<f64> {
     let mut rng = SplitMix::new(11_000 + index as u64);
     let (raters, items) = (2 + index % 4, 4 + rng.below(30) as usize);
@@ -80,7 +80,7 @@ pub(crate) fn ratings(index: usize) -> Array2<f64> {
     ratings
 }
 
-/// Friedman's designs: one row a treatment.
+/// Friedman's designs: one row per treatment.
 pub(crate) fn treatments(index: usize) -> Array2<f64> {
     let mut rng = SplitMix::new(9_000 + index as u64);
     let (k, n) = (3 + index % 6, 2 + rng.below(30) as usize);
@@ -98,7 +98,7 @@ pub(crate) fn numbers(value: &Value) -> Vec<Option<f64>> {
     value.as_array().unwrap().iter().map(Value::as_f64).collect()
 }
 
-/// Expected values of a fixture's designs; `None` where the reference has none.
+/// Expected values of a fixture's designs; `None` if the reference has none.
 pub(crate) fn designs<'a>(fixture: &'a Value, name: &str) -> &'a [Value] {
     let designs = fixture[name].as_array().unwrap();
     assert!(designs.len() >= 200, "{name}: {} designs", designs.len());
@@ -114,7 +114,7 @@ pub(crate) fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
     );
 }
 
-/// Equal within a relative tolerance: for tails that must keep their digits.
+/// Equal within a relative tolerance, for tails that must keep their digits.
 #[track_caller]
 pub(crate) fn close_relative(found: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(

@@ -135,7 +135,8 @@ fn correlations_their_p_values_and_intervals_equal_scipy() {
         close(r, expected[0].unwrap(), 1e-9, &what("pearson"));
         close(rho, expected[2].unwrap(), 1e-9, &what("spearman"));
         close(tau.tau_b, expected[4].unwrap(), 1e-9, &what("kendall"));
-        // A correlation of 1 but for the last bit has a p-value of the size of that bit's root.
+        // A correlation that differs from 1 only in the last bit has a p-value of about that bit's
+        // root.
         if r.abs() < 1.0 - 1e-9 {
             close(
                 correlation_p_value_for(r, n, side),
@@ -367,7 +368,8 @@ fn agreement_equals_gwet_s_and_krippendorff_s_reference() {
                 found.p_value,
             ];
             for (at, figure) in figures.iter().enumerate() {
-                // irrCAC's interval is cut at 1 too; its p-value is 1 − cdf, good to 1e-15.
+                // irrCAC's interval is also limited to 1; its p-value is 1 − cdf, accurate to
+                // 1e-15.
                 close(
                     *figure,
                     expected[6 * w + at].unwrap(),

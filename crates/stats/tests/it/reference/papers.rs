@@ -1,6 +1,6 @@
 //! The papers' tables from their published numbers (`fixtures/papers.json`). Published figures have
-//! two decimals: a mean of such figures is good to 0.005, and is compared with another rounded
-//! figure, so that 0.01 is equality.
+//! two decimals. A mean of such figures is accurate to 0.005, and is compared with another rounded
+//! figure, so a difference of 0.01 counts as equality.
 
 use isomer_stats::{Alternative, hodges_lehmann, holm, mean, wilcoxon_signed_rank};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::support::floats;
 
 const ROUNDED: f64 = 0.010_1;
 
-/// Rows of a table but for the averages.
+/// Rows of a table except the averages.
 fn rows(table: &Value) -> Vec<(&String, &Value)> {
     table
         .as_object()
@@ -36,7 +36,7 @@ fn equal(found: f64, published: f64, what: &str) {
     );
 }
 
-/// Per model: differences all-mpnet-base-v2 less the model over Table 6's nine data sets,
+/// Per model: differences all-mpnet-base-v2 minus the model over Table 6's nine data sets,
 /// paraphrased scores.
 fn baseline_less_model(model: usize) -> Vec<f64> {
     let papers = super::read("papers.json");
@@ -77,8 +77,8 @@ fn pteb_table_14_follows_from_table_6_shift_by_shift_and_p_by_p() {
 
 #[test]
 fn pteb_table_7_pools_runs_that_are_not_published_but_its_intervals_hold_the_shifts_of_the_means() {
-    // Its shifts and p-values rest on 45 pairs of data set and run; the runs' scores are not in the
-    // paper.
+    // Its shifts and p-values are based on 45 pairs of data set and run; the runs' scores are not
+    // in the paper.
     let papers = super::read("papers.json");
     let models = names(&papers["pteb_6"]);
     for model in 1..5 {

@@ -1,5 +1,6 @@
-//! Where statrs misses the tolerance that this crate's functions keep. Each test measures the gap,
-//! so that a new version of statrs that closes it fails the test: our function can then go.
+//! Cases in which statrs misses the tolerance of this crate's functions. Each test measures the
+//! gap, so that a new version of statrs that closes it fails the test: our function can then be
+//! removed.
 
 use ::statrs::{
     distribution::{Beta, ChiSquared, Continuous, ContinuousCDF, Normal, StudentsT},
@@ -65,7 +66,7 @@ fn student_s_quantile_of_statrs_is_off_by_2e_3_far_out() {
 
 #[test]
 fn the_beta_quantile_of_statrs_is_off_by_8e_7_for_few_successes_in_many_trials() {
-    // The chance of 2 successes or more in 100,000 trials, whose terms for 0 and 1 are exact.
+    // The probability of 2 successes or more in 100,000 trials, whose terms for 0 and 1 are exact.
     let tail = |p: f64| {
         let none = 100_000.0 * (-p).ln_1p();
         -none.exp_m1() - 100_000.0 * p * (none - (-p).ln_1p()).exp()
@@ -86,8 +87,8 @@ fn the_density_of_statrs_chi_squared_overflows_but_its_logarithm_does_not() {
     close_relative(law.ln_pdf(300.0).exp(), expected, 1e-5, "density");
 }
 
-/// Not a gap, but far beyond the rows of `scipy.json`: with two degrees of freedom in the numerator
-/// the tail has a closed form.
+/// This is not a gap, but far beyond the rows of `scipy.json`: with two degrees of freedom in the
+/// numerator the tail has a closed form.
 #[test]
 fn the_tail_of_f_keeps_its_digits_for_large_ratios() {
     for (x, denominator) in [(1e3_f64, 20.0_f64), (1e6, 8.0), (1e6, 40.0)] {

@@ -92,7 +92,7 @@ fn thresholds_and_what_they_do_equal_scikit_learn() {
             for (found, expected) in told.into_iter().flatten().zip(&expected[1..]) {
                 close(found, *expected, 1e-12, &what);
             }
-            // The threshold lies below all that is accepted and above all that is not.
+            // The threshold is below all accepted scores and above all others.
             assert_eq!(points.counts(found.threshold, &even), found.counts, "{what}");
             reached += 1;
         }

@@ -1,4 +1,4 @@
-//! Attention by our own kernels, with the normalisation and rotation of queries and keys before it.
+//! Attention by our own kernels, including the normalisation and rotation of queries and keys.
 
 use candle_core::{DType, Result, Tensor, cuda_backend::cudarc::driver::DeviceRepr};
 
@@ -7,7 +7,7 @@ use super::{
     Address, Gpu, Launch, address, arguments, count, optional, unwritten,
 };
 
-// The same structs as in `cuda/kernels.cu`.
+// These structs match those in `cuda/kernels.cu`.
 arguments! {
     struct RotateArgs (80) {
         x: Address, cos: Address, sin: Address, rows: Address, query_gamma: Address, key_gamma: Address,
@@ -20,7 +20,7 @@ arguments! {
 }
 
 impl Gpu {
-    /// Attention of packed rows, or `None` if no kernel serves it.
+    /// Attention of packed rows, or `None` if no kernel supports it.
     pub(in super::super) fn attend(
         &self,
         qkv: &Tensor,
@@ -32,12 +32,12 @@ impl Gpu {
             return Ok(None);
         };
         let units = self.dtype != DType::F32 && heads.width.is_multiple_of(8);
-        // The kernels look for the largest score before they apply the scale.
+        // The kernels find the maximum score before they apply the scale.
         if how.positions.is_some() || how.scale <= 0.0 || !(units || self.dtype == DType::F32) {
             return Ok(None);
         }
         let tokens = qkv.dim(0)?;
-        // The rotation normalises heads on the way; every other normalisation is its own launch.
+        // The rotation also normalises heads; every other normalisation is its own launch.
         let fused = |norm: Option<&'_ Norm>| {
             norm.is_some_and(|norm| {
                 how.rotary.is_some() && norm.beta.is_none() && norm.gamma.elem_count() == heads.width
@@ -68,8 +68,8 @@ impl Gpu {
         for run in runs {
             let queries = 16 * run.warps;
             let (name, threads, shared) = if units {
-                // Measured on an H100: two tiles a warp are faster but for heads of 64 columns; for
-                // 256 there are too few registers.
+                // Measured on an H100: two tiles per warp are faster except for heads of 64
+                // columns; for 256 there are too few registers.
                 let tiles = if run.warps == 8 && matches!(padded, 32 | 128) {
                     2
                 } else {

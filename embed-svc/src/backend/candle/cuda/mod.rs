@@ -1,8 +1,8 @@
 //! An NVIDIA GPU: our own kernels (`cuda/kernels.cu`) and the products of cublasLt.
 //!
-//! Each row of a result is computed in an order that does not depend on the other rows: kernels are
-//! written so, and a product uses one algorithm for any number of rows. So a text's vector has the
-//! same bits in any batch.
+//! Each row of a result is computed in an order that does not depend on the other rows: our kernels
+//! are written that way, and a product uses one algorithm for any number of rows. So a text's
+//! vector has the same bits in any batch.
 
 mod attend;
 mod product;
@@ -31,10 +31,10 @@ use crate::batch::Sums;
 
 /// Machine code of `cuda/kernels.cu`.
 const KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.cubin"));
-/// Dynamic shared memory that a kernel has without asking for more.
+/// Dynamic shared memory that every kernel has by default.
 const FREE_SHARED: usize = 48 << 10;
 
-/// A GPU with what is loaded on it.
+/// A GPU with its loaded modules.
 pub(super) struct Gpu {
     stream: Arc<CudaStream>,
     module: Arc<CudaModule>,
@@ -59,7 +59,7 @@ macro_rules! arguments {
         struct $name { $($field: $type),* }
         // `cuda/kernels.cu` asserts the same size.
         const _: () = assert!(size_of::<$name>() == $bytes);
-        // SAFETY: plain numbers and addresses of the device, laid out as in `cuda/kernels.cu`.
+        // SAFETY: plain numbers and device addresses, with the layout in `cuda/kernels.cu`.
         unsafe impl DeviceRepr for $name {}
     )*};
 }
@@ -69,7 +69,7 @@ use arguments;
 /// An address on the device; 0 is null.
 type Address = u64;
 
-// The same structs as in `cuda/kernels.cu`.
+// These structs match those in `cuda/kernels.cu`.
 arguments! {
     struct NormArgs (80) {
         x: Address, out: Address, gamma: Address, beta: Address, stride: i64, first: i64, rows: i64, parts: i32,
@@ -96,7 +96,7 @@ fn count<T: TryFrom<usize>>(value: usize) -> Result<T> {
     })
 }
 
-/// Where a contiguous tensor lies on its device.
+/// The device address of a contiguous tensor.
 fn address(tensor: &Tensor) -> Result<Address> {
     fn of<T>(slice: &CudaSlice<T>, stream: &CudaStream, first: usize) -> Address {
         slice.device_ptr(stream).0 + (first * size_of::<T>()) as u64
@@ -159,13 +159,13 @@ impl Gpu {
         }
         let mut launch = self.stream.launch_builder(&functions[name]);
         launch.arg(arguments);
-        // SAFETY: the arguments have the layout that the kernel of this name takes, and addresses
+        // SAFETY: the arguments have the layout that the kernel of this name expects, and addresses
         // of tensors that live until the launch is queued; they are freed on the same stream.
         unsafe { launch.launch(config) }.w()?;
         Ok(())
     }
 
-    /// The name of a kernel for this type of values.
+    /// The name of a kernel for this element type.
     fn named(&self, kernel: &str) -> String {
         format!("{kernel}_{}", self.dtype.as_str())
     }
@@ -179,7 +179,7 @@ impl Gpu {
                 "rows of {columns} values cannot be normalised; at most 32768 can"
             )));
         }
-        // A thread has 32 values; four rows of one warp each share a block.
+        // A thread processes 32 values; four rows of one warp each share a block.
         let (rows, threads) = (tokens * parts, columns.div_ceil(32).next_multiple_of(32));
         let together = if threads == 32 { 4 } else { 1 };
         let how = Launch {

@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 
 use super::{super::Linear, Address, address, optional};
 
-/// Workspace in bytes: as much as the library's documentation asks for on this generation.
+/// Workspace in bytes: the size that the library's documentation recommends for this generation.
 const WORKSPACE: usize = 32 << 20;
-/// Rows for which the algorithm of a product is chosen.
+/// Number of rows for which the algorithm of a product is chosen.
 const USUAL_ROWS: u64 = 8192;
 
 /// The library on one stream.
@@ -33,7 +33,7 @@ pub(super) struct Products {
 /// The library's handle.
 struct Handle(sys::cublasLtHandle_t);
 
-// SAFETY: the library permits the use of one handle by several threads at once.
+// SAFETY: the library permits concurrent use of one handle by several threads.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -45,7 +45,7 @@ impl Drop for Handle {
     }
 }
 
-/// The kind of a product: every one of a kind uses the same algorithm.
+/// The kind of a product: all products of a kind use the same algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Product {
     dtype: DType,
@@ -55,12 +55,12 @@ struct Product {
     residual: bool,
 }
 
-/// Something of the library that is destroyed when dropped.
+/// An object of the library that is destroyed when dropped.
 struct Owned<T: Copy>(T, unsafe fn(T) -> std::result::Result<(), lt::CublasError>);
 
 impl<T: Copy> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: made by the constructor that belongs to this destructor, and not used again.
+        // SAFETY: created by the constructor that matches this destructor, and not used again.
         let _ = unsafe { self.1(self.0) };
     }
 }
@@ -69,7 +69,7 @@ impl Products {
     pub(super) fn new(stream: Arc<CudaStream>) -> Result<Self> {
         Ok(Self {
             handle: Handle(lt::create_handle().map_err(Error::wrap)?),
-            // SAFETY: only cublasLt uses this memory, and it does not expect values in it.
+            // SAFETY: only cublasLt uses this memory, and it does not expect initialised values.
             workspace: unsafe { stream.alloc::<u8>(WORKSPACE) }.w()?,
             algorithms: Mutex::default(),
             stream,
@@ -133,7 +133,7 @@ impl Products {
             )?;
             set(&description, Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
         }
-        // The library counts by columns, so rows of ours are columns there.
+        // The library is column-major, so our rows are its columns.
         let matrix = |columns: u64, rows: u64| {
             let pitch = i64::try_from(columns).unwrap_or(i64::MAX);
             Ok::<_, lt::CublasError>(Owned(
@@ -156,8 +156,8 @@ impl Products {
         let (inputs, outputs) = (matrix(kind.inputs, rows)?, matrix(kind.outputs, rows)?);
         let (alpha, beta) = (1.0f32, if kind.residual { 1.0f32 } else { 0.0 });
         let added = if kind.residual { residual } else { out };
-        // SAFETY: the addresses are of tensors of these shapes that live until the work is queued,
-        // and are freed on the same stream; the workspace is used on this stream alone.
+        // SAFETY: the addresses are those of tensors of these shapes that live until the work is
+        // queued, and are freed on the same stream; the workspace is used on this stream alone.
         unsafe {
             lt::matmul(
                 self.handle.0,
@@ -180,7 +180,7 @@ impl Products {
         }
     }
 
-    /// The library's first choice among the algorithms that sum each product in one order.
+    /// The library's first choice among the algorithms with a fixed order of summation.
     fn choose(
         handle: sys::cublasLtHandle_t,
         description: &Owned<sys::cublasLtMatmulDesc_t>,

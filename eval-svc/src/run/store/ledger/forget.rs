@@ -1,5 +1,5 @@
-//! Texts that are forgotten in the runs of a ledger. The ledger is opened as a database: this
-//! process does not become one of its replicas.
+//! Forgetting of texts in the runs of a ledger. The ledger is opened as a database: this process
+//! does not become one of its replicas.
 
 use isomer_database::{Database, failed};
 use isomer_retention::erasure::{Mode, Texts};
@@ -13,7 +13,7 @@ use super::{
     number, packed, text, unpacked, unreadable,
 };
 
-/// What a row is known by, and its document.
+/// The key columns of a row, and its document.
 const DOCUMENTS: [(&str, &str, &str); 2] = [
     (
         "events",
@@ -27,10 +27,10 @@ const DOCUMENTS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Replaces texts in the runs that have ended, or only says where they are.
+/// Replaces texts in the runs that have ended, or only reports where they are.
 ///
 /// # Errors
-/// When the database fails or holds what cannot be read.
+/// If the database fails or contains unreadable data.
 pub(in crate::run) async fn forget(
     url: &str,
     texts: &Texts,
@@ -42,7 +42,7 @@ pub(in crate::run) async fn forget(
     let mut connection = database.pool().acquire().await.map_err(failed)?;
     let sqlite = !url.starts_with("postgres");
     if sqlite {
-        // What is overwritten is overwritten in the file too.
+        // Overwritten data is then also overwritten in the file.
         run(&mut connection, "PRAGMA secure_delete = ON").await?;
     }
     let runs = sqlx::query("SELECT id, active, record FROM eval_runs ORDER BY id")
@@ -59,7 +59,7 @@ pub(in crate::run) async fn forget(
         all.runs.extend(told);
     }
     if mode == Mode::Remove {
-        // Without it the rows as they were stay in the file, and here in the log of writes.
+        // Otherwise the old rows stay in the file, and here in the write-ahead log.
         if sqlite {
             run(&mut connection, "VACUUM").await?;
             run(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await?;
@@ -135,7 +135,7 @@ async fn of_run(
     Ok(Some(told))
 }
 
-/// A document without the texts; `None` where it holds none.
+/// A document without the texts; `None` if it contains none.
 fn cleaned(content: &str, texts: &Texts, told: &mut ForgottenIn, what: &str) -> Result<Option<String>, StoreError> {
     match document(content.as_bytes(), texts) {
         Cleaned::Unchanged => Ok(None),

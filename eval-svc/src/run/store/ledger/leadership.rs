@@ -1,5 +1,5 @@
-//! What the leader of a run writes. Every write is one transaction that begins with the row of the
-//! run under the leader's fencing token: the row stays locked until the end, so no other replica
+//! The writes of a run's leader. Every write is one transaction that starts with the row of the run
+//! under the leader's fencing token: the row stays locked until the end, so no other replica
 //! becomes the leader in between.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{
     Ledger, packed, state, text, unreadable, written,
 };
 
-/// How often changes are written, for readers at other replicas.
+/// Interval for writing changes, for readers at other replicas.
 const SAVE_EVERY: Duration = Duration::from_millis(400);
 
 /// The leadership of a run in the ledger.
@@ -29,7 +29,7 @@ pub(super) struct LedgerLeadership {
     fence: i64,
 }
 
-/// What a write makes of the row of the run.
+/// The change of a run's row in a write.
 enum Row<'a> {
     Active(&'a RunRecord),
     Ended(&'a RunRecord),
@@ -44,7 +44,7 @@ impl LedgerLeadership {
     /// A transaction that holds the row of the run under this leader's token.
     async fn fenced(&self) -> Result<Transaction<'static, Any>, StoreError> {
         let mut transaction = self.ledger.pool().begin().await.map_err(failed)?;
-        // A write, so that both databases lock the row, or SQLite its file.
+        // The lock is taken by a write, so that both databases lock the row, or SQLite its file.
         let held = sqlx::query("UPDATE eval_runs SET fence = $1 WHERE id = $2 AND fence = $1")
             .bind(self.fence)
             .bind(&self.run)
@@ -65,7 +65,7 @@ impl LedgerLeadership {
             Row::HandedBack(record) => (record, 1, ""),
         };
         let last = events.last().map_or(0, |event| sequence(event.sequence));
-        // A token of its own for a run that was handed back: this leader writes nothing more.
+        // A run that was handed over gets a new token: this leader can write nothing more.
         let query = "UPDATE eval_runs SET active = $1, state = $2, ended = $3, leader = $4, record = $5, fence = fence + $6, \
                      sequence = CASE WHEN sequence < $7 THEN $7 ELSE sequence END WHERE id = $8";
         sqlx::query(query)
@@ -81,7 +81,7 @@ impl LedgerLeadership {
             .await
             .map_err(failed)?;
         for event in events {
-            // The end is what the record says.
+            // The end is stored in the record.
             if matches!(event.kind, EventKind::Ended(_)) {
                 continue;
             }

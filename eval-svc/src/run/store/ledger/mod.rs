@@ -1,12 +1,12 @@
 //! Runs in a database that several replicas share.
 //!
 //! **One leader.** A replica executes a run while the row of the run names it as the leader. Each
-//! change of the leader raises the run's fencing token (`fence`). Everything that a leader writes
-//! names its token, in one transaction with the row of the run; a leader that was superseded while
-//! it hung or was cut off writes nothing.
+//! change of the leader increments the run's fencing token (`fence`). Every write of a leader names
+//! its token, in one transaction with the row of the run; a leader that was superseded while it
+//! hung or was cut off writes nothing.
 //!
-//! **No clocks.** A replica shows that it lives by raising a number in its own row. Whether a
-//! number has stood still for a lease is measured on the monotonic clock of the replica that
+//! **No clocks.** A replica shows that it is alive by incrementing a number in its own row. Whether
+//! a number has been unchanged for a lease is measured on the monotonic clock of the replica that
 //! observes it ([`Observer`]), so clocks of machines may differ.
 //!
 //! **Requests reach the leader through the row**: a cancellation is written there, and the leader
@@ -46,7 +46,7 @@ use crate::config::LedgerConfig;
 pub(in crate::run) use forget::forget;
 pub(in crate::run) use observer::Observer;
 
-/// How often a leader looks for requests to cancel its runs.
+/// Interval at which a leader checks for requests to cancel its runs.
 pub(in crate::run) const CANCEL_LOOK: Duration = Duration::from_millis(500);
 
 /// A ledger of runs, opened by one replica. Cheap to clone.
@@ -101,7 +101,7 @@ impl Ledger {
         &self.inner.replica
     }
 
-    /// How long a replica may stand still before others take over its runs.
+    /// Time after which other replicas take over the runs of a replica without heartbeats.
     pub(in crate::run) fn lease(&self) -> Duration {
         self.inner.lease
     }
@@ -110,10 +110,10 @@ impl Ledger {
         self.inner.database.pool()
     }
 
-    /// Shows the other replicas that this one lives.
+    /// Shows the other replicas that this one is alive.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub(in crate::run) async fn beat(&self) -> Result<(), Fault> {
         let query = "INSERT INTO eval_replicas (id, beat) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET beat = eval_replicas.beat + 1";
         sqlx::query(query)
@@ -124,7 +124,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The number that each replica raises.
+    /// The heartbeat number of each replica.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -171,15 +171,15 @@ impl Ledger {
             .collect()
     }
 
-    /// Takes the leadership of a run whose fencing token was seen. `None` if another replica was
+    /// Takes the leadership of a run whose fencing token was read. `None` if another replica was
     /// faster, or if the run has ended.
     ///
     /// # Errors
     /// When the database fails, or the record cannot be read.
     pub(in crate::run) async fn claim(&self, run: &ActiveRun) -> Result<Option<Claimed>, StoreError> {
         let fence = run.fence + 1;
-        // One statement: a claim whose record could not be read would be a run that nobody
-        // executes.
+        // One statement, because a claim whose record could not be read would leave a run that no
+        // replica executes.
         let query = "UPDATE eval_runs SET leader = $1, fence = $2 WHERE id = $3 AND fence = $4 AND active = 1 \
                      RETURNING record, sequence, cancel";
         let row = sqlx::query(query)
@@ -224,7 +224,7 @@ impl Ledger {
     }
 }
 
-/// A run that has not ended, as the ledger shows it to other replicas.
+/// A run that has not ended, as visible to other replicas in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run) struct ActiveRun {
     /// Its id.
@@ -233,14 +233,14 @@ pub(in crate::run) struct ActiveRun {
     pub leader: String,
     /// Its fencing token.
     pub fence: i64,
-    /// Whether it waits for a place.
+    /// Whether it is waiting in the queue.
     pub pending: bool,
 }
 
 /// A run that this replica has taken over.
 #[derive(Debug)]
 pub(in crate::run) struct Claimed {
-    /// The record that the earlier leader last wrote.
+    /// The record last written by the earlier leader.
     pub record: RunRecord,
     /// Sequence number of the last event.
     pub sequence: u64,
@@ -314,7 +314,7 @@ impl RunStore for LedgerStore {
     ) -> Result<(Vec<RunRecord>, bool), StoreError> {
         // Every id is smaller than `g`: ids are hexadecimal.
         let query = "SELECT record FROM eval_runs WHERE id < $1 AND (CAST($2 AS TEXT) IS NULL OR owner = $2) ORDER BY id DESC LIMIT $3";
-        // Row by row: records hold the texts of suites, which a list does not.
+        // Row by row, because records contain the texts of suites, which a list does not.
         let mut rows = sqlx::query(query)
             .bind(before.unwrap_or("g"))
             .bind(viewer)
@@ -388,14 +388,14 @@ impl RunStore for LedgerStore {
     }
 
     async fn request_cancel(&self, id: &str, reason: &str) -> Result<CancelRequest, StoreError> {
-        // The first reason stays.
+        // The first reason is kept.
         sqlx::query("UPDATE eval_runs SET cancel = $1 WHERE id = $2 AND active = 1 AND cancel IS NULL")
             .bind(reason)
             .bind(id)
             .execute(self.pool())
             .await
             .map_err(failed)?;
-        // A leader that has died is replaced first.
+        // A leader that has died must be replaced first.
         Ok(CancelRequest::Noted(self.ledger.lease() * 2 + CANCEL_LOOK * 4))
     }
 
@@ -465,7 +465,7 @@ fn sole_user(url: &str) -> Result<Option<File>, Fault> {
     }
 }
 
-/// A request id may be long and may hold anything: its digest is kept.
+/// A request id may be long and may contain anything, so its digest is stored.
 fn request_digest(request: &str) -> String {
     blake3::hash(request.as_bytes()).to_hex().to_string()
 }
@@ -505,7 +505,7 @@ fn number(row: &AnyRow, column: usize) -> Result<i64, Fault> {
     row.try_get(column).map_err(failed)
 }
 
-/// Bytes as text that both databases take: compressed, then base64.
+/// Bytes as text that both databases accept: compressed, then base64.
 fn packed(content: &[u8]) -> Result<String, StoreError> {
     let packed = zstd::encode_all(content, 3).map_err(|error| unreadable(&error))?;
     Ok(STANDARD.encode(packed))

@@ -1,22 +1,22 @@
-//! Which replicas have stopped. Pure: the time is an argument.
+//! Detects replicas that have stopped. Pure: the time is an argument.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
-/// Watches the numbers that replicas raise.
+/// Watches the heartbeat numbers of replicas.
 #[derive(Debug)]
 pub(in crate::run) struct Observer {
     lease: Duration,
-    /// The number of each replica, and since when it has stood still. Replicas that lead runs but
-    /// have no number are kept too.
+    /// The number of each replica, and the time since which it is unchanged. Replicas that lead
+    /// runs but have no number are included.
     seen: HashMap<String, (Option<i64>, Instant)>,
     last: Option<Instant>,
 }
 
 impl Observer {
-    /// Replicas whose number stands still for `lease` have stopped.
+    /// Replicas whose number is unchanged for `lease` have stopped.
     pub(in crate::run) fn new(lease: Duration) -> Self {
         Self {
             lease,
@@ -25,14 +25,14 @@ impl Observer {
         }
     }
 
-    /// Takes the numbers of all replicas and the leaders of runs, as they are now.
+    /// Takes the current numbers of all replicas and the current leaders of runs.
     pub(in crate::run) fn observe<'a>(
         &mut self,
         beats: &'a HashMap<String, i64>,
         leaders: impl Iterator<Item = &'a str>,
         now: Instant,
     ) {
-        // An observer that stood still itself has not seen the others stand still.
+        // An observer that was itself paused has not observed the others.
         let paused = self.last.is_some_and(|last| now.duration_since(last) > self.lease / 2);
         self.last = Some(now);
         let names: Vec<&str> = beats.keys().map(String::as_str).chain(leaders).collect();
@@ -66,7 +66,7 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(15);
 
-    /// Observes one replica every second: what it shows, second by second.
+    /// Observes one replica every second; `beats` is its number second by second.
     fn stopped_after(beats: &[Option<i64>]) -> Option<usize> {
         let start = Instant::now();
         let mut observer = Observer::new(LEASE);

@@ -77,7 +77,7 @@ fn look() -> RecordedLook {
     }
 }
 
-/// What every ledger holds to.
+/// The properties that every ledger must have.
 async fn holds(two: &Two) {
     records_are_found(two).await;
     a_superseded_leader_writes_nothing(two).await;
@@ -108,7 +108,7 @@ async fn records_are_found(two: &Two) {
     assert_eq!(page(None, Some("key:b"), 10).await, (vec![], false));
 
     lead.save(&first, &[message(1), message(2)]).await.unwrap();
-    // The reply to a write may be lost, and it is repeated.
+    // The reply to a write may be lost, and the write is then repeated.
     lead.save(&first, &[message(2), message(3)]).await.unwrap();
     let numbers = |events: Option<Vec<Event>>| events.unwrap().iter().map(|event| event.sequence).collect::<Vec<_>>();
     assert_eq!(numbers(store.events(&first.id, 1).await.unwrap()), [2, 3]);
@@ -170,7 +170,7 @@ async fn a_superseded_leader_writes_nothing(two: &Two) {
     assert_eq!(two.store.events(&record.id, 0).await.unwrap().unwrap().len(), 1);
     assert_eq!(two.store.file(&record.id, "report.md").await.unwrap(), None);
 
-    // The new leader's writes are taken.
+    // The new leader's writes are accepted.
     let lead = claimed.leadership;
     assert_eq!(lead.look(&record.id, 1).await.unwrap(), None);
     lead.record_look(&record.id, 1, &look()).await.unwrap();

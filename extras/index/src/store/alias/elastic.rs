@@ -31,7 +31,7 @@ impl Alias {
     async fn find(&self) -> Result<Option<String>> {
         let path = ["_alias", self.http.collection.as_str()];
         let found = match self.http.find("reading", Method::GET, &path, None).await {
-            // A key for one index may not list aliases.
+            // A key for one index may not have permission to list aliases.
             Err(IndexError::Refused { .. }) => return Ok(None),
             found => found?,
         };
@@ -75,7 +75,7 @@ impl Alias {
     }
 
     async fn write(&self, index: &str, record: &str) -> Result<()> {
-        // What is given takes the place of what is there, of which the mark is a part.
+        // The given content replaces the existing content, which includes the mark.
         let mut meta = self.meta(index).await?.filter(Value::is_object).unwrap_or(json!({}));
         meta[RECORD] = record.into();
         let body = json!({ "_meta": meta });

@@ -31,7 +31,7 @@ impl Alias {
             alias: self.server.collection.clone(),
         };
         match self.server.find("reading", &call).await {
-            // A role for one collection may not read aliases.
+            // A role for one collection may not have permission to read aliases.
             Err(IndexError::Refused { .. }) => Ok(None),
             found => Ok(found?.map(|found| found.collection)),
         }

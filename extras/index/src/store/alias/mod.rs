@@ -1,9 +1,10 @@
-//! Names that are aliases of a store that is a server.
+//! Names that are aliases in a store that is a server.
 //!
-//! The store moves an alias from one collection to another at once. The record of a name is kept
-//! beside the mark of each collection that the name has; the one with the most changes holds, but
-//! which collection serves is what the alias says. Changes are not one transaction: a step that was
-//! killed is made again from its beginning, and two steps must not be made at the same time.
+//! The store moves an alias from one collection to another atomically. The record of a name is
+//! stored beside the mark of each of the name's collections. The record with the most changes is
+//! valid, but the alias determines the serving collection. Changes are not one transaction: a step
+//! that was killed is made again from its beginning, and two steps must not be made at the same
+//! time.
 
 pub(super) mod elastic;
 pub(super) mod milvus;
@@ -24,21 +25,21 @@ use crate::{
 /// Name of the record beside the mark.
 pub(crate) const RECORD: &str = "isomer_index_name";
 
-/// What a store does for an alias and for the collections behind it.
+/// A store's operations on an alias and the collections behind it.
 pub(crate) trait Aliases: Send + Sync + Debug {
     /// The alias in messages.
     fn shown(&self) -> &str;
     /// The alias.
     fn name(&self) -> &str;
-    /// The collection that the alias leads to; `None` too where this may not be asked.
+    /// The collection to which the alias leads; also `None` without permission to read it.
     fn target(&self) -> BoxFuture<'_, Result<Option<String>>>;
-    /// Moves the alias at once, or makes it.
+    /// Moves the alias atomically, or creates it.
     fn point<'a>(&'a self, from: Option<&'a str>, to: &'a str) -> BoxFuture<'a, Result<()>>;
     /// The record in a collection; `None` if there is none.
     fn record<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<String>>>;
-    /// Keeps the record in a collection.
+    /// Stores the record in a collection.
     fn keep<'a>(&'a self, collection: &'a str, record: &'a str) -> BoxFuture<'a, Result<()>>;
-    /// Removes a collection, which may be gone already.
+    /// Removes a collection, which may already be gone.
     fn remove<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<()>>;
     /// A collection.
     fn store(&self, collection: &str) -> Result<Box<dyn VectorStore>>;
@@ -66,7 +67,7 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         Ok(state.filter(|state| state.name == self.aliases.name()))
     }
 
-    /// The newest record that can be found from a collection.
+    /// The newest record that can be found, starting from a collection.
     async fn read(&self, from: &str) -> Result<Option<State>> {
         let Some(mut state) = self.record(from).await? else {
             return Ok(None);
@@ -90,7 +91,7 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         if let Some(state) = &mut state {
             let started = state.migration.as_ref().map(|migration| migration.started);
             if let Some(migration) = state.migration.as_mut().filter(|migration| migration.new == target) {
-                // A step that was killed behind the move of the alias.
+                // A step was killed after the move of the alias.
                 migration.switched = migration.switched.or(started);
             }
             state.serving = target;
@@ -98,7 +99,7 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         Ok(state)
     }
 
-    /// What has the name and is no alias may be a collection behind one.
+    /// A collection with this name, rather than an alias, may be behind an alias.
     async fn no_alias(&self) -> Result<Option<State>> {
         let text = self.aliases.record(self.aliases.name()).await?;
         let state = text
@@ -172,7 +173,7 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         let new = format!("{}_{}", self.aliases.name(), state.made + 1);
         let store = self.aliases.store(&new)?;
         if let Some(there) = store.mark().await? {
-            // That of a beginning that was killed has no rows.
+            // A collection from a beginning that was killed has no rows.
             if there != *mark || !store.scan(None).await?.rows.is_empty() {
                 return Err(self.foreign(format!(
                     "the new collection is to be `{new}`, and there is one of this name; remove that one"
@@ -181,7 +182,7 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         }
         store.create(mark).await?;
         let state = state.start(&new, now);
-        // The record in the collection that serves is what begins the migration.
+        // The record in the serving collection begins the migration.
         for collection in [&new, &serving] {
             self.aliases.keep(collection, &state.to_text()).await?;
         }
@@ -216,7 +217,8 @@ impl<A: Aliases + Clone + 'static> AliasNames<A> {
         Ok(true)
     }
 
-    /// Requires the new collection to have the documents of the old one, and rows of its own space.
+    /// Requires that the new collection has the documents of the old one, and rows of its own
+    /// space.
     async fn complete(&self, old: &str, new: &str) -> Result<()> {
         let incomplete = |message: String, hint| IndexError::Incomplete {
             collection: new.to_owned(),
@@ -294,7 +296,7 @@ impl<A: Aliases + Clone + 'static> Names for AliasNames<A> {
     }
 }
 
-/// A collection behind an alias, which is written to while the record is as it was.
+/// A collection behind an alias, which is written to only while the record is unchanged.
 #[derive(Debug)]
 struct Fenced<A> {
     store: Box<dyn VectorStore>,

@@ -26,7 +26,7 @@ impl Alias {
 
     async fn find(&self) -> Result<Option<String>> {
         let answer = match self.http.send("reading", Method::GET, &["aliases"], None).await {
-            // A key for one collection may not list aliases.
+            // A key for one collection may not have permission to list aliases.
             Err(IndexError::Refused { .. }) => return Ok(None),
             answer => answer?,
         };
@@ -67,7 +67,7 @@ impl Alias {
     }
 
     async fn write(&self, collection: &str, record: &str) -> Result<()> {
-        // What is given is merged with what is there.
+        // The given content is merged with the existing content.
         let body = json!({ "metadata": { RECORD: record } });
         self.http
             .send("writing to", Method::PATCH, &["collections", collection], Some(&body))

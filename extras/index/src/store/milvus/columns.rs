@@ -1,4 +1,4 @@
-//! Rows as the columns that Milvus writes and reads. Pure.
+//! Conversion of rows to and from Milvus's columns. Pure.
 
 use prost::Message;
 
@@ -9,7 +9,7 @@ use crate::{
     store::{Row, StoredRow, StoredVector},
 };
 
-/// Longest digest of a row, in bytes.
+/// Maximum length of a row's digest, in bytes.
 const LONGEST_DIGEST: usize = 64;
 
 /// The fields of a collection, encoded.
@@ -42,7 +42,7 @@ pub(super) fn schema(collection: &str, mark: &Mark) -> Vec<u8> {
 /// The columns of rows.
 ///
 /// # Errors
-/// If a value is longer than Milvus keeps.
+/// If a value is longer than Milvus permits.
 pub(super) fn columns(rows: &[Row]) -> Result<Vec<FieldData>> {
     let mut payloads = Vec::with_capacity(rows.len());
     for row in rows {
@@ -98,7 +98,8 @@ fn vectors(rows: &[Row]) -> FieldData {
     }
 }
 
-/// Requires the values of a row to be short enough; `payload`: bytes of it.
+/// Requires that the values of a row are short enough; `payload` is the size of its payload in
+/// bytes.
 fn fits(row: &Row, payload: usize) -> Result<()> {
     let text = row.text.as_ref().map_or(0, String::len);
     let values = [
@@ -128,7 +129,7 @@ pub(super) fn placeholder(vector: &[f32]) -> Vec<u8> {
     Placeholders { placeholders }.encode_to_vec()
 }
 
-/// A text in an expression. Milvus knows more escapes than these, Milvus Lite these alone.
+/// A text in an expression. Milvus supports more escapes than these, Milvus Lite only these.
 pub(super) fn literal(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     literal.push('"');
@@ -160,7 +161,7 @@ impl Columns {
         self.0.iter().find(|column| column.field_name == name)
     }
 
-    /// The texts of a column; none where it was not read, or no rows were.
+    /// The texts of a column; empty if it or no row was read.
     pub(super) fn texts(&self, name: &str) -> &[String] {
         let scalars = self.column(name).and_then(|column| column.scalars.as_ref());
         let texts = scalars.and_then(|scalars| scalars.texts.as_ref());
@@ -180,7 +181,7 @@ impl Columns {
         keys.iter().enumerate().map(row).collect()
     }
 
-    /// Vectors with what is stored beside them; `None` if a column is missing or too short.
+    /// Vectors with the fields stored beside them; `None` if a column is missing or too short.
     pub(super) fn vectors(&self) -> Option<Vec<StoredVector>> {
         let keys = self.texts(KEY);
         if keys.is_empty() {

@@ -1,4 +1,4 @@
-//! The parts of Milvus' messages that are used, and the methods that take them.
+//! The used parts of Milvus's messages, and the methods that take them.
 //!
 //! Source: `milvus.proto`, `schema.proto` and `common.proto` of
 //! <https://github.com/milvus-io/milvus-proto> (packages `milvus.proto.milvus`,
@@ -14,11 +14,11 @@ pub(crate) mod data_type {
     pub(crate) const VECTOR: i32 = 101;
 }
 
-/// How much of what was written a read waits for.
+/// The writes for which a read waits.
 pub(crate) mod consistency {
-    /// Everything.
+    /// All writes.
     pub(crate) const STRONG: i32 = 0;
-    /// All but the last seconds, which is what Milvus does of itself.
+    /// All but those of the last seconds, which is Milvus's default.
     pub(crate) const BOUNDED: i32 = 2;
 }
 
@@ -32,15 +32,15 @@ pub(crate) mod load_state {
 /// [`Search::dsl_type`]: an expression.
 pub(crate) const EXPRESSION: i32 = 1;
 
-/// A request: the method that takes it, and what that answers with.
+/// A request with its method and its answer type.
 pub(crate) trait Call: Message + Clone + 'static {
     const PATH: &'static str;
     type Answer: Answer;
 }
 
-/// What a method answers with.
+/// An answer of a method.
 pub(crate) trait Answer: Message + Default + 'static {
-    /// Whether the method did what it was asked to.
+    /// The status of the method.
     fn status(&self) -> Option<&Status>;
 }
 
@@ -91,7 +91,7 @@ calls! {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Status {
-    /// The code of servers before 2.3; they set no other.
+    /// The code of servers before 2.3, which set no other.
     #[prost(int32, tag = "1")]
     pub(crate) error_code: i32,
     #[prost(string, tag = "2")]
@@ -191,7 +191,7 @@ pub(crate) struct AlterCollection {
     pub(crate) db_name: String,
     #[prost(string, tag = "3")]
     pub(crate) collection_name: String,
-    /// Merged with those that are there.
+    /// Merged with the existing ones.
     #[prost(message, repeated, tag = "5")]
     pub(crate) properties: Vec<KeyValue>,
 }
@@ -267,7 +267,7 @@ pub(crate) struct FieldData {
     pub(crate) vectors: Option<Vectors>,
 }
 
-/// One of the two.
+/// Exactly one of the two is set.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Scalars {
     #[prost(message, optional, tag = "6")]
@@ -296,7 +296,7 @@ pub(crate) struct Vectors {
     pub(crate) floats: Option<Floats>,
 }
 
-/// All vectors, one after the other.
+/// All vectors, one after another.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Floats {
     #[prost(float, repeated, tag = "1")]
@@ -329,7 +329,7 @@ pub(crate) struct Delete {
 pub(crate) struct Mutation {
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<Status>,
-    /// Numbers of rows that were not written.
+    /// Indices of rows that were not written.
     #[prost(uint32, repeated, tag = "4")]
     pub(crate) err_index: Vec<u32>,
 }
@@ -373,7 +373,7 @@ pub(crate) struct Search {
     pub(crate) output_fields: Vec<String>,
     #[prost(message, repeated, tag = "9")]
     pub(crate) search_params: Vec<KeyValue>,
-    /// Vectors that are searched for.
+    /// Number of vectors that are searched for.
     #[prost(int64, tag = "12")]
     pub(crate) nq: i64,
     #[prost(bool, tag = "15")]

@@ -1,12 +1,12 @@
 //! A collection of Milvus, over gRPC.
 //!
-//! Fields: `key`, `document`, `digest`, `payload` (JSON), `embedding`, and `text` where texts are
+//! Fields: `key`, `document`, `digest`, `payload` (JSON), `embedding`, and `text` if texts are
 //! kept. The mark is a property of the collection. Milvus reads the rows of a collection only while
-//! it is loaded, and loads it only with an index of its vectors: both are made with the collection,
-//! and again where a run was killed in between. Our own reads wait for everything that was written
-//! before (strong consistency): a run must see what the run before it wrote last.
+//! it is loaded, and loads it only with an index of its vectors. Both are done when the collection
+//! is created, and again if a run was killed in between. Our own reads wait for all earlier writes
+//! (strong consistency), because a run must see the last writes of the previous run.
 //!
-//! `server`: calls. `messages`: what they carry. `columns`: rows as messages.
+//! `server`: calls. `messages`: their messages. `columns`: rows as messages.
 
 mod columns;
 pub(crate) mod messages;
@@ -39,13 +39,13 @@ const DIGEST: &str = "digest";
 const PAYLOAD: &str = "payload";
 const TEXT: &str = "text";
 const EMBEDDING: &str = "embedding";
-/// Longest text or JSON of a row, in bytes.
+/// Maximum length of a row's text or JSON, in bytes.
 const LONGEST_TEXT: usize = 65_535;
-/// Rows of a page, and keys of an expression.
+/// Number of rows per page, and of keys per expression.
 const PAGE: usize = 1_000;
-/// Rows of a write: a request has at most 64 MiB.
+/// Number of rows per write: a request has at most 64 MiB.
 const WRITE: usize = 250;
-/// Longest time that a collection takes to be loaded.
+/// Maximum time for loading a collection.
 const LONGEST_LOAD: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -73,7 +73,7 @@ impl Collection {
         }
     }
 
-    /// The name of the database and of the collection, which each request has.
+    /// The names of the database and of the collection, which each request contains.
     fn named(&self) -> (String, String) {
         (self.server.database.clone(), self.server.collection.clone())
     }
@@ -114,7 +114,7 @@ impl Collection {
             properties: vec![KeyValue::new(MARK, mark.to_text())],
         };
         match self.server.send("creating", &call).await {
-            // Another run was faster.
+            // Another run has created it first.
             Err(IndexError::Refused { .. }) if self.read_mark().await?.is_some() => return Ok(()),
             other => drop(other?),
         }
@@ -129,8 +129,8 @@ impl Collection {
         }
     }
 
-    /// Indexes of the vectors, and of the documents, whose rows each batch asks for. Whoever has
-    /// made others keeps them.
+    /// Creates indexes of the vectors, and of the documents, whose rows each batch requests.
+    /// Existing indexes of others are kept.
     async fn create_indexes(&self, metric: &str) -> Result<()> {
         let (db_name, collection_name) = self.named();
         let of_vectors = vec![
@@ -190,8 +190,8 @@ impl Collection {
         }
     }
 
-    /// A call that reads rows. A collection that is not loaded is loaded first: someone released
-    /// it, or the server was started again and loads nothing by itself (Milvus Lite).
+    /// A call that reads rows. A collection that is not loaded is loaded first: it was released, or
+    /// the server was restarted and loads nothing by itself (Milvus Lite).
     async fn read<C: Call>(&self, doing: &str, call: &C) -> Result<C::Answer> {
         match self.server.call(doing, call).await? {
             Outcome::Done(answer) => return Ok(answer),
@@ -214,13 +214,13 @@ impl Collection {
         Ok(Columns(self.read("reading", &call).await?.fields_data))
     }
 
-    /// Rows by a condition, in the order of their keys.
+    /// Rows that match a condition, in the order of their keys.
     async fn page(&self, condition: Option<&str>, from: Option<&str>) -> Result<Vec<StoredRow>> {
         let after = from.map(|key| format!("{KEY} > {}", literal(key)));
         let conditions: Vec<&str> = after.as_deref().into_iter().chain(condition).collect();
         let params = vec![
             KeyValue::new("limit", PAGE.to_string()),
-            // Both together give the first rows by key, as Milvus' own iterators ask for them.
+            // Together they give the first rows by key, like Milvus's own iterators.
             KeyValue::new("iterator", "True"),
             KeyValue::new("reduce_stop_for_best", "True"),
         ];
@@ -288,7 +288,7 @@ impl Collection {
             use_default_consistency: true,
         };
         let found = self.read("searching", &call).await?.results.unwrap_or_default();
-        // Distances are given as they are: the smaller, the nearer.
+        // Distances are returned unchanged: smaller is nearer.
         let sign = if mark.similarity == "euclidean" { -1.0 } else { 1.0 };
         let columns = Columns(found.fields_data);
         let documents = columns.texts(DOCUMENT);
@@ -303,7 +303,7 @@ impl Collection {
     }
 }
 
-/// Milvus' name for how vectors are compared; `None` where it has none.
+/// Milvus's name for the similarity; `None` if it has none.
 fn metric(mark: &Mark) -> Option<&'static str> {
     match mark.similarity.as_str() {
         "dot" => Some("IP"),
@@ -377,13 +377,13 @@ impl VectorStore for Collection {
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
-        // A read that waits for all writes brings them to where readers look, who then need not
+        // A read that waits for all writes makes them visible to other readers, which then need not
         // wait themselves.
         async move { self.query(String::new(), &["count(*)"], Vec::new()).await.map(drop) }.boxed()
     }
 
     fn build_index<'a>(&'a self, _: &'a Mark) -> BoxFuture<'a, Result<bool>> {
-        // It indexes what is written by itself.
+        // The store indexes written rows by itself.
         async { Ok(false) }.boxed()
     }
 }

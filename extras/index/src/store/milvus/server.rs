@@ -1,4 +1,4 @@
-//! Calls of Milvus' service: the channel, the login, and what an answer says of a failure.
+//! Calls of Milvus's service: the channel, the login, and the failures in answers.
 
 use std::time::Duration;
 
@@ -24,29 +24,29 @@ use crate::{
     retry,
 };
 
-/// Longest time of one call.
+/// Maximum time of one call.
 const LONGEST_CALL: Duration = Duration::from_secs(120);
-/// Most bytes of an answer: a page of rows, or vectors.
+/// Maximum bytes of an answer: a page of rows, or vectors.
 const MOST_ANSWER: usize = 256 << 20;
-/// Codes for a collection, an index and an alias that are not there.
+/// Codes for a missing collection, index or alias.
 const MISSING: [i32; 3] = [100, 700, 1600];
 /// The code for a collection that is not loaded.
 const NOT_LOADED: i32 = 101;
 /// The code for too many calls.
 const RATE_LIMITED: i32 = 8;
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum Outcome<A> {
-    /// It was done.
+    /// The call succeeded.
     Done(A),
-    /// There is no such collection, index or alias.
+    /// The collection, index or alias does not exist.
     Missing,
     /// The collection is not loaded, so its rows cannot be read.
     NotLoaded,
 }
 
-/// A server, and the collection that is meant.
+/// A server, and the collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     channel: GrpcChannel,
@@ -60,8 +60,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server at `http(s)://HOST:PORT#COLLECTION` or `…#DATABASE/COLLECTION`. Nothing is
-    /// connected yet.
+    /// The server at `http(s)://HOST:PORT#COLLECTION` or `…#DATABASE/COLLECTION`. It does not
+    /// connect yet.
     pub(crate) fn open(address: &str, credentials: &Credentials, patience: Duration) -> Result<Self> {
         let refused = |message: String, hint| IndexError::Setting {
             field: "sink",
@@ -132,7 +132,7 @@ impl Server {
         retry::calls(self.patience, || self.once(&doing, call)).await
     }
 
-    /// [`Server::call`], for what need not be there.
+    /// [`Server::call`] for objects that may be missing.
     pub(crate) async fn find<C: Call>(&self, doing: &str, call: &C) -> Result<Option<C::Answer>> {
         match self.call(doing, call).await? {
             Outcome::Done(answer) => Ok(Some(answer)),
@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    /// [`Server::call`], for what must be there.
+    /// [`Server::call`] for objects that must exist.
     pub(crate) async fn send<C: Call>(&self, doing: &str, call: &C) -> Result<C::Answer> {
         let answer = self.find(doing, call).await?;
         answer.ok_or_else(|| IndexError::NoCollection {
@@ -174,7 +174,7 @@ impl Server {
         }
     }
 
-    /// What the status in an answer says.
+    /// The outcome according to the status in an answer.
     fn outcome<A: Answer>(&self, doing: &str, answer: A) -> Result<Outcome<A>> {
         let status = answer.status().cloned().unwrap_or_default();
         if status.code == 0 && status.error_code == 0 {
@@ -196,7 +196,7 @@ impl Server {
         })
     }
 
-    /// A call that brought no answer.
+    /// The error of a call without an answer.
     fn failed(&self, doing: &str, status: &tonic::Status) -> IndexError {
         let doing = doing.to_owned();
         let words = self.words(status.message());
@@ -222,14 +222,14 @@ impl Server {
         }
     }
 
-    /// What an error says, without our secrets.
+    /// The message of an error, without our secrets.
     fn words(&self, text: &str) -> String {
         let [key, password] = &self.secrets;
         presentable(&presentable(text, key), password)
     }
 }
 
-/// What logs in, if anything does: Milvus takes a token, or a user and a password, in base64.
+/// The credentials, if there are any: Milvus accepts a token, or a user and a password, in base64.
 fn login(credentials: &Credentials) -> Result<Option<MetadataValue<Ascii>>> {
     let password = credentials.password.expose().filter(|_| !credentials.user.is_empty());
     let plain = match (password, credentials.api_key.expose()) {

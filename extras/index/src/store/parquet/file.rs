@@ -24,20 +24,20 @@ use serde_json::Value;
 
 use super::super::{Row, StoredRow};
 
-/// Name of the mark among the file's own metadata.
+/// Name of the mark in the file's own metadata.
 const MARK: &str = "isomer_index";
 const SCHEMA: &str = "message row { required binary key (STRING); required binary document (STRING); required binary digest \
                       (STRING); optional binary text (STRING); required binary payload (JSON); required group embedding (LIST) \
                       { repeated group list { required float element; } } }";
-/// The columns by which rows are known.
+/// The columns that identify rows.
 const KEYS: &str = "message row { required binary key (STRING); required binary document (STRING); required binary digest \
                     (STRING); }";
 
-/// Writes rows into a new file, which is there whole or not at all.
+/// Writes rows into a new file, which exists either completely or not at all.
 pub(super) fn write(path: &Path, mark: &str, rows: &[Row]) -> Result<(), ParquetError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // It begins with a dot, and ends otherwise than a file of rows: readers of the folder pass over
-    // it.
+    // The name begins with a dot and has another ending than a file of rows, so that readers of the
+    // folder skip it.
     let temporary = tempfile::Builder::new()
         .prefix(".writing-")
         .suffix(".tmp")
@@ -161,7 +161,7 @@ fn whole(row: &Record) -> Result<Row, ParquetError> {
     })
 }
 
-/// Removes what killed runs left half written.
+/// Removes files that killed runs left incomplete.
 pub(super) fn remove_half_written(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

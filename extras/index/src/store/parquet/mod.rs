@@ -1,10 +1,10 @@
 //! A folder of Parquet files.
 //!
-//! Files are numbered and never changed while a run writes: rows come in new files, and where a key
-//! is in two files, the later one holds. A run ends with the removal of what no longer holds, file
-//! by file, each replaced as a whole. So a run that was killed loses at most what it had not
-//! written yet, and the next one goes on. Keys and digests of all rows are in memory while a run
-//! works (some 200 bytes a row), and a search reads all vectors.
+//! Files are numbered and never changed while a run writes. Rows are written to new files, and if a
+//! key is in two files, the later one is valid. At the end of a run, obsolete rows are removed file
+//! by file, and each file is replaced as a whole. So a run that was killed loses at most its
+//! unwritten rows, and the next one resumes. Keys and digests of all rows are in memory during a
+//! run (some 200 bytes per row), and a search reads all vectors.
 
 mod file;
 #[cfg(test)]
@@ -28,13 +28,13 @@ use crate::{
     mark::Mark,
 };
 
-/// Rows that are collected before a file is written, and most bytes of their vectors.
+/// Number of rows that are collected before a file is written, and maximum bytes of their vectors.
 const FILE_ROWS: usize = 20_000;
 const FILE_BYTES: usize = 64 << 20;
-/// Holds the mark of a collection that may have no rows.
+/// File with the mark of a collection that may have no rows.
 const MARK_FILE: &str = "isomer-index.json";
 const LOCK_FILE: &str = ".isomer-index.lock";
-/// How often a lock that another run holds is asked for, and the pause between.
+/// How often a lock that another run holds is requested, and the pause in between.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,11 +49,11 @@ pub(super) struct Folder {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the files hold; read when it is first needed.
+    /// The content of the files; read when it is first needed.
     known: Option<Known>,
     waiting: Vec<Row>,
     waiting_bytes: usize,
-    /// The vectors of the file read last.
+    /// The vectors of the most recently read file.
     read: Option<(u32, Vec<Row>)>,
     /// All documents with their vectors, for searches.
     all: Option<Arc<Vec<(String, Vec<f32>)>>>,
@@ -63,9 +63,9 @@ struct State {
 #[derive(Debug, Default)]
 struct Known {
     rows: HashMap<String, Entry>,
-    /// Keys of each document.
+    /// Keys by document.
     documents: HashMap<String, Vec<String>>,
-    /// Numbers of the files, and whether rows of it no longer hold.
+    /// Numbers of the files, and whether a file contains obsolete rows.
     files: BTreeMap<u32, bool>,
 }
 
@@ -73,7 +73,7 @@ struct Known {
 struct Entry {
     digest: String,
     document: String,
-    /// The file that it is in; `None` while it waits to be written.
+    /// The file that contains it; `None` while it waits to be written.
     file: Option<u32>,
 }
 
@@ -87,7 +87,7 @@ impl Folder {
         }
     }
 
-    /// Does what reads or writes files on a thread that may wait.
+    /// Runs file work on a thread that may block.
     async fn on_disk<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -126,7 +126,7 @@ impl Folder {
         let unusable = |error: std::io::Error| self.unusable("creating", &error);
         fs::create_dir_all(&self.path).map_err(unusable)?;
         let lock = File::create(self.path.join(LOCK_FILE)).map_err(unusable)?;
-        // What a run that has just ended was writing is written to its end.
+        // A write of a run that has just ended is completed.
         for waited in 0.. {
             match lock.try_lock() {
                 Ok(()) => break,
@@ -200,7 +200,7 @@ impl Disk {
         Ok(fs::read_to_string(self.path.join(MARK_FILE))?)
     }
 
-    /// What the files hold.
+    /// The content of the files.
     fn known<'a>(&self, state: &'a mut State) -> Done<&'a mut Known> {
         if state.known.is_none() {
             let mark = self.mark_text()?;
@@ -221,13 +221,14 @@ impl Disk {
         Ok(state.known.get_or_insert_default())
     }
 
-    /// Writes what waits into a new file.
+    /// Writes the waiting rows into a new file.
     fn flush(&self, state: &mut State) -> Done<()> {
         if state.waiting.is_empty() {
             return Ok(());
         }
         let mark = self.mark_text()?;
-        // Of rows with one key, and of one that was removed meanwhile, what holds is what is known.
+        // If several rows have one key, or a row was removed in the meantime, the known state
+        // decides.
         let mut rows = std::mem::take(&mut state.waiting);
         state.waiting_bytes = 0;
         let known = self.known(state)?;
@@ -251,7 +252,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes rows that no longer hold from their files.
+    /// Removes obsolete rows from their files.
     fn clean(&self, state: &mut State) -> Done<()> {
         self.flush(state)?;
         state.read = None;
@@ -367,7 +368,7 @@ impl Known {
     }
 }
 
-/// How near two vectors are: higher is nearer.
+/// The similarity of two vectors: higher is nearer.
 fn nearness(mark: &Mark, query: &[f32], vector: &[f32]) -> f64 {
     f64::from(match mark.similarity.as_str() {
         "dot" => similarity::dot(query, vector),
@@ -430,7 +431,7 @@ impl VectorStore for Folder {
         let from: u32 = from.and_then(|from| from.parse().ok()).unwrap_or_default();
         self.on_disk("reading", move |disk, state| {
             disk.flush(state)?;
-            // As they are in the files: a key that is there twice is seen twice.
+            // The rows in the files: a key that occurs twice is returned twice.
             let files: Vec<u32> = disk
                 .known(state)?
                 .files

@@ -1,4 +1,4 @@
-//! A folder that runs write to and are killed at.
+//! A folder to which runs write and are killed.
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::mark::test_mark;
@@ -77,7 +77,7 @@ async fn the_later_file_holds_after_a_kill_and_the_next_run_removes_what_does_no
         seen(&opened(&path).await).await,
         pairs(&[("a", "2"), ("c", "1"), ("d", "1")])
     );
-    // No row is left in the first file, so that the file is not either.
+    // The first file has no rows left, so the file is removed.
     assert_eq!(numbers(&path).unwrap(), [2, 3]);
 }
 

@@ -8,11 +8,11 @@ use crate::{
     sql::{Name, failed, literal, quoted},
 };
 
-/// What a comment that is a mark begins with.
+/// Prefix of a comment that contains a mark.
 const MARKED: &str = "isomer index: ";
 
-/// The comment of the column `embedding`; `None` if there is no table, no such column or no
-/// comment.
+/// The comment of the column `embedding`; `None` if the table, the column or the comment does not
+/// exist.
 async fn comment<'e>(executor: impl sqlx::PgExecutor<'e>, table: &Name, shown: &str) -> Result<Option<String>> {
     let statement = "SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = to_regclass($1) \
                      AND attname = 'embedding' AND NOT attisdropped";
@@ -24,7 +24,7 @@ async fn comment<'e>(executor: impl sqlx::PgExecutor<'e>, table: &Name, shown: &
     Ok(found.flatten())
 }
 
-/// The mark of a table or view; `None` if there is none, or one without a mark.
+/// The mark of a table or view; `None` if it does not exist or has no mark.
 pub(super) async fn mark<'e>(executor: impl sqlx::PgExecutor<'e>, table: &Name, shown: &str) -> Result<Option<Mark>> {
     let comment = comment(executor, table, shown).await?;
     match comment.as_deref().and_then(|comment| comment.strip_prefix(MARKED)) {
@@ -39,7 +39,7 @@ pub(super) fn marking(table: &Name, mark: &Mark) -> String {
     format!("COMMENT ON COLUMN {}.embedding IS {comment}", table.quoted)
 }
 
-/// Makes the table with its mark; one that is there keeps its own.
+/// Creates the table with its mark; an existing table keeps its own.
 pub(super) async fn table(connection: &mut PgConnection, table: &Name, shown: &str, mark: &Mark) -> Result<()> {
     let doing = format!("creating {shown}");
     let quoted_table = &table.quoted;
@@ -90,7 +90,7 @@ pub(super) async fn table(connection: &mut PgConnection, table: &Name, shown: &s
     Ok(())
 }
 
-/// Of two that make a table or a name together, one makes it and the other finds it.
+/// Serialises the creation of a table or a name: one process creates it, and the others find it.
 pub(super) async fn alone(connection: &mut PgConnection, table: &Name, shown: &str) -> Result<()> {
     let locked = sqlx::query("SELECT pg_advisory_xact_lock(hashtext($1))")
         .bind(format!("isomer index {}", table.quoted))
@@ -99,7 +99,7 @@ pub(super) async fn alone(connection: &mut PgConnection, table: &Name, shown: &s
     locked.map(drop).map_err(failed(&format!("creating {shown}")))
 }
 
-/// Whether there is a table, view or index of this name.
+/// Whether a table, view or index of this name exists.
 pub(super) async fn there(connection: &mut PgConnection, table: &Name, shown: &str) -> Result<bool> {
     sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
         .bind(&table.quoted)
@@ -108,7 +108,7 @@ pub(super) async fn there(connection: &mut PgConnection, table: &Name, shown: &s
         .map_err(failed(&format!("reading {shown}")))
 }
 
-/// A name that PostgreSQL keeps whole.
+/// The name, truncated to PostgreSQL's limit.
 pub(super) fn truncated(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();

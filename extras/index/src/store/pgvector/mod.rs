@@ -1,10 +1,10 @@
 //! A table of PostgreSQL with pgvector's type.
 //!
 //! Columns: `key`, `document`, `digest`, `text`, `payload` (jsonb) and `embedding`. The mark is the
-//! comment of the column `embedding`: it goes along in dumps, and it is of the vectors, not of the
-//! table.
+//! comment of the column `embedding`: it is included in dumps, and describes the vectors rather
+//! than the table.
 //!
-//! `names`: a view in the place of a table, for migrations. `create`: a table and its mark.
+//! `names`: a view in place of a table, for migrations. `create`: a table and its mark.
 
 mod create;
 mod names;
@@ -26,11 +26,11 @@ use crate::{
 
 pub(super) use names::Names;
 
-/// Rows up to which a search sets nothing: pgvector's own hnsw.ef_search.
+/// Number of rows up to which a search changes no setting: pgvector's own hnsw.ef_search.
 const OWN_DEPTH: usize = 40;
-/// Rows of a page.
+/// Number of rows per page.
 const PAGE: i64 = 5_000;
-/// Columns without which a table is not ours.
+/// Columns that identify a table as ours.
 const COLUMNS: &str = "key, document, digest, text, payload, embedding";
 
 /// A table.
@@ -40,7 +40,7 @@ pub(super) struct Table {
     table: Name,
     name: String,
     patience: Duration,
-    /// The name that a run writes to, where it writes to what is behind one.
+    /// The name of the run, if the run writes to a table behind a name.
     fence: Option<names::Fence>,
 }
 
@@ -155,7 +155,7 @@ impl Table {
         })
     }
 
-    /// The nearest rows: as the index answers, or with every vector compared.
+    /// The nearest rows: as found by the index, or with every vector compared.
     async fn nearest(&self, mark: &Mark, vector: &[f32], most: usize, exact: bool) -> Result<Vec<Hit>> {
         let statement = format!(
             "SELECT document, -(embedding {operator} $1::vector) FROM {table} ORDER BY embedding {operator} $1::vector LIMIT $2",
@@ -204,7 +204,7 @@ impl Table {
             .collect()
     }
 
-    /// Has the session load pgvector, so that its settings are known.
+    /// Loads pgvector in the session, so that its settings are known.
     async fn load_pgvector<'e>(&self, executor: impl sqlx::PgExecutor<'e>) -> Result<()> {
         sqlx::query("SELECT '[1]'::vector::text")
             .execute(executor)
@@ -213,7 +213,7 @@ impl Table {
             .map_err(failed(&self.doing("searching")))
     }
 
-    /// What a search for so many rows sets, in words.
+    /// The setting of a search for this many rows, in words.
     async fn depth_in_words(&self, most: usize) -> Result<Option<String>> {
         if most <= OWN_DEPTH {
             return Ok(None);
@@ -263,8 +263,8 @@ fn place(address: &str) -> Result<(Place, Name)> {
     Ok((place, name))
 }
 
-/// hnsw.ef_search of a search for so many rows, as SQL: the session's own, or as many rows where
-/// these are more; 1000 is pgvector's limit.
+/// hnsw.ef_search of a search for this many rows, as SQL: the session's own value, or the number of
+/// rows if that is larger. pgvector's limit is 1000.
 fn depth(most: usize) -> String {
     format!("GREATEST(current_setting('hnsw.ef_search')::int, {})", most.min(1_000))
 }
@@ -286,7 +286,7 @@ fn operator(mark: &Mark) -> (&'static str, &'static str) {
     }
 }
 
-/// A vector as pgvector reads it: the shortest numbers that are the same 32-bit floats.
+/// A vector in pgvector's notation: the shortest decimals of the same 32-bit floats.
 fn vector_text(vector: &[f32]) -> String {
     let mut text = String::with_capacity(vector.len() * 12 + 2);
     text.push('[');
@@ -306,7 +306,7 @@ fn read_vector(text: &str) -> Option<Vec<f32>> {
     inner.split(',').map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a text or name in JSON holds the character that PostgreSQL cannot store.
+/// Whether a text or name in JSON contains the character that PostgreSQL cannot store.
 fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),

@@ -1,13 +1,13 @@
-//! A view in the place of a table.
+//! A view in place of a table.
 //!
-//! The name is a view over the table that serves, with the columns of a table and the column
-//! `space`, which is the same in all rows: a query that names the space of its own vector finds
-//! nothing in another one. The record of each name is a row of `isomer_index_names`, in the same
-//! schema. A step changes the view and the row in one transaction.
+//! The name is a view over the serving table, with the columns of a table and the column `space`,
+//! which is the same in all rows. A query that gives the space of its own vector finds nothing in
+//! another space. The record of each name is a row of `isomer_index_names`, in the same schema. A
+//! step changes the view and the row in one transaction.
 //!
-//! Writers lock their table, then read the record; a step locks both tables against writers, then
-//! changes the record. So each batch of a run is written before a step or after it, and after it
-//! the run learns that it must begin anew.
+//! Writers lock their table, then read the record. A step locks both tables against writers, then
+//! changes the record. So each batch of a run is written either before a step or after it, and
+//! after it the run learns that it must restart.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ use crate::{
 
 /// The table of the records.
 const RECORDS: &str = "isomer_index_names";
-/// Queries that come while a step waits for a lock wait too: not for long.
+/// Queries that arrive while a step waits for a lock also wait, so the wait is short.
 const LOCKS: &str = "SET LOCAL lock_timeout = '1s'";
 
-/// The name that a run writes to, and its record when the run began.
+/// The name to which a run writes, and its record when the run began.
 #[derive(Debug, Clone)]
 pub(super) struct Fence {
     name: String,
@@ -143,7 +143,7 @@ impl Names {
                 "the new collection is to be the table `{new}`, and there is one of this name; rename or drop that one"
             )));
         }
-        // Writers that are not of this name end first; those that come later see the record.
+        // Writers under other names end first; later ones see the record.
         let old = self.table(&state.serving)?.quoted;
         self.run(connection, &doing, &[format!("LOCK TABLE {old} IN SHARE MODE")])
             .await?;
@@ -170,7 +170,7 @@ impl Names {
         )
     }
 
-    /// Makes the name: over the table `from`, or in the place of the table that has it.
+    /// Creates the name: over the table `from`, or in place of the table with that name.
     async fn adopt(&self, connection: &mut PgConnection, doing: &str, from: Option<&str>) -> Result<State> {
         let kind = "SELECT relkind::text, relrowsecurity FROM pg_class WHERE oid = to_regclass($1)";
         let of = async |connection: &mut PgConnection, table: &Name| -> Result<Option<(String, bool)>> {
@@ -236,11 +236,11 @@ impl Names {
         Ok(state)
     }
 
-    /// Lets the view and the row say what the record says.
+    /// Updates the view and the row to the record.
     async fn store(&self, connection: &mut PgConnection, doing: &str, state: &State, serving: &Mark) -> Result<()> {
         let (view, table) = (&self.name.quoted, self.table(&state.serving)?);
         let made_before = create::there(&mut *connection, &self.name, &self.shown).await?;
-        // Without the number of its dimensions the type of the column is the same for each table.
+        // Without the number of dimensions, the type of the column is the same for each table.
         let over = format!(
             "CREATE OR REPLACE VIEW {view} AS SELECT key, document, digest, text, payload, embedding::vector AS embedding, {}::text AS \
              space FROM {}",
@@ -275,7 +275,7 @@ impl Names {
             .map_err(failed(doing))
     }
 
-    /// Who may read the table may read the view, and the record.
+    /// Grants the readers of the table access to the view and the record.
     async fn grant(&self, connection: &mut PgConnection, doing: &str, table: &Name) -> Result<()> {
         let statement = "SELECT DISTINCT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END \
                          FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass($1) AND a.privilege_type = 'SELECT' \
@@ -303,7 +303,7 @@ impl Names {
             for collection in before.claimed() {
                 let lock = format!("LOCK TABLE {} IN SHARE MODE", self.table(collection)?.quoted);
                 if let Err(error) = self.run(connection, &doing, &[lock]).await {
-                    // Where the step was made twice at once, the table may be gone.
+                    // If the step was made twice at once, the table may be gone.
                     let now = self.read_once().await?;
                     return match now.is_some_and(|now| now.revision == before.revision) {
                         true => Err(error),
@@ -342,8 +342,8 @@ impl Names {
         Ok(true)
     }
 
-    /// Requires the new table to have the documents of the old one, rows of its own space, and an
-    /// index where the old one has one. Nobody writes while this is read.
+    /// Requires that the new table has the documents of the old one, rows of its own space, and an
+    /// index if the old one has one. No writes happen while this is read.
     async fn complete(&self, connection: &mut PgConnection, old: &str, new: &str) -> Result<()> {
         let doing = format!("comparing the tables of {}", self.shown);
         let (old_table, new_table) = (self.table(old)?.quoted, self.table(new)?.quoted);
@@ -408,8 +408,8 @@ impl Names {
     }
 }
 
-/// Refuses a write to a table that is not this writer's to write to. The table is locked against
-/// the steps of a migration until the transaction ends.
+/// Refuses a write to a table that does not belong to this writer. The table is locked against the
+/// steps of a migration until the transaction ends.
 pub(super) async fn permit(
     connection: &mut PgConnection,
     table: &Name,

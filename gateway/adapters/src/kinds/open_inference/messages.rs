@@ -1,4 +1,4 @@
-//! The parts of the protocol's messages that are used.
+//! The fields of the protocol's messages that are used here.
 
 use prost::Message;
 
@@ -37,7 +37,7 @@ pub(super) struct TensorMetadata {
     pub(super) name: String,
     #[prost(string, tag = "2")]
     pub(super) datatype: String,
-    /// -1 for any size.
+    /// -1 stands for any size.
     #[prost(int64, repeated, tag = "3")]
     pub(super) shape: Vec<i64>,
 }
@@ -101,7 +101,7 @@ pub(super) struct Contents {
 pub(super) struct InferResponse {
     #[prost(message, repeated, tag = "5")]
     pub(super) outputs: Vec<InferInput>,
-    /// One for each output, in their order, if contents are raw.
+    /// One per output, in the order of the outputs, if contents are raw.
     #[prost(bytes = "vec", repeated, tag = "6")]
     pub(super) raw_output_contents: Vec<Vec<u8>>,
 }

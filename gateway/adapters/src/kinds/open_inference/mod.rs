@@ -83,7 +83,7 @@ impl Protocol for OpenInference {
         Ok(Facts {
             revision: match metadata.versions.as_slice() {
                 [one] => one.clone(),
-                // If there are several versions, the server chooses one.
+                // If the model has several versions, the server chooses one.
                 _ => String::new(),
             },
             architecture: metadata.platform,

@@ -5,7 +5,7 @@ use isomer_service_kit::{Fault, vectors};
 use super::messages::{InferResponse, ModelMetadata, TensorMetadata};
 use crate::foreign::TensorNames;
 
-/// Names of outputs that hold a text's vector, for models with several outputs.
+/// Names of outputs that contain a text's vector, for models with several outputs.
 const VECTORS: [&str; 5] = [
     "sentence_embedding",
     "sentence_embeddings",
@@ -16,7 +16,7 @@ const VECTORS: [&str; 5] = [
 
 impl TensorNames {
     /// # Errors
-    /// If the model takes other inputs than one tensor of texts, or returns no vectors.
+    /// If the model requires inputs other than one tensor of texts, or returns no vectors.
     pub(super) fn of(metadata: &ModelMetadata, model: &str) -> Result<Self, Fault> {
         let unfit = |what: String, hint: &str| {
             Err(Fault::precondition("PROVIDER_OTHER_MODEL", format!("`{model}` {what}"))
@@ -71,7 +71,7 @@ fn listed(tensors: &[TensorMetadata]) -> String {
 /// The vectors of `count` texts.
 ///
 /// # Errors
-/// A description of the fault in the answer.
+/// The defect of the answer, in words.
 pub(super) fn vectors(answer: InferResponse, output: &str, count: usize) -> Result<Vec<Vec<f32>>, String> {
     let at = answer.outputs.iter().position(|tensor| tensor.name == output);
     let at = at.ok_or_else(|| format!("the answer has no tensor {output}"))?;

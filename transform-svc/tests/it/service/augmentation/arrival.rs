@@ -1,4 +1,4 @@
-//! What happens when variants come late, or not at all.
+//! Variants that arrive late or not at all.
 
 use isomer_stubs::wait::until;
 
@@ -22,8 +22,8 @@ async fn originals_are_encoded_while_variants_are_made_and_each_variant_as_it_co
     answer.unwrap();
     let log = harness.encoder.calls();
     let encoded: Vec<Vec<&str>> = log.iter().map(|call| texts(&call.request).collect()).collect();
-    // The slow and the fast paraphrase are the same text, so that it is encoded once, when the fast
-    // one is there.
+    // The slow and the fast paraphrase are the same text, so it is encoded once, when the fast one
+    // arrives.
     assert_eq!(encoded, [[TEXT], [&reversed(TEXT)]]);
 }
 
@@ -33,7 +33,7 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
     let mut client = harness.client().await;
     let limited = AugmentationSpec {
         generation_budget: Some(prost_types::Duration {
-            // The fast generator answers within it on a busy machine too.
+            // The fast generator responds in this time even on a busy machine.
             seconds: 4,
             nanos: 0,
         }),
@@ -53,7 +53,7 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
         assert_eq!(rows(&response)[used.index as usize], expected);
     }
     assert!(harness.slow.calls() >= 1);
-    // What was not there in time is no longer asked for.
+    // Variants that were not ready in time are no longer requested.
     harness.slow.wait_until_idle().await;
     let strict = AugmentationSpec {
         partial_failure: PartialFailurePolicy::Fail.into(),
@@ -119,7 +119,7 @@ async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
     };
     let fault = encode(&mut client, request(strict, &[TEXT])).await.unwrap_err();
     assert_eq!(fault.code, Code::Unavailable);
-    // Single calls that fail are the same matter.
+    // Single failed calls are treated in the same way.
     harness.stub.mark("drum", [status(400)]);
     let texts = [TEXT, "A boy beats a drum in the school orchestra."];
     let response = encode(&mut client, request(spec([paraphrase("stub")]), &texts))

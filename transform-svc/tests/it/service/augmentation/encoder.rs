@@ -30,8 +30,8 @@ pub(super) fn own_space() -> VectorSpace {
     }
 }
 
-/// Texts with `unencodable` in them fail as items. Texts longer than `limit` (in bytes) are said to
-/// be cut; without a limit the encoder says nothing of it.
+/// Texts containing `unencodable` fail as items. Texts longer than `limit` (in bytes) are reported
+/// as truncated; without a limit the encoder reports nothing.
 pub(super) fn encoder(normalises: bool, limit: Option<usize>) -> StubEncoder {
     let stub = Encoder {
         vector_space: Some(own_space()),

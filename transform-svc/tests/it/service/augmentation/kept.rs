@@ -1,5 +1,5 @@
-//! Vectors of variants that are kept in memory, so that a query whose variants are cached costs
-//! one text at the encoder; and what must not be taken from there.
+//! Cached vectors of variants, so that a query whose variants are cached sends one text to the
+//! encoder; and cases in which the cache must not be used.
 
 use std::sync::{
     Arc,
@@ -48,7 +48,7 @@ fn interactive() -> AugmentationSpec {
     spec([paraphrase("stub")])
 }
 
-/// The answer, and the texts that the encoder was sent for it.
+/// The response, and the texts sent to the encoder for it.
 async fn sent(
     harness: &Harness,
     client: &mut Client,
@@ -77,7 +77,7 @@ async fn a_second_query_encodes_its_own_text_alone_and_gets_the_same_vector() {
         5,
         "what was encoded is counted, no more and no less"
     );
-    // One text with kept variants beside one without.
+    // One text with cached variants and one without.
     let (both, texts) = sent(&harness, &mut client, request(interactive(), &[OTHER, TEXT])).await;
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert_eq!(
@@ -104,7 +104,7 @@ async fn after_a_change_of_the_encoder_no_vector_of_before_is_used() {
     assert_eq!((rows(&anew), texts.len()), (vec![expected(3.0)], 2));
     let (kept, texts) = sent(&harness, &mut client, ask()).await;
     assert_eq!((rows(&kept), texts.len()), (vec![expected(3.0)], 1));
-    // And back: what is kept is of the last space.
+    // The generation changes back, but the cached vectors belong to the last space.
     generation.store(1, Ordering::SeqCst);
     let (back, texts) = sent(&harness, &mut client, ask()).await;
     assert_eq!((rows(&back), texts.len()), (vec![expected(2.0)], 2));
@@ -141,7 +141,7 @@ async fn another_tenant_prompt_or_number_of_columns_is_another_vector() {
     assert_eq!(sent(&harness, &mut client, narrow()).await.1.len(), 2);
     assert_eq!(sent(&harness, &mut client, of("one")).await.1.len(), 2);
     assert_eq!(sent(&harness, &mut client, of("two")).await.1.len(), 2);
-    // Each of them is kept.
+    // Each of them is cached.
     assert_eq!(sent(&harness, &mut client, ask()).await.1.len(), 1);
     assert_eq!(sent(&harness, &mut client, prompted()).await.1.len(), 1);
     assert_eq!(sent(&harness, &mut client, narrow()).await.1.len(), 1);
@@ -182,7 +182,7 @@ async fn memory_is_bounded_and_may_be_switched_off() {
         assert_eq!(texts.len(), 2);
     }
 
-    // 4 columns and what an entry takes beside them: some 20 entries.
+    // 4 columns and the overhead of an entry: some 20 entries.
     harness.config.variant_vectors_bytes = 4096;
     let mut client = harness.client().await;
     let many: Vec<String> = (0..30).map(|n| format!("{TEXT} It is number {n} of all.")).collect();

@@ -1,4 +1,4 @@
-//! Variants from the caches alone, and only where a plain search was not good enough.
+//! Variants from the caches alone, and only if a plain search was not good enough.
 
 use isomer_proto::transform::v1::{AugmentationMode, CascadeRule, SearchEvidence};
 
@@ -45,12 +45,13 @@ async fn cached_takes_what_is_there_and_asks_no_generator() {
     );
     assert_eq!(harness.stub.calls(), 0);
 
-    // What a rule makes takes no generator.
+    // Rule-based variants need no generator.
     let by_rule = encode(&mut client, request(cached(sources()), &[TEXT])).await.unwrap();
     assert_eq!(by_rule.used[0].sources, [1]);
     assert_eq!(rows(&by_rule)[0], mean(&[TEXT, &by_rule.used[0].variants[0].text]));
 
-    // The other mode makes them, so that they are there; for the other text they are not.
+    // The other mode generates the variants, so they are then cached; those of the other text are
+    // not.
     let made = encode(&mut client, request(spec(sources()), &[TEXT])).await.unwrap();
     let calls = harness.stub.calls();
     assert_eq!(calls, 1);
@@ -64,7 +65,7 @@ async fn cached_takes_what_is_there_and_asks_no_generator() {
         ([1].as_slice(), vec![MissingReason::NotCached])
     );
     assert_eq!(harness.stub.calls(), calls);
-    // Vectors with and without a variant are of one space, whatever the mode.
+    // Vectors with and without a variant are in one space, whatever the mode.
     assert_eq!(both.vector_space, made.vector_space);
 }
 
@@ -125,14 +126,14 @@ fn cascade(spec: AugmentationSpec, texts: &[&str], scores: &[&[f64]]) -> EncodeA
 async fn a_cascade_augments_the_queries_whose_plain_search_was_not_good_enough() {
     let harness = Harness::new(Duration::ZERO).await;
     let mut client = harness.client().await;
-    // First without a search: plain.
+    // First, without a search, the texts are plain.
     let first = encode(&mut client, cascade(gap(0.1), &[TEXT, OTHER], &[]))
         .await
         .unwrap();
     assert_eq!(rows(&first), [vector(TEXT), vector(OTHER)]);
     assert_eq!(reasons(&first, 0), [MissingReason::NotNeeded]);
     assert_eq!(harness.stub.calls(), 0);
-    // Then by what it found; one text may be good enough once and not the other time.
+    // Then with search results; the same text may be good enough in one search and not in another.
     let texts = [TEXT, OTHER, TEXT];
     let found: [&[f64]; 3] = [&[0.9, 0.5], &[0.9, 0.85], &[]];
     let second = encode(&mut client, cascade(gap(0.1), &texts, &found)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is pooled, and what the result is called.
+//! The pooled vectors, and the name of the result.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_ite
         let provenance = used.variants[0].provenance.as_ref().unwrap();
         assert_eq!(provenance.generator_id, "stub");
     }
-    // Equal texts are generated and encoded once, and never more than the encoder takes.
+    // Equal texts are generated and encoded once, and never more than the encoder's maximum.
     assert_eq!(harness.stub.calls(), 2);
     assert_eq!(harness.encoder.texts().len(), 6);
     assert!(
@@ -180,7 +180,7 @@ async fn a_second_call_is_served_from_the_cache_and_gives_the_same_bits() {
             .iter()
             .all(|used| used.variants[0].provenance.as_ref().unwrap().cache_hit)
     );
-    // Alone and in another order each text has the vector it had.
+    // Each text has the same vector when it is alone and in another order.
     let alone = encode(&mut client, request(sources(), &texts[7..8])).await.unwrap();
     assert_eq!(rows(&alone)[0], rows(&first)[7]);
     let backwards: Vec<&str> = texts.iter().rev().copied().collect();
