@@ -16,13 +16,13 @@ use crate::{
 /// An error of the evaluation service.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// A dataset cannot be used.
+    /// A dataset is invalid or unavailable.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
     /// Vectors cannot be scored.
     #[error(transparent)]
     Score(#[from] ScoreError),
-    /// Numbers do not make a matrix.
+    /// The numbers do not form a matrix.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
     /// A statistic is undefined.
@@ -134,7 +134,8 @@ fn run(error: RunError) -> Fault {
             .hint("name the language of the texts with `languages` of that [[dataset]], or leave the data set or the transformation out"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
-            // The message already has the inner field and hint; the code and the reason are kept.
+            // The message already contains the inner field and hint; the code and the reason are
+            // kept.
             let reason = if fault.reason.is_empty() {
                 "UPSTREAM_FAILED".to_owned()
             } else {
@@ -148,7 +149,7 @@ fn run(error: RunError) -> Fault {
                 ..*fault
             }
         }
-        RunError::Fleet(fault) => *fault,
+        RunError::Fleet(fault) | RunError::Memory(fault) => *fault,
         RunError::Judge { field, fault, .. } => Fault {
             message,
             field: Some(field),
@@ -184,7 +185,7 @@ fn run(error: RunError) -> Fault {
             message,
             ..*fault
         },
-        // The run goes on elsewhere; nobody waits for this error.
+        // The run continues on another replica; no caller receives this error.
         RunError::Store(StoreError::Superseded) => Fault::new(Code::Aborted, "SUPERSEDED", message),
         RunError::Store(StoreError::File { .. }) | RunError::Units(_) => {
             // The path is for the operator only, so the message does not name it.

@@ -11,10 +11,10 @@ pub enum RunError {
     /// The suite is invalid.
     #[error(transparent)]
     Suite(#[from] SuiteError),
-    /// Too many runs wait in the queue.
+    /// Too many runs are waiting in the queue.
     #[error("{most} runs {whose} are already waiting, which is the limit")]
     TooMany {
-        /// Whose runs: those of the server or of one caller.
+        /// The owner of the runs: the server or one caller.
         whose: &'static str,
         /// The limit.
         most: usize,
@@ -24,7 +24,7 @@ pub enum RunError {
     Invalid {
         /// Path of the field.
         field: String,
-        /// What is wrong and how to fix it.
+        /// The problem and how to fix it.
         message: String,
     },
     /// A rule of the gate does not fit the run.
@@ -33,11 +33,11 @@ pub enum RunError {
     /// A dataset of the suite cannot be used.
     #[error("{origin}: dataset `{name}`: {source}")]
     Dataset {
-        /// Where the suite names it.
+        /// Place of the suite's entry.
         origin: String,
-        /// What it is called.
+        /// Name of the dataset.
         name: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: DatasetError,
     },
@@ -50,22 +50,22 @@ pub enum RunError {
     Datasets {
         /// Datasets of the suite.
         of: usize,
-        /// Where the suite names the missing datasets, and their names.
+        /// The missing datasets with the places of their entries.
         missing: Vec<String>,
-        /// Why the first of them is missing.
+        /// The reason why the first of them is missing.
         #[source]
         source: DatasetError,
     },
-    /// Texts in a language that a transformation cannot be made from.
+    /// A transformation does not support the language of some texts.
     #[error("{what} of texts in `{language}` ({}): {problem}", .datasets.join(", "))]
     Language {
         /// The language.
         language: String,
-        /// The data sets that have it.
+        /// The data sets with texts in this language.
         datasets: Vec<String>,
         /// The transformation.
         what: String,
-        /// What the transform service said.
+        /// The transform service's message.
         problem: String,
     },
     /// The transform service knows the transformation but does not serve it yet.
@@ -73,7 +73,7 @@ pub enum RunError {
     NotServed {
         /// The transformation.
         name: String,
-        /// What is served.
+        /// The transformations that are served.
         served: Vec<String>,
     },
     /// An encoder refused or failed.
@@ -81,46 +81,49 @@ pub enum RunError {
     Encoder {
         /// Its id.
         id: String,
-        /// What it said.
+        /// The encoder's error.
         fault: Box<Fault>,
     },
-    /// An encoder answered something that cannot be used.
+    /// An encoder returned an unusable response.
     #[error("encoder `{id}`: {message}")]
     BadVectors {
         /// Its id.
         id: String,
-        /// What is wrong with the answer.
+        /// The problem with the response.
         message: String,
     },
     /// The transform service or its generator refused or failed.
     #[error("{what}: {fault}")]
     Transform {
-        /// What was asked for, e.g. `paraphrase, seed 1337`.
+        /// The requested texts, for example `paraphrase, seed 1337`.
         what: String,
-        /// What it said.
+        /// The service's error.
         fault: Box<Fault>,
     },
+    /// The memory of the data sets cannot be reserved for a request that waits for a plan.
+    #[error("{0}")]
+    Memory(Box<Fault>),
     /// The workers' queue or store cannot be used.
     #[error("{0}")]
     Fleet(Box<Fault>),
-    /// The generator answered none of the texts.
+    /// The generator returned none of the texts.
     #[error("{what}: the generator answered none of {texts} texts: {reason}")]
     GeneratorSilent {
-        /// What was asked for.
+        /// The requested texts.
         what: String,
         /// Number of texts.
         texts: usize,
-        /// Its error for the first of them.
+        /// The generator's error for the first of them.
         reason: String,
     },
-    /// The judge cannot be reached, does not have its model, or cannot rate.
+    /// The judge is unreachable, does not have its model, or cannot rate.
     #[error("judge `{id}`: {}", .fault.message)]
     Judge {
         /// Its id.
         id: String,
         /// The field that names it.
         field: String,
-        /// What it said.
+        /// The judge's error.
         fault: Box<Fault>,
     },
     /// The judge failed on every pair.
@@ -140,21 +143,21 @@ pub enum RunError {
         dataset: String,
         /// `original`, or transformation and seed.
         variant: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: ScoreError,
     },
-    /// The run would take more than it may.
+    /// The run would exceed its limits.
     #[error("{0}")]
     OverLimit(String),
-    /// The run has taken more than it may.
+    /// The run has exceeded a limit.
     #[error("the run was stopped by limits.{field}: it has taken {taken}, and the limit is {limit}")]
     LimitReached {
-        /// Which limit.
+        /// The limit's field.
         field: &'static str,
-        /// What it has taken.
+        /// The amount used.
         taken: String,
-        /// What it may take.
+        /// The maximum amount.
         limit: String,
     },
     /// No such run.
@@ -174,7 +177,7 @@ pub enum RunError {
         "look {number} of the gate is in the ledger already, made on other scores; a second look would spend the chance of error again"
     )]
     LookChanged {
-        /// Which look, from 1.
+        /// Number of the look, from 1.
         number: usize,
     },
     /// The run has no report.
@@ -185,7 +188,7 @@ pub enum RunError {
         /// Its state.
         state: RunState,
     },
-    /// The run is of a version that kept no items.
+    /// The run was created by a version that stored no items.
     #[error("run `{id}` has no items: it is of an Isomer that did not keep them")]
     NoItems {
         /// The run.
@@ -200,7 +203,7 @@ pub enum RunError {
     /// A page of a report cannot be rendered, which is a bug of Isomer.
     #[error("the report cannot be written: {0}")]
     Report(String),
-    /// A task of this process panicked or broke an invariant, which is a bug of Isomer.
+    /// A task of this process panicked or violated an invariant, which is a bug of Isomer.
     #[error("internal: {0}")]
     Internal(String),
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use isomer_proto::encoder::v1::Encoder;
+use isomer_service_kit::WorkMemory;
 
 use super::{
     ceiling::Ceiling,
@@ -42,12 +43,12 @@ impl Corpus {
         number
     }
 
-    /// How many texts there are.
+    /// Number of texts.
     pub(super) fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// The text of a number.
+    /// The text with a number.
     pub(super) fn get(&self, number: u32) -> &str {
         self.texts.get(number as usize).map_or("", |text| text)
     }
@@ -64,9 +65,9 @@ pub(super) struct Table {
     pub texts: Vec<u32>,
     /// For each text that is transformed, its position in [`Plan::requests`].
     pub requests: Asked<Vec<Option<usize>>>,
-    /// Prompts of its texts, encoder by encoder.
+    /// Prompts of its texts, by encoder.
     pub prompts: Vec<TablePrompts>,
-    /// Copies of its texts with another meaning; empty if separation is left out.
+    /// Copies of its texts with changed meaning; empty if separation is not measured.
     pub copies: Copies,
 }
 
@@ -80,21 +81,21 @@ impl Table {
 /// A text to transform, once per transformation and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRequest {
-    /// Its place, e.g. `stsb/test/12:sentence1`, which random draws for it depend on. Empty if
-    /// nothing is drawn.
+    /// The text's place, for example `stsb/test/12:sentence1`, from which its random draws are
+    /// derived. Empty if nothing is drawn.
     pub id: String,
     /// The text.
     pub text: u32,
-    /// Its language, if the dataset names one: that of its side.
+    /// The language of the text's side, if the dataset names one.
     pub language: Option<String>,
 }
 
-/// A value for each of the two ways to ask for texts.
+/// A value for each of the two ways to request texts.
 #[derive(Debug, Default)]
 pub(super) struct Asked<T> {
     /// Each distinct text once, however many datasets contain it.
     pub distinct: T,
-    /// Each text as often as it occurs, with its id, since each occurrence has its own draw.
+    /// Each text as often as it occurs, with its id, because each occurrence has its own draw.
     pub each: T,
 }
 
@@ -113,7 +114,7 @@ impl<T> Asked<T> {
 /// of changed copies.
 pub(super) type Producers = BTreeMap<String, Producer>;
 
-/// A transformation, with what the service's catalogue says about it.
+/// A transformation, with its entry in the service's catalogue.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedTransformation {
     /// The transformation with its parameters.
@@ -130,10 +131,13 @@ pub(super) struct PlannedTransformation {
     pub prompt_digest: String,
 }
 
-/// What a run will do.
+/// The planned work of a run.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The suite, with the request's overrides in it.
+    /// Memory of the data sets, if a request waits for the plan. A run in the background reserves
+    /// none.
+    pub _memory: WorkMemory,
+    /// The suite, including the request's overrides.
     pub suite: Suite,
     /// Digest of the suite's text.
     pub suite_digest: String,
@@ -149,7 +153,7 @@ pub(super) struct Plan {
     pub gate: Option<Bound>,
     /// The judge that rates the transformed texts, if there is one.
     pub judge: Option<PlannedJudge>,
-    /// The producers of the texts; empty until the transform service was asked.
+    /// The producers of the texts; empty until the transform service was queried.
     pub producers: Producers,
     /// Transformations.
     pub transformations: Vec<PlannedTransformation>,
@@ -159,11 +163,11 @@ pub(super) struct Plan {
     pub tables: Vec<Table>,
     /// Texts to transform.
     pub requests: Asked<Vec<TextRequest>>,
-    /// What the run may take; without limits until it was forecast.
+    /// The run's limits; unlimited until the forecast.
     pub ceiling: Ceiling,
 }
 
-/// Which texts of a dataset are scored: the originals, or their transformed texts under a seed.
+/// The scored texts of a dataset: the originals, or their transformed texts under a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Variant {
     /// The original texts.
@@ -231,9 +235,9 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
     (corpus, tables, requests)
 }
 
-/// Ids, by position, of the texts of items that were drawn one by one. An id names the item's place
-/// in the order of the draw rather than its row: rows are numbered within the sample, and a larger
-/// sample must ask for the same texts.
+/// Ids, by position, of the texts of items that were drawn individually. An id names the item's
+/// place in the order of the draw instead of its row: rows are numbered within the sample, and a
+/// larger sample must request the same texts.
 fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
     let Some(order) = dataset.order() else {
         return HashMap::new();
@@ -249,7 +253,7 @@ fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
 }
 
 impl Plan {
-    /// Number of texts to ask for: those of each transformation, times the seeds.
+    /// Number of texts to request: those of each transformation, times the seeds.
     pub(super) fn texts_planned(&self) -> usize {
         let asked = |planned| self.requests.of(planned).len();
         self.transformations.iter().map(asked).sum::<usize>() * self.suite.seeds.len()
@@ -278,7 +282,7 @@ impl Plan {
         places
     }
 
-    /// Describes a variant, e.g. `paraphrase, seed 1337`.
+    /// Describes a variant, for example `paraphrase, seed 1337`.
     pub(super) fn describe(&self, variant: Variant) -> String {
         match variant {
             Variant::Original => "original".to_owned(),
@@ -375,8 +379,8 @@ mod tests {
         };
         let expected = [("taxi", "en"), ("كلب", "ar"), ("a cow", "en"), ("taxi", "ar")];
         let expected = expected.map(|(text, language)| (text.to_owned(), language.to_owned()));
-        // Both ways of asking: each distinct text once (a text in two languages counts as two), and
-        // each occurrence of a text.
+        // Both ways of requesting: each distinct text once (a text in two languages counts as two),
+        // and each occurrence of a text.
         assert_eq!(languages(&requests.distinct), expected);
         assert_eq!(languages(&requests.each), expected);
         assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(2), Some(3)]);

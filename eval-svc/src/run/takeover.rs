@@ -1,9 +1,9 @@
-//! This process as one of several replicas of a ledger: it shows that it lives, reads requests to
-//! cancel its runs, and takes over runs whose leader has stopped or has given them back.
+//! This process as one of several replicas of a ledger: it sends heartbeats, reads requests to
+//! cancel its runs, and takes over runs whose leader has stopped or has given them up.
 //!
-//! **No run is left alone.** The reply to a write that makes this replica a run's leader may be
-//! lost. The run then names this replica, which does not know of it. So a replica also takes over,
-//! from itself, what names it for a lease and is not executed here.
+//! **No run is abandoned.** The reply to a write that makes this replica a run's leader may be
+//! lost. The run then names this replica, which does not know of the run. So a replica also takes
+//! over, from itself, runs that have named it for a lease and that it does not execute.
 
 use std::{
     sync::Arc,
@@ -23,17 +23,18 @@ use super::{
 };
 use crate::report::terms::JudgeCounters;
 
-/// A run that waits at another replica for so long is taken by one that has a place for it.
+/// Waiting time at another replica after which a replica with a free place takes a run.
 const WAITED: Duration = Duration::from_secs(2);
-/// How often the preparation of a run that was taken over is tried while a service does not answer.
+/// Maximum number of attempts to prepare a run that was taken over while a service does not
+/// respond.
 const TRIES: u32 = 6;
-/// Shortest limit of one turn at the ledger; the limit is half a lease.
+/// Minimum time limit of one turn at the ledger; the limit is half a lease.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(2);
-/// Pause between two of these tries.
+/// Pause between two of these attempts.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// Takes part in the ledger of these runs, if they have one, until the runs are dropped. Must be
-/// called inside a tokio runtime if they have.
+/// Takes part in the ledger of these runs, if they have one, until the runs are dropped. With a
+/// ledger it must be called inside a tokio runtime.
 pub(crate) fn take_part(manager: &RunManager) {
     if let Some(ledger) = manager.ledger() {
         tokio::spawn(turns(ledger.clone(), manager.downgrade()));
@@ -57,7 +58,7 @@ async fn turns(ledger: Ledger, manager: WeakRunManager) {
         match tokio::time::timeout(limit, part.turn(&manager)).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => tracing::warn!(%fault, "the ledger of runs cannot be read or written; retrying"),
-            // Its connection may be dead; the next turn has another one.
+            // The connection may be dead; the next turn uses another one.
             Err(_) => tracing::warn!(?limit, "the ledger of runs does not answer in time; retrying"),
         }
     }
@@ -67,9 +68,9 @@ struct Part {
     ledger: Ledger,
     observer: Observer,
     beaten: Instant,
-    /// Runs that wait at other replicas, with their tokens, since when.
+    /// Runs that wait at other replicas, with their tokens, and the time since when.
     waiting: Vec<(ActiveRun, Instant)>,
-    /// Runs that name this replica and that it does not execute, since when.
+    /// Runs that name this replica but that it does not execute, and the time since when.
     unknown: Vec<(ActiveRun, Instant)>,
 }
 
@@ -91,7 +92,7 @@ impl Part {
             .await?
             .into_iter()
             .partition(|run| run.leader == self.ledger.replica());
-        // A run that waits writes nothing, so it would not find out by itself.
+        // A waiting run writes nothing, so it would not detect the change by itself.
         for (id, live) in manager.active() {
             if others.iter().any(|run| run.id == id) {
                 live.supersede();
@@ -121,7 +122,7 @@ impl Part {
         self.ledger.forget(&stopped).await
     }
 
-    /// The runs that name this replica for a lease and that it does not execute.
+    /// The runs that have named this replica for a lease and that it does not execute.
     fn unknown(&mut self, mut own: Vec<ActiveRun>, manager: &RunManager, now: Instant) -> Vec<ActiveRun> {
         own.retain(|run| manager.led_here(&run.id).is_none());
         self.unknown.retain(|(known, _)| own.contains(known));
@@ -138,8 +139,8 @@ impl Part {
         long.map(|(run, _)| run.clone()).collect()
     }
 
-    /// The runs to take over: those of leaders that have stopped, and, while there is a place for
-    /// one, the oldest of those that were given back or that wait elsewhere.
+    /// The runs to take over: those of leaders that have stopped, and, while there is a free place,
+    /// the oldest of those that were given up or that wait elsewhere.
     fn claimable(&mut self, others: Vec<ActiveRun>, now: Instant, has_place: bool) -> Vec<ActiveRun> {
         let waits = |run: &ActiveRun| run.pending && !run.leader.is_empty();
         self.waiting.retain(|(known, _)| others.contains(known));
@@ -166,7 +167,7 @@ impl Part {
     }
 }
 
-/// Continues a run from its record, on a task of its own.
+/// Continues a run from its record, in a separate task.
 fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
     let Claimed {
         mut record,
@@ -244,7 +245,7 @@ async fn end_cancelled(live: &Live) {
     .await;
 }
 
-/// Plans a run again. A service that does not answer is asked some more times.
+/// Plans a run again, with retries if a service does not respond.
 async fn plan_again(context: &RunContext, request: &super::RunRequest) -> Result<super::plan::Plan, RunError> {
     let mut tries = 1;
     loop {
@@ -261,11 +262,11 @@ async fn plan_again(context: &RunContext, request: &super::RunRequest) -> Result
     }
 }
 
-/// Whether an error of the preparation may pass by itself.
+/// Whether an error of the preparation may be transient.
 fn may_pass(error: &RunError) -> bool {
     let fault = match error {
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } | RunError::Judge { fault, .. } => fault,
-        RunError::Fleet(fault) => fault,
+        RunError::Fleet(fault) | RunError::Memory(fault) => fault,
         RunError::Datasets { .. } => return true,
         _ => return false,
     };
@@ -275,9 +276,10 @@ fn may_pass(error: &RunError) -> bool {
     )
 }
 
-/// The counts that a run keeps when another replica continues it. What its generator and its judge
-/// took is counted again from the texts, which name the run that they were made for; planned and
-/// found texts are counted again as they are met. `recounted`: whether what encoders took is too.
+/// The counts that a run keeps when another replica continues it. The usage of its generator and
+/// its judge is counted again from the texts, which name the run that they were made for. Planned
+/// and found texts are counted again as they occur. `recounted`: whether the usage of encoders is
+/// counted again too.
 fn carried(record: &RunRecord, recounted: bool) -> Counters {
     if recounted {
         return Counters::default();
@@ -292,7 +294,7 @@ fn carried(record: &RunRecord, recounted: bool) -> Counters {
     }
 }
 
-/// What the trials before and after a change of the leader took together.
+/// The combined usage of the trials before and after a change of the leader.
 fn both(before: Option<JudgeCounters>, now: Option<JudgeCounters>) -> Option<JudgeCounters> {
     let (Some(before), Some(now)) = (before, now) else {
         return before.or(now);

@@ -1,4 +1,4 @@
-//! gRPC handlers for runs: they convert protos. The work is done in [`crate::run`].
+//! gRPC handlers for runs, which convert protos. The work is done in [`crate::run`].
 
 mod convert;
 #[cfg(feature = "fleet")]
@@ -25,7 +25,7 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 
 use crate::run::{Owner, RunManager};
 
-/// Maximum size of a page in bytes, unless its first run alone has more: a client's limit on
+/// Maximum size of a page in bytes, unless its first run alone is larger: a client's limit on
 /// messages is often 4 MiB.
 const PAGE_BYTES: usize = 3 << 20;
 /// Default number of entries on a page.
@@ -69,7 +69,7 @@ fn owner<T>(request: &Request<T>) -> Owner {
 
 fn caller<T>(request: &Request<T>) -> Option<String> {
     let value = request.metadata().get(CALLER)?;
-    // A name that cannot be read owns no runs.
+    // An unreadable name owns no runs.
     Some(value.to_str().unwrap_or_default().to_owned())
 }
 
@@ -114,12 +114,9 @@ impl RunService for RunHandler {
     async fn plan_run(&self, request: Request<PlanRunRequest>) -> Result<Response<PlanRunResponse>, Status> {
         let owner = owner(&request);
         let spec = request.into_inner().spec;
-        let forecast = self
-            .away(move |runs| async move {
-                let asked = convert::request(spec)?;
-                runs.forecast(asked, owner).await.map_err(Fault::from)
-            })
-            .await?;
+        // Only its caller needs a plan, so planning ends with the call.
+        let asked = convert::request(spec)?;
+        let forecast = self.runs.forecast(asked, owner).await.map_err(Fault::from)?;
         Ok(Response::new(PlanRunResponse {
             plan: Some(forecast::plan(forecast)),
         }))

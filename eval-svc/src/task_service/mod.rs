@@ -1,4 +1,4 @@
-//! gRPC handlers for tasks: they convert protos. The computation is in [`crate::task`].
+//! gRPC handlers for tasks, which convert protos. The computation is in [`crate::task`].
 
 mod catalogue;
 mod clsd;
@@ -23,7 +23,7 @@ use isomer_proto::eval::v1::{
     ListTasksResponse, ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column,
     score_request::Input, search_report::Recall, task_service_server::TaskService,
 };
-use isomer_service_kit::{Fault, Tenant, page_token};
+use isomer_service_kit::{Fault, Tenant, WorkMemory, page_token};
 use isomer_usage::sum;
 use ndarray::Array2;
 use tonic::{Request, Response, Status};
@@ -69,7 +69,7 @@ impl TaskHandler {
         }
     }
 
-    /// The same with services that are called for a tenant.
+    /// The same handler with services that are called for a tenant.
     fn for_tenant(&self, tenant: &Tenant) -> Self {
         Self {
             clients: self.clients.for_tenant(tenant),
@@ -225,7 +225,7 @@ async fn heavy<T: Send + 'static>(compute: &Compute, work: impl FnOnce() -> T + 
     done.map_err(|error| Fault::internal(format!("scoring stopped: {error}")))
 }
 
-/// Builds the answer, with values by item if the ids of the items are known.
+/// Builds the response, with values by item if the ids of the items are known.
 fn response(scores: Scores, profile: Profile, ids: Option<Vec<String>>) -> ScoreResponse {
     let columns = |columns: BTreeMap<String, Vec<f64>>| {
         let column = |(key, values)| Column { key, values };
@@ -286,6 +286,8 @@ impl TaskService for TaskHandler {
     async fn score(&self, request: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
         let own = self.for_tenant(&Tenant::of_request(&request));
         let request = request.into_inner();
+        let mut memory = WorkMemory::new();
+        memory.grow_to(request::working_bytes(&request))?;
         let started = Instant::now();
         let task = request::task(request.task_type)?;
         let profile = request::profile(&request)?;

@@ -6,7 +6,8 @@ use isomer_proto::{
     ProtoEnum,
     common::v1::Similarity as ProtoSimilarity,
     eval::v1::{
-        self as proto, DatasetRef, MetricProfile, ScoreRequest, SearchIndex, TaskOptions, dataset_ref, search_index,
+        self as proto, DatasetRef, MetricProfile, ScoreRequest, SearchIndex, TaskOptions, dataset_ref,
+        score_request::Input, search_index,
     },
 };
 use isomer_service_kit::{Fault, choice};
@@ -16,12 +17,38 @@ use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source},
     error::EvalError,
     locate::Wanted,
-    metric::{HnswOptions, Similarity},
+    metric::{HnswOptions, Similarity, ranking::CUTOFFS},
     task::{Profile, SearchMode, TaskType},
 };
 
 /// Maximum number of fits of a classification: each uses all test rows.
 const MOST_EXPERIMENTS: u32 = 1000;
+
+/// Bytes of memory for the rows of a sent file, for each byte of the file.
+const ROWS: usize = 4;
+/// Bytes of a document in the result list of a query.
+const RANKED: usize = 16;
+
+/// Approximate memory of scoring in bytes, in addition to the decoded message: the rows of sent
+/// files as texts and vectors, or the result lists of the queries.
+pub(super) fn working_bytes(request: &ScoreRequest) -> usize {
+    match &request.input {
+        Some(Input::Dataset(input)) => {
+            let source = input.dataset.as_ref().and_then(|dataset| dataset.source.as_ref());
+            let Some(dataset_ref::Source::Inline(inline)) = source else {
+                return 0;
+            };
+            let files = inline.files.iter().map(|file| file.content.len());
+            files.fold(0_usize, usize::saturating_add).saturating_mul(ROWS)
+        }
+        Some(Input::Retrieval(vectors)) => {
+            let deepest = CUTOFFS.iter().copied().max().unwrap_or_default();
+            let listed = vectors.document_ids.len().min(deepest);
+            vectors.query_ids.len().saturating_mul(listed).saturating_mul(RANKED)
+        }
+        _ => 0,
+    }
+}
 
 /// The task of a request; `None` if it does not name one. Unknown numbers are refused.
 pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
@@ -55,7 +82,7 @@ pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
     Ok(found.unwrap_or_default())
 }
 
-/// The search mode that a request asks for, checked.
+/// The search mode that a request asks for, validated.
 pub(super) fn search(index: Option<SearchIndex>) -> Result<SearchMode, Fault> {
     let Some(index) = index else {
         return Ok(SearchMode::Exact);
@@ -89,7 +116,7 @@ pub(super) fn searches(task: TaskType, search: SearchMode) -> Result<(), Fault> 
     Err(Fault::invalid("index", message).hint("leave it out, or choose a retrieval task"))
 }
 
-/// The options of a request, checked.
+/// The options of a request, validated.
 pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault> {
     let options = options.unwrap_or_default();
     if options.samples_per_label == Some(0) {
@@ -115,7 +142,7 @@ pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault
     }
 }
 
-/// The dataset that a request asks for, and which part of it.
+/// The dataset that a request names, and the requested part of it.
 pub(super) fn dataset(
     config: &EvalConfig,
     dataset: Option<DatasetRef>,
@@ -207,4 +234,58 @@ pub(super) fn dataset(
         split: some(split),
         options,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::eval::v1::{DatasetInput, InlineFile as ProtoFile, InlineFiles, PairVectors, RetrievalVectors};
+
+    use super::*;
+
+    fn needed(input: Input) -> usize {
+        working_bytes(&ScoreRequest {
+            input: Some(input),
+            ..ScoreRequest::default()
+        })
+    }
+
+    #[test]
+    fn sent_files_and_result_lists_need_memory_beside_the_message() {
+        let file = |bytes| ProtoFile {
+            path: "test.jsonl".to_owned(),
+            content: vec![b' '; bytes],
+        };
+        let sent = |files| {
+            let inline = InlineFiles { files };
+            let dataset = DatasetRef {
+                source: Some(dataset_ref::Source::Inline(inline)),
+                ..DatasetRef::default()
+            };
+            Input::Dataset(DatasetInput {
+                dataset: Some(dataset),
+                ..DatasetInput::default()
+            })
+        };
+        assert_eq!(needed(sent(vec![file(1000), file(500)])), 6000);
+        let retrieval = |queries: usize, documents: usize| {
+            Input::Retrieval(RetrievalVectors {
+                query_ids: vec![String::new(); queries],
+                document_ids: vec![String::new(); documents],
+                ..RetrievalVectors::default()
+            })
+        };
+        // The length of a list is at most the largest cut-off.
+        assert_eq!(needed(retrieval(10, 50)), 10 * 50 * 16);
+        assert_eq!(needed(retrieval(10, 50_000)), 10 * 1000 * 16);
+        assert_eq!(needed(Input::Pairs(PairVectors::default())), 0);
+        let builtin = DatasetRef {
+            source: Some(dataset_ref::Source::Builtin("quick/sts".to_owned())),
+            ..DatasetRef::default()
+        };
+        let of_server = DatasetInput {
+            dataset: Some(builtin),
+            ..DatasetInput::default()
+        };
+        assert_eq!(needed(Input::Dataset(of_server)), 0);
+    }
 }

@@ -1,4 +1,5 @@
-//! Messages in envelopes, in both directions; the answer's last envelope says how the call ended.
+//! Messages in envelopes, in both directions. The answer's last envelope holds the status of the
+//! call.
 
 use axum::{
     Router,
@@ -19,11 +20,17 @@ use super::{
     error::{self, status},
     metadata, send,
 };
-use crate::{Fault, off_runtime, refusals::body_fault};
+use crate::{
+    Fault,
+    budget::{PEAK_FACTOR, Reservation},
+    off_runtime,
+    refusals::body_fault,
+};
 
 pub(super) async fn answer(call: &Call, parts: Parts, encoding: Encoding, body: Body, grpc: Router) -> Response {
     let broken = Broken::default();
-    let messages = Body::from_stream(requests(call.clone(), encoding, body, broken.clone()));
+    let memory = parts.extensions.get::<Reservation>().cloned();
+    let messages = Body::from_stream(requests(call.clone(), encoding, body, memory, broken.clone()));
     let response = send(parts, messages, grpc).await;
 
     let (head, body) = response.into_parts();
@@ -50,25 +57,28 @@ fn started(call: &Call, body: Body) -> Response {
     ([(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
-/// Frames of a body, one by one.
+/// The frames of a body, one at a time.
 struct Frames {
     body: Body,
     buffer: BytesMut,
     trailers: Option<HeaderMap>,
     most: usize,
+    /// For the caller's messages: the memory of a message is reserved as it arrives.
+    memory: Option<Reservation>,
 }
 
 impl Frames {
-    fn new(body: Body, most: usize) -> Self {
+    fn new(body: Body, most: usize, memory: Option<Reservation>) -> Self {
         Self {
             body,
+            memory,
             buffer: BytesMut::new(),
             trailers: None,
             most,
         }
     }
 
-    /// The next frame; none at the end of the body.
+    /// The next frame; `None` at the end of the body.
     async fn next(&mut self) -> Result<Option<Frame>, Fault> {
         loop {
             if let Some(frame) = Frame::take(&mut self.buffer, self.most)? {
@@ -79,7 +89,12 @@ impl Frames {
                 None => return Err(Fault::invalid("body", "ends within a message")),
                 Some(Err(error)) => return Err(body_fault(&error)),
                 Some(Ok(part)) => match part.into_data() {
-                    Ok(data) => self.buffer.extend_from_slice(&data),
+                    Ok(data) => {
+                        self.buffer.extend_from_slice(&data);
+                        if let Some(memory) = &self.memory {
+                            memory.grow_to(self.buffer.len().saturating_mul(PEAK_FACTOR))?;
+                        }
+                    }
                     Err(part) => self.trailers = part.into_trailers().ok(),
                 },
             }
@@ -92,15 +107,22 @@ fn requests(
     call: Call,
     encoding: Encoding,
     body: Body,
+    memory: Option<Reservation>,
     broken: Broken,
 ) -> impl Stream<Item = Result<Bytes, axum::Error>> {
-    let frames = Frames::new(body, call.most);
+    let frames = Frames::new(body, call.most, memory);
     stream::try_unfold((call, frames, broken), move |(call, mut frames, broken)| async move {
         let next = async {
             match frames.next().await? {
                 Some(frame) if frame.flags & END == 0 => {
-                    let (call, bytes) = (call.clone(), frame.message.len());
-                    let read = move || call.to_proto(frame.opened(encoding, call.most)?);
+                    let (call, bytes, memory) = (call.clone(), frame.message.len(), frames.memory.clone());
+                    let read = move || {
+                        let message = frame.opened(encoding, call.most)?;
+                        if let Some(memory) = &memory {
+                            memory.grow_to(call.decoded_size(&message))?;
+                        }
+                        call.to_proto(message)
+                    };
                     let message = off_runtime(bytes, read).await??;
                     Ok::<_, Fault>(Some(framed(0, &message)))
                 }
@@ -118,14 +140,14 @@ fn requests(
     })
 }
 
-/// The service's answer in envelopes, the last of which says how the call ended.
+/// The service's answer in envelopes. The last envelope holds the status of the call.
 fn answers(
     call: Call,
     headers: HeaderMap,
     body: Body,
     broken: Broken,
 ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
-    let frames = Frames::new(body, usize::MAX);
+    let frames = Frames::new(body, usize::MAX, None);
     stream::unfold(Some((call, headers, frames, broken)), |state| async move {
         let (call, headers, mut frames, broken) = state?;
         let next = async {
@@ -150,7 +172,7 @@ fn answers(
     })
 }
 
-/// The last envelope.
+/// The last envelope, with the status.
 fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
     let mut told = Map::new();
     if status.code() != Code::Ok {
@@ -172,8 +194,8 @@ fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
 fn text(name: &HeaderName, value: &HeaderValue) -> String {
     match value.to_str() {
         Ok(text) => text.to_owned(),
-        // Only values of `-bin` are not text, and those come in base64. Any other value that is not
-        // text is sent in base64 too.
+        // Only values of `-bin` headers are not text, and those are in base64 already. Any other
+        // value that is not text is also sent in base64.
         Err(_) => {
             tracing::debug!(%name, "a trailer is not text");
             BASE64_STANDARD_NO_PAD.encode(value.as_bytes())

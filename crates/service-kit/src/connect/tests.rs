@@ -1,11 +1,18 @@
-//! The health and reflection services, asked over Connect.
+//! Calls the health and reflection services over Connect.
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
+use futures::StreamExt;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -142,7 +149,7 @@ async fn a_stream_answers_in_envelopes_and_ends_with_its_status() {
     assert_eq!((last.flags, read(&last.message)), (END, json!({})));
     assert!(body.is_empty());
 
-    // What cannot be read ends the call, not the connection.
+    // An unreadable message ends the call, not the connection.
     for (broken, why) in [
         (framed(0, b"{"), "invalid_argument"),
         (framed(1, b"{}"), "invalid_argument"),
@@ -163,7 +170,7 @@ async fn a_server_stream_comes_message_by_message() {
         .oneshot(request.body(Body::from(framed(0, b"{}"))).unwrap())
         .await
         .unwrap();
-    // The watch goes on; its first message is there at once.
+    // The watch stays open; its first message arrives at once.
     let first = response
         .into_body()
         .frame()
@@ -190,7 +197,7 @@ fn timeouts_keep_their_length() {
 
 #[tokio::test]
 async fn what_is_sent_without_a_message_for_it_is_not_read() {
-    // Nobody asks for the body of a method that is not served: it may be as long as it likes.
+    // No handler reads the body of a method that is not served, so its length does not matter.
     let endless = futures::stream::iter(
         (0..u64::MAX).map(|_| Ok::<_, std::convert::Infallible>(Bytes::from_static(&[b' '; 1024]))),
     );
@@ -223,4 +230,63 @@ async fn many_values_in_few_bytes_are_refused() {
         "{}",
         read(&body)
     );
+}
+
+/// The largest message of these tests.
+const MOST: usize = 16 << 20;
+
+/// A body in chunks, and how many bytes of it were taken. It never ends.
+fn chunks(first: Bytes, of: usize) -> (Body, Arc<AtomicUsize>) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&taken);
+    let chunk = Bytes::from(vec![b' '; 16 << 10]);
+    let all = std::iter::once(first).chain(std::iter::repeat_n(chunk, of / (16 << 10)));
+    let all = all.map(move |chunk| {
+        counted.fetch_add(chunk.len(), Ordering::Relaxed);
+        Ok::<_, std::convert::Infallible>(chunk)
+    });
+    let endless = futures::stream::iter(all).chain(futures::stream::pending());
+    (Body::from_stream(endless), taken)
+}
+
+#[tokio::test]
+async fn the_memory_of_a_message_is_reserved_while_it_arrives() {
+    // The smallest budget: four times the largest message.
+    let limits = LimitsConfig {
+        max_message_bytes: MOST,
+        max_bytes_in_flight: 1,
+        ..LimitsConfig::default()
+    };
+    let server = Services::new()
+        .web(&[])
+        .into_face(&limits, Via::Network)
+        .unwrap()
+        .router;
+    let request = |path: &str, kind: &str, body: Body| {
+        let request = Request::post(path).header("content-type", kind);
+        server.clone().oneshot(request.body(body).unwrap())
+    };
+    let envelope = framed(0, &vec![b' '; MOST]).slice(..5);
+    for (path, kind, first) in [
+        (CHECK, "application/json", Bytes::new()),
+        (CHECK, "application/proto", Bytes::new()),
+        (WATCH, "application/connect+json", envelope.clone()),
+        (WATCH, "application/connect+proto", envelope),
+    ] {
+        // One caller has sent three quarters of a message, and waits.
+        let (body, taken) = chunks(first.clone(), MOST / 4 * 3);
+        let waiting = tokio::spawn(request(path, kind, body));
+        while taken.load(Ordering::Relaxed) < MOST / 4 * 3 {
+            tokio::task::yield_now().await;
+        }
+        let (body, taken) = chunks(first, MOST);
+        let response = request(path, kind, body).await.unwrap();
+        let answer = response.into_body().collect().await.unwrap().to_bytes();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.contains("resource_exhausted"), "{kind}: {answer}");
+        let taken = taken.load(Ordering::Relaxed);
+        assert!(taken <= MOST / 4 + (64 << 10), "{kind}: {taken} bytes were read");
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+    }
 }

@@ -1,4 +1,4 @@
-//! A message as the body of the request, and one as the body of the answer.
+//! Unary calls: the request's body is one message, and so is the answer's.
 
 use axum::{
     Router,
@@ -33,8 +33,8 @@ pub(super) async fn answer(
 ) -> Result<Response, Fault> {
     let broken = Broken::default();
     let memory = parts.extensions.get::<Reservation>().cloned();
-    // Read when the service asks for it: after authentication, and within the limits of all
-    // requests in flight.
+    // The body is read when the service polls for it: after authentication, and within the limits
+    // of all requests in flight.
     let message = message(call.clone(), encoding, body, memory.clone(), broken.clone());
     let response = send(parts, Body::from_stream(stream::once(message)), grpc).await;
     if let Some(fault) = broken.get() {
@@ -57,7 +57,7 @@ pub(super) async fn answer(
             Form::Proto => message,
             Form::Json => {
                 if let Some(memory) = &memory {
-                    // The message, its fields and the text.
+                    // The factor covers the message, its decoded fields and its text.
                     memory.answer(message.len().saturating_mul(PEAK_FACTOR))?;
                 }
                 let call = call.clone();
@@ -87,6 +87,27 @@ pub(super) async fn answer(
     Ok(response)
 }
 
+/// The bytes of a body. The memory for decoding them is reserved as they arrive, so that many
+/// bodies at once are refused before they are read, not after.
+async fn whole(body: Body, most: usize, memory: Option<&Reservation>) -> Result<Bytes, Fault> {
+    let (mut body, mut bytes) = (Limited::new(body, most), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                too_large(most)
+            } else {
+                body_fault(error.as_ref())
+            }
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if let Some(memory) = memory {
+            memory.grow_to((bytes.len() + data.len()).saturating_mul(PEAK_FACTOR))?;
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.freeze())
+}
+
 /// The caller's message in gRPC's frame.
 async fn message(
     call: Call,
@@ -96,14 +117,7 @@ async fn message(
     broken: Broken,
 ) -> Result<Bytes, axum::Error> {
     let read = async {
-        let body = Limited::new(body, call.most).collect().await.map_err(|error| {
-            if error.is::<http_body_util::LengthLimitError>() {
-                too_large(call.most)
-            } else {
-                body_fault(error.as_ref())
-            }
-        })?;
-        let body = body.to_bytes();
+        let body = whole(body, call.most, memory.as_ref()).await?;
         off_runtime(body.len(), move || {
             let message = encoding.open(body, call.most)?;
             if let Some(memory) = &memory {
