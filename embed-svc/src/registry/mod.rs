@@ -27,6 +27,10 @@ use crate::{
 };
 use model_cache::ModelCache;
 
+/// Longest id, in bytes. An id may be a path. An error quotes the id, so a longer one is refused
+/// without it.
+const LONGEST_ID: usize = 4096;
+
 /// A loaded encoder, ready to run.
 pub struct Loaded {
     /// Its origin.
@@ -117,6 +121,13 @@ impl Registry {
 
     /// The location for the resolver, if this id is permitted.
     fn place(&self, id: &str) -> Result<String, EmbedError> {
+        if id.len() > LONGEST_ID {
+            return Err(EmbedError::invalid(
+                "encoder_id",
+                format!("an id of {} bytes", id.len()),
+                format!("give an id of at most {LONGEST_ID} bytes; ListEncoders lists them"),
+            ));
+        }
         if let Some(folder) = self.config.encoders.get(id) {
             return Ok(PathBuf::from(".").join(folder).to_string_lossy().into_owned());
         }

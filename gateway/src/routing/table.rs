@@ -7,6 +7,10 @@ use isomer_service_kit::Fault;
 
 use super::{replica::Replica, route::Route};
 
+/// Longest id of an encoder, in bytes. An id may be a path. An error quotes the id, so a longer one
+/// is refused without it.
+const LONGEST_ID: usize = 4096;
+
 /// Every provider and the routes over them; replaced as a whole when the registry changes.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -60,6 +64,13 @@ impl Table {
         }
         if let Some(route) = self.routes.get(encoder_id) {
             return Ok(Arc::clone(route));
+        }
+        if encoder_id.len() > LONGEST_ID {
+            return Err(
+                Fault::invalid("encoder_id", format!("an id of {} bytes", encoder_id.len())).hint(format!(
+                    "give an id of at most {LONGEST_ID} bytes; ListEncoders lists them"
+                )),
+            );
         }
         // No provider lists this id (a folder, or a model that would have to be downloaded). A
         // provider that accepts unlisted ids may know it.

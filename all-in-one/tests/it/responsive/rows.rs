@@ -24,17 +24,17 @@ use prost_types::field_descriptor_proto::Type;
 use super::{http, statistics};
 use crate::{models::ENCODER, promises::comments};
 
-/// How much larger the numbers are in a release build.
+/// Factor on the sizes in a release build.
 pub const SCALE: u32 = if cfg!(debug_assertions) { 1 } else { 16 };
-/// A little less than the largest message.
+/// Slightly less than the maximum size of a message.
 const LARGE: usize = 31 << 20;
 
-/// What a call spends its time on.
+/// The dominant cost of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// On computing.
+    /// Computation.
     Computing,
-    /// On moving and decoding its bytes.
+    /// Moving and decoding its bytes.
     Moving,
 }
 
@@ -61,7 +61,7 @@ pub fn grpc(rpc: &str, what: &'static str, takes: Takes, message: impl Message) 
     }
 }
 
-/// As many texts as an encoder accepts, together nearly as large as the largest message.
+/// The maximum number of texts for an encoder, together nearly as large as the largest message.
 pub fn texts() -> Vec<String> {
     let text = |number: usize| format!("Number {number}. {}", "The small grey cat slept. ".repeat(180));
     (0..4096).map(text).collect()
@@ -85,7 +85,7 @@ fn items(count: usize) -> Vec<TextItem> {
 }
 
 fn kind(kind: Kind) -> Option<Transformation> {
-    Some(Transformation { kind: Some(kind) })
+    Some(kind.into())
 }
 
 fn transform(kind_of: Kind, count: usize) -> TransformRequest {
@@ -114,7 +114,8 @@ fn encode() -> EncodeRequest {
 }
 
 fn transforms() -> Vec<Row> {
-    let count = 20 * SCALE as usize;
+    // Long enough that a busy machine does not decide what is measured.
+    let count = 60.max(20 * SCALE as usize);
     let t = |rpc: &str| format!("transform.v1.TransformService/{rpc}");
     let a = |rpc: &str| format!("transform.v1.AugmentationService/{rpc}");
     let pair = inspect_request::Pair {
@@ -239,7 +240,7 @@ fn tasks() -> Vec<Row> {
             .collect(),
     };
     let seeds: Vec<String> = (0..100_000 * SCALE).map(|seed| seed.to_string()).collect();
-    // It has no data set, so it starts no run.
+    // The suite has no data set, so it starts no run.
     let suite = format!(
         "name = \"long\"\ntransformations = [\"paraphrase\"]\nseeds = [{}]\n",
         seeds.join(", ")
@@ -359,7 +360,7 @@ fn tei() -> Vec<Row> {
         way: Way::Grpc(message),
     };
     let text = || long(LARGE / 6, 7);
-    // The text is the first field of each of these.
+    // The text is the first field of each of these messages.
     let one = |rpc| row(rpc, "the longest text that is allowed", field(1, text().as_bytes()));
     let mut rows: Vec<Row> = [
         "Embed/Embed",
@@ -399,8 +400,8 @@ fn tei() -> Vec<Row> {
     rows
 }
 
-/// Rpcs that compute nothing from their message: they get the largest message, nearly all of it one
-/// text.
+/// Rpcs that compute nothing from their message: they get a message of the maximum size, nearly all
+/// of it one text.
 const SMALL: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/GetEncoder",
     "/isomer.encoder.v1.EncoderService/ListEncoders",
@@ -457,7 +458,7 @@ fn unknown() -> Vec<u8> {
     field(1000, &vec![b'a'; LARGE])
 }
 
-/// The bytes of a message whose first text is as long as allowed, if it has a text.
+/// The bytes of a message whose first text has the maximum length, if it has a text.
 fn texted(message: &str, depth: usize) -> Option<Vec<u8>> {
     let fields = comments::message(message)?.field;
     if let Some(text) = fields.iter().find(|field| field.r#type() == Type::String) {

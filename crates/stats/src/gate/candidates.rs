@@ -2,9 +2,9 @@
 //!
 //! A gate limits the probability of a false pass for *one* encoder. Among E encoders that are all
 //! at a limit, the probability that any of them passes is up to E · alpha. Holm's steps also limit
-//! that probability to alpha: an encoder passes if it passes at alpha / E, the next at alpha / (E −
-//! 1) once the first has passed, and so on. An encoder with several rules passes a level if all its
-//! rules do.
+//! that probability to alpha: an encoder passes if it passes at alpha / E. Once the first has
+//! passed, the next is tested at alpha / (E − 1), and so on. An encoder with several rules passes a
+//! level if all its rules do.
 
 use crate::{StatsError, error::probability};
 
