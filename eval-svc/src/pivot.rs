@@ -20,20 +20,21 @@ use serde_json::{Value, json};
 
 use crate::{config::EvalConfig, dataset::Dataset};
 
-/// Texts of one request: a generator is slow, and a request that fails is repeated as a whole.
+/// Texts per request: a generator is slow, and a failed request is repeated as a whole.
 const TEXTS: usize = 32;
-/// Requests in flight at the same time: the next is queued when the last texts of one are slow.
+/// Maximum number of requests in flight: while the last texts of one are slow, the next is already
+/// queued.
 const IN_FLIGHT: usize = 2;
 /// Maximum number of untranslated texts that the report names.
 const MOST_NAMED: usize = 20;
-/// Maximum size of an answer, in bytes.
+/// Maximum size of a response, in bytes.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 /// A text and its language, if the data names it.
 type Original<'a> = (&'a str, Option<&'a str>);
 
-/// Whether a BCP-47 tag (or mteb's ISO 639-3 with script) is of a language given by its two
-/// letters.
+/// Whether a BCP-47 tag (or mteb's ISO 639-3 with script) names a language, given by its two-letter
+/// code.
 pub(crate) fn is_in(tag: &str, language: &str) -> bool {
     let primary = |tag: &str| {
         let first = tag.split(['-', '_']).next().unwrap_or_default().to_lowercase();
@@ -46,7 +47,7 @@ pub(crate) fn is_in(tag: &str, language: &str) -> bool {
 /// dataset, and a report. A text that could not be translated stays unchanged and is counted.
 ///
 /// # Errors
-/// The transform service's refusals; a generator that translated nothing at all.
+/// If the transform service refuses, or if the generator translated nothing at all.
 pub(crate) async fn translate(
     transform: &GrpcChannel,
     config: &EvalConfig,
@@ -161,12 +162,10 @@ async fn ask(
 ) -> Result<Vec<TransformResult>, Fault> {
     let texts: Vec<&str> = originals.iter().map(|(text, _)| *text).collect();
     let spec = TransformSpec {
-        transformation: Some(Transformation {
-            kind: Some(Kind::Translation(Translation {
-                target_language: Some(wanted.language.clone()),
-                seed_rank: None,
-            })),
-        }),
+        transformation: Some(Transformation::from(Kind::Translation(Translation {
+            target_language: Some(wanted.language.clone()),
+            seed_rank: None,
+        }))),
         generator_id: wanted.generator_id.clone(),
         seed: wanted.seed,
         max_attempts: wanted.max_attempts,
@@ -175,7 +174,7 @@ async fn ask(
     };
     let one = |batch: Vec<usize>| {
         let items = batch.iter().map(|number| TextItem {
-            // The text has no id, since nothing is drawn for it.
+            // The text has no id, because nothing is drawn for it.
             id: String::new(),
             text: originals[*number].0.to_owned(),
             language: originals[*number].1.map(str::to_owned),

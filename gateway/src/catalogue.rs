@@ -1,9 +1,8 @@
-//! The transformations that the transform service serves, as the service lists them: its version
-//! may differ from this gateway's.
+//! The transformations that the transform service lists. Its version may differ from this
+//! gateway's.
 
 use isomer_proto::transform::v1::{
     ListTransformationsRequest, Transformation, TransformationInfo, transform_service_client::TransformServiceClient,
-    transformation::Kind,
 };
 use isomer_service_kit::Fault;
 
@@ -11,13 +10,14 @@ use crate::proxy::Servers;
 
 /// Transformations on one page of the list.
 const PAGE: u32 = 1000;
-/// Most pages that are read, so that a server whose list never ends cannot hold a request for ever.
+/// Maximum number of pages that are read, so that a server with an endless list cannot hold a
+/// request for ever.
 const PAGES: usize = 10;
 
-/// Asks the service which transformations it serves.
+/// Fetches the list of transformations from the service.
 ///
 /// # Errors
-/// The service's error, or that no service is configured.
+/// The service's error, or an error if no service is configured.
 pub(crate) async fn served(servers: &Servers) -> Result<Vec<TransformationInfo>, Fault> {
     let mut client = TransformServiceClient::new(servers.clone());
     let (mut all, mut token) = (Vec::new(), String::new());
@@ -41,9 +41,8 @@ pub(crate) async fn served(servers: &Servers) -> Result<Vec<TransformationInfo>,
 /// The transformation with this name and default parameters, and whether it needs a generator.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for a name that the service does not serve, or whose parameters this gateway
-/// does not know.
-pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, bool), Fault> {
+/// `INVALID_ARGUMENT` for a name that the service does not serve.
+pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Transformation, bool), Fault> {
     let Some(info) = served.iter().find(|info| info.name == name) else {
         let names: Vec<&str> = served.iter().map(|info| info.name.as_str()).collect();
         return Err(
@@ -51,18 +50,14 @@ pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, 
                 .hint(format!("the transform service serves {}", names.join(", "))),
         );
     };
-    let kind = Transformation::named(name)
-        .and_then(|message| message.kind)
-        .ok_or_else(|| {
-            let why = format!("the transform service serves `{name}`, but this gateway does not know its parameters");
-            Fault::invalid("transformation", why).hint("upgrade the gateway to the version of its transform service")
-        })?;
-    Ok((kind, info.needs_generator))
+    Ok((Transformation::named(name), info.needs_generator))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use isomer_proto::transform::v1::transformation::Kind;
+
     use super::*;
 
     #[test]
@@ -77,22 +72,17 @@ mod tests {
             info("stopword_removal", false),
             info("of_tomorrow", true),
         ];
-        assert!(matches!(
-            named(&served, "paraphrase").unwrap(),
-            (Kind::Paraphrase(_), true)
-        ));
+        let (paraphrase, needs_generator) = named(&served, "paraphrase").unwrap();
+        assert!(matches!(paraphrase.kind, Some(Kind::Paraphrase(_))) && needs_generator);
         assert!(!named(&served, "stopword_removal").unwrap().1);
-        // This gateway knows it, but the service does not serve it.
+        // This gateway knows the transformation, but the service does not serve it.
         let fault = named(&served, "summarisation").unwrap_err();
         assert!(
             fault.to_string().contains("paraphrase, stopword_removal, of_tomorrow"),
             "{fault}"
         );
-        assert!(
-            named(&served, "of_tomorrow")
-                .unwrap_err()
-                .to_string()
-                .contains("upgrade the gateway to the version")
-        );
+        // The transformation has no message in this version, and is passed on by name.
+        let (newer, _) = named(&served, "of_tomorrow").unwrap();
+        assert_eq!((newer.kind, newer.name.as_str()), (None, "of_tomorrow"));
     }
 }

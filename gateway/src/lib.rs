@@ -29,12 +29,11 @@ mod tenant;
 mod timing;
 pub mod upstreams;
 
-pub use billing::most::asks_generator;
 pub use config::{AugmentedModelConfig, GatewayConfig};
 pub use proxy::missing_variants::MissingVariantsConfig;
 pub use records::migrate;
 
-/// The paths of all HTTP routes that a gateway serves beside gRPC, as its router writes them.
+/// The paths of all HTTP routes that a gateway serves beside gRPC, in its router's syntax.
 pub fn http_paths() -> Vec<&'static str> {
     [page::paths(), openai::paths(), dialects::paths()].concat()
 }

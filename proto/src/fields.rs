@@ -10,7 +10,7 @@ use prost_types::FileDescriptorSet;
 
 use crate::{
     eval::v1::{GateRule, gate_rule::Limit},
-    transform::v1::Transformation,
+    transform::v1::{Transformation, transformation::Kind},
 };
 
 type Fields = Vec<(String, u32)>;
@@ -35,13 +35,29 @@ static TRANSFORMATIONS: LazyLock<Fields> = LazyLock::new(|| fields("isomer.trans
 static LIMITS: LazyLock<Fields> = LazyLock::new(|| fields("isomer.eval.v1", "GateRule"));
 
 impl Transformation {
-    /// The transformation of this name (`paraphrase`) with default parameters. A name is that of a
-    /// field of the message.
-    pub fn named(name: &str) -> Option<Self> {
-        let mut wire = Vec::new();
-        encoding::encode_key(number_of(&TRANSFORMATIONS, name)?, WireType::LengthDelimited, &mut wire);
-        encoding::encode_varint(0, &mut wire);
-        Self::decode(&*wire).ok()
+    /// The transformation of this name (`paraphrase`) with default parameters: as the message that
+    /// older servers know if there is one, else by name.
+    pub fn named(name: &str) -> Self {
+        let of_number = |number| {
+            let mut wire = Vec::new();
+            encoding::encode_key(number, WireType::LengthDelimited, &mut wire);
+            encoding::encode_varint(0, &mut wire);
+            Self::decode(&*wire).ok().filter(|message| message.kind.is_some())
+        };
+        let message = number_of(&TRANSFORMATIONS, name).and_then(of_number);
+        message.unwrap_or_else(|| Self {
+            name: name.to_owned(),
+            ..Self::default()
+        })
+    }
+}
+
+impl From<Kind> for Transformation {
+    fn from(kind: Kind) -> Self {
+        Self {
+            kind: Some(kind),
+            ..Self::default()
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::{fs, process::ExitCode, time::Instant};
 
-use isomer_transform::plain::multi_swap::{MAX_SWAPS, SwapError, multi_swap, tagger_for};
+use isomer_transform::rules::multi_swap::{GROUPS, SwapError, multi_swap, tagger_for};
 use serde_json::Value;
 
 fn run(path: &str) -> Result<(), String> {
@@ -27,7 +27,7 @@ fn run(path: &str) -> Result<(), String> {
             .as_str()
             .ok_or_else(|| format!("{path}: line {}: no sentence2", number + 1))?;
         positive += 1;
-        match multi_swap(&tagger, sentence, MAX_SWAPS, 1337, "", &number.to_string()) {
+        match multi_swap(&tagger, sentence, GROUPS, 1337, "", &number.to_string()) {
             Ok(variants) => {
                 survived += 1;
                 by_groups[3] += 1;

@@ -1,11 +1,11 @@
-//! Sets of texts that look like an original and mean something else (CLSD). This module reads them
-//! from an answer, checks and measures them.
+//! Sets of texts that are similar to an original but have a different meaning (CLSD). This module
+//! reads them from an answer, checks them and measures them.
 
 use isomer_proto::ProtoEnum;
+use isomer_transformations::Declaration;
 use std::collections::HashSet;
 
 use crate::{
-    catalogue::Kind,
     checks::{self, Check},
     clean::unquoted,
     language::{self, Language, LanguageCheck},
@@ -14,26 +14,21 @@ use crate::{
     words,
 };
 
-/// Distractors per text by default.
-pub const DEFAULT_COUNT: u32 = 4;
-/// Most that a request may ask for.
-pub const MAX_COUNT: u32 = 10;
-
 /// A set read from an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Set {
-    /// The texts: at most as many as wanted, all different, none equal to the original.
+    /// The texts: at most the requested number, all different, none equal to the original.
     pub texts: Vec<String>,
-    /// What is wrong with the set or with one of its texts.
+    /// Checks that fired on the set or on one of its texts.
     pub failed: Vec<Check>,
-    /// What the detector says: the worst of the texts. `None` without texts or where the language
+    /// The detector's verdict: the worst among the texts. `None` without texts or if the language
     /// is unknown.
     pub language: Option<LanguageCheck>,
 }
 
-/// Reads a set. Copies of the original and duplicates are left out; if too few texts remain, the
-/// checks name these as the reason.
-pub fn read(original: &str, answer: &str, count: usize, expected: Option<Language>) -> Set {
+/// Reads a set. Copies of the original and duplicates are dropped; if too few texts remain, the
+/// checks give this as the reason.
+pub fn read(kind: &Declaration, original: &str, answer: &str, count: usize, expected: Option<Language>) -> Set {
     let items = list::items(answer, count);
     let said = items.len();
     let (mut seen, mut texts) = (HashSet::new(), Vec::new());
@@ -54,12 +49,12 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
     let mut fired = HashSet::<Check>::new();
     for text in &texts {
         let told = expected.map(|expected| language::check(text, expected));
-        fired.extend(checks::run_told(Kind::Distractors, original, text, told));
+        fired.extend(checks::run_told(kind, original, text, told));
         language = language.max(told);
     }
     if said == 0 {
-        // The answer holds no list: the checks on the whole answer say why.
-        fired.extend(checks::run(Kind::Distractors, original, answer, expected));
+        // The answer contains no list: the checks on the whole answer give the reason.
+        fired.extend(checks::run(kind, original, answer, expected));
     }
     if texts.len() < count {
         fired.insert(Check::TooFew);
@@ -73,7 +68,7 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
     }
 }
 
-/// Lower-case words, used to compare texts regardless of punctuation; the text itself if it has no
+/// Lower-case words, for comparing texts regardless of punctuation; the text itself if it has no
 /// words.
 fn plain(text: &str) -> String {
     let lower = text.trim().to_lowercase();
@@ -96,7 +91,7 @@ pub fn mean(all: &[Measures]) -> Option<Measures> {
     })
 }
 
-/// Mean word-level Jaccard similarity over the pairs among texts; `None` for fewer than two texts.
+/// Mean word-level Jaccard similarity over all pairs of texts; `None` for fewer than two texts.
 pub fn set_jaccard(texts: &[String]) -> Option<f64> {
     let pairs: Vec<f64> = texts
         .iter()
@@ -108,12 +103,19 @@ pub fn set_jaccard(texts: &[String]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use isomer_transformations::declaration;
+
     use super::*;
 
     const ORIGINAL: &str = "Die Linkspartei beschließt in Bonn ihr Programm zur Europawahl.";
 
     fn read4(answer: &str) -> Set {
-        read(ORIGINAL, answer, 4, Language::parse("de"))
+        read(row(), ORIGINAL, answer, 4, Language::parse("de"))
+    }
+
+    fn row() -> &'static Declaration {
+        declaration("distractors").unwrap()
     }
 
     #[test]
@@ -145,6 +147,7 @@ mod tests {
         assert_eq!(set.texts.len(), 2);
         assert_eq!(set.failed, [Check::Identical, Check::TooFew, Check::Duplicate]);
         let spare = read(
+            row(),
             "a red car",
             "1. a red car\n2. a blue car\n3. a red bike\n4. no red car\n5. a red cart",
             4,

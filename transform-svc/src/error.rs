@@ -6,7 +6,7 @@ use isomer_models::ModelError;
 use isomer_outbound::shared_limits::PAUSED;
 use isomer_service_kit::{Fault, config::ConfigError};
 
-use crate::{cache::CacheError, catalogue};
+use crate::cache::CacheError;
 
 /// The forms of a generator id.
 pub const GENERATOR_FORMS: &str = "`local:ID`, `local:` and a path to a .gguf file, `openai:MODEL@URL`, or `none`";
@@ -19,18 +19,15 @@ pub enum TransformError {
     Invalid {
         /// Path of the field.
         field: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
         /// How to fix it.
         hint: String,
     },
-    /// A transformation in the catalogue that is not served.
-    #[error("the transformation `{0}` is not served yet")]
-    NotServed(&'static str),
     /// A generator id that matches nothing.
     #[error("unknown generator `{id}`")]
     UnknownGenerator {
-        /// The id asked for.
+        /// The requested id.
         id: String,
         /// Ids of the configuration.
         configured: Vec<String>,
@@ -40,7 +37,7 @@ pub enum TransformError {
     Unreachable {
         /// Its id.
         id: String,
-        /// What happened.
+        /// The reason.
         message: String,
     },
     /// A generator that refuses every request: wrong key, unknown model, no quota left.
@@ -48,17 +45,18 @@ pub enum TransformError {
     Refused {
         /// Its id.
         id: String,
-        /// What it said.
+        /// The generator's message.
         message: String,
         /// How to fix it.
         hint: String,
     },
-    /// A generator that asked all processes of the fleet not to call it for a long time.
+    /// A generator whose server asked all processes of the fleet to stop calling it for a long
+    /// time.
     #[error("the generator `{id}` asked for a pause of another {} s", .wait.as_secs_f64().ceil())]
     Paused {
         /// Its id.
         id: String,
-        /// What is left of the pause.
+        /// The remaining pause.
         wait: Duration,
     },
     /// A local model that cannot be used.
@@ -66,10 +64,10 @@ pub enum TransformError {
     LocalModel {
         /// Its id.
         id: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// A text that failed, and the request's policy is to fail with it.
+    /// A text failed, and the request's policy is to abort.
     #[error("text {index} (id `{id}`) failed: {why}")]
     Aborted {
         /// Its index in the request.
@@ -84,25 +82,25 @@ pub enum TransformError {
     Prompt {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// The cache.
+    /// The cache failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A cache error shared by several texts at once.
+    /// A cache error that affects several texts at once.
     #[error("{0}")]
     SharedCache(Arc<CacheError>),
-    /// The configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Finding a model.
+    /// A model was not found.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The process is shutting down while texts are being made.
+    /// The process is shutting down while texts are being generated.
     #[error("the service is shutting down")]
     ShuttingDown,
-    /// Serving.
+    /// The server failed.
     #[error("{0}")]
     Serve(Box<Fault>),
 }
@@ -137,9 +135,6 @@ impl From<TransformError> for Fault {
         let message = error.to_string();
         match error {
             TransformError::Invalid { field, message, hint } => Fault::invalid(field, message).hint(hint),
-            TransformError::NotServed(name) => {
-                Fault::unimplemented(message).hint(format!("served: {}", catalogue::served_names())).with("transformation", name)
-            }
             TransformError::UnknownGenerator { id, configured } => {
                 let configured = if configured.is_empty() { "none".to_owned() } else { configured.join(", ") };
                 Fault::not_found("UNKNOWN_GENERATOR", message)
@@ -201,7 +196,6 @@ mod tests {
                 TransformError::invalid("items", "no texts", "send one"),
                 Code::InvalidArgument,
             ),
-            (TransformError::NotServed("keywords"), Code::Unimplemented),
             (
                 TransformError::UnknownGenerator {
                     id: id(),

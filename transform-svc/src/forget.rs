@@ -1,4 +1,5 @@
-//! Texts that are forgotten: what was made of them, and the removal of entries that hold one.
+//! Forgetting of texts: finds the texts derived from them, and removes the entries that contain
+//! one.
 
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use isomer_retention::{
     erasure::{Texts, each_blob},
 };
 use isomer_segment_log::{Erased, Mode, Segment, erase, paths};
+use isomer_transformations::{Answer, CATALOGUE, Parameter};
 
 use crate::{
     cache::{
@@ -23,8 +25,8 @@ use crate::{
 /// The delimiters of our own prompts.
 const DELIMITERS: (&str, &str) = ("<text>", "</text>");
 
-/// Learns what the entries of a cache on disk were made into, from the texts that are known;
-/// whether anything is new.
+/// Adds to the known texts the outputs that the entries of a cache on disk derive from them;
+/// returns whether any is new.
 ///
 /// # Errors
 /// If the directory or a segment cannot be read.
@@ -60,7 +62,8 @@ pub async fn learn_shared(blobs: &BlobStore, texts: &mut Texts) -> Result<bool, 
     Ok(new)
 }
 
-/// Erases the entries of a cache on disk that hold one of the texts, whoever writes to it.
+/// Erases the entries of a cache on disk that contain one of the texts, even while another process
+/// writes to the cache.
 ///
 /// # Errors
 /// If the directory or a segment cannot be used.
@@ -79,7 +82,7 @@ pub fn forget(directory: &Path, texts: &Texts, mode: Mode) -> Result<Erased, Cac
     Ok(all)
 }
 
-/// What an entry was made into, if its source is known.
+/// Adds an entry's output, if its source is known.
 fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
     if !texts.is_held_by(&entry.source) {
         return false;
@@ -88,15 +91,18 @@ fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
     let Some(purpose) = Purpose::of_id(id) else {
         return texts.learn(&entry.output);
     };
-    // A rating is made of a text, but is none.
+    // A rating is derived from a text but is not a text.
     if purpose.judges() {
         return false;
     }
     let cleaned = clean(purpose, &entry.source, &entry.output, DELIMITERS).text;
     let mut new = texts.learn(&entry.output) | texts.learn(&cleaned);
-    if purpose == Purpose::Distractors {
-        let most = distractors::MAX_COUNT as usize;
-        for text in distractors::read(&entry.source, &entry.output, most, None).texts {
+    let lists = CATALOGUE
+        .iter()
+        .filter(|row| row.prompts().iter().any(|kind| Purpose::Write(*kind) == purpose));
+    for row in lists.filter(|_| purpose.answer() == Answer::List) {
+        let most = row.parameter("count").map_or(1, Parameter::most);
+        for text in distractors::read(row, &entry.source, &entry.output, most, None).texts {
             new |= texts.learn(&text);
         }
     }
@@ -156,7 +162,8 @@ mod tests {
         let text = "Anna Example of 5 Market Street owes 300 euros.";
         let chain = [
             put(&cache, text, "\"Three hundred euros are owed by Anna Example.\""),
-            // Of the variant, of what was made of that, and into the text.
+            // Entries whose source is the variant or its output, and entries whose output is the
+            // text.
             put(
                 &cache,
                 "Three hundred euros are owed by Anna Example.",
@@ -184,7 +191,7 @@ mod tests {
         assert!(cache.get(&other).unwrap().is_some());
         let next = Cache::open(folder.path()).unwrap();
         assert_eq!((next.stats().entries, next.stats().corrupt_lines), (1, 0));
-        // And it can be made again.
+        // The entry can be generated again.
         let again = put(&cache, text, "new");
         assert!(next.get(&again).unwrap().is_some());
     }

@@ -1,24 +1,23 @@
 //! Text to text: the transformations of the papers behind `isomer.transform.v1`.
 //!
-//! What a request passes through, outside in:
+//! A request passes through these modules, from the outside in:
 //!
-//! * [`service`]: the gRPC handler; reads the request, builds and counts the answer.
-//! * [`engine`]: plans it, groups equal texts, attempts each text until its checks pass.
+//! * [`service`]: the gRPC handler; reads the request, builds and counts the response.
+//! * [`engine`]: plans the request, groups equal texts, attempts each text until its checks pass.
 //! * [`cache`]: every generation on disk, addressed by content; a text is never paid for twice.
 //! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
 //! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs
 //!   by a language model.
-//! * [`forget`]: a text, and what was made of it, out of the caches.
-//! * [`catalogue`], [`prompt`], [`plain`]: what the transformations are.
+//! * [`forget`]: removes a text, and the texts derived from it, from the caches.
+//! * [`prompt`], [`rules`]: the implementations of the transformations in `isomer-transformations`.
 //! * [`checks`], [`clean`], [`list`], [`distractors`], [`measures`], [`language`],
 //!   [`words`], [`seed`]: pure functions.
 //!
 //! A result depends on (text, transformation, prompt, generator, sampling, seed) and on nothing
-//! else: not on the order of a request, nor on what else is in it.
+//! else: neither on the order of a request nor on its other items.
 
 pub mod augment;
 pub mod cache;
-pub mod catalogue;
 pub mod checks;
 pub mod clean;
 pub mod config;
@@ -33,8 +32,8 @@ pub mod language;
 pub mod list;
 pub mod measures;
 mod metric_names;
-pub mod plain;
 pub mod prompt;
+pub mod rules;
 pub mod seed;
 pub mod service;
 pub mod words;
@@ -49,7 +48,7 @@ pub use config::{GeneratorConfig, GeneratorKind, ServeConfig, TransformConfig};
 pub use error::TransformError;
 pub use service::{TransformService, services};
 
-/// Serves until `shutdown` resolves, then finishes what is in flight.
+/// Serves until `shutdown` resolves, then completes requests in flight.
 ///
 /// # Errors
 /// If the configuration, a prompt file, the cache directory or the socket cannot be used.

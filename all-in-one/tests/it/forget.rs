@@ -1,5 +1,5 @@
-//! A text that is forgotten is in no file, blob or record any more, nor is what was made of it;
-//! other texts are still served.
+//! A forgotten text, and texts derived from it, are no longer in any file, blob or record; other
+//! texts are still served.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use isomer_proto::{
         run_service_client::RunServiceClient,
     },
     transform::v1::{
-        Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
+        Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec,
         transform_service_client::TransformServiceClient, transformation::Kind as Wanted,
     },
 };
@@ -38,9 +38,9 @@ use isomer_transform::config::GeneratorConfig;
 
 const ENCODER: &str = "stub";
 const TEXT: &str = "Anna \"Nan\" Example of <5 Market Street> owes three hundred euros & more.";
-/// In the text, and not spelt in more than one way.
+/// Part of the text with a single spelling.
 const PART: &str = "5 Market Street";
-/// In what the stub makes of it: the words in another order.
+/// Part of the stub's result: the words in another order.
 const MADE: &str = "Street> Market";
 const OTHER: &str = "A heron stands in the shallow water beside the old wooden bridge.";
 
@@ -158,7 +158,7 @@ impl Scene {
         config.models.home = self.home.path().to_owned();
         config.embed.cache_dir = Some(self.home.path().join("vectors"));
         config.eval.data_roots = vec![self.data()];
-        // All texts are examples.
+        // All texts are shown as examples.
         config.eval.examples = 64;
         if let Some(url) = &self.ledger {
             config.eval.ledger.url = Secret::new(url.clone());
@@ -175,7 +175,7 @@ impl Scene {
     }
 
     async fn app(&self) -> App {
-        // A ledger in a file is free when the last task of the process before has ended.
+        // A file-based ledger is free when the last task of the previous process has ended.
         for _ in 0..200 {
             match compose(self.config(), Caller::Anyone).await {
                 Ok(app) => return app,
@@ -191,7 +191,7 @@ impl Scene {
         forget(&self.config(), texts, mode).await.unwrap()
     }
 
-    /// Files below the home that hold the text, or what was made of it.
+    /// Files below the home that contain the text, or a text derived from it.
     fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![self.home.path().to_owned()];
@@ -219,9 +219,7 @@ fn holds(bytes: &[u8]) -> bool {
 async fn transform(app: &App, text: &str) -> TransformResponse {
     let request = TransformRequest {
         spec: Some(TransformSpec {
-            transformation: Some(Transformation {
-                kind: Some(Wanted::Paraphrase(Paraphrase {})),
-            }),
+            transformation: Some(Wanted::Paraphrase(Paraphrase {}).into()),
             ..TransformSpec::default()
         }),
         items: vec![TextItem {
@@ -241,7 +239,7 @@ fn calls(answer: &TransformResponse) -> u64 {
 
 /// A run over the data set; its id.
 async fn run(app: &App, data: &Path) -> String {
-    // A comment that the record of the run keeps.
+    // A comment that the record of the run contains.
     let suite = format!(
         "# Of {TEXT}\nname = \"own\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nname = \
          \"own\"\npath = \"{}\"\n",
@@ -268,7 +266,8 @@ async fn run(app: &App, data: &Path) -> String {
     }
 }
 
-/// All that a server tells of a run: its record, its events and its report in every form.
+/// Everything that a server returns about a run: its record, its events and its report in every
+/// format.
 async fn told(app: &App, id: &str) -> Vec<(String, Vec<u8>)> {
     let mut client = RunServiceClient::new(app.channel());
     let run = client.get_run(GetRunRequest { id: id.to_owned() }).await.unwrap();
@@ -297,7 +296,8 @@ async fn told(app: &App, id: &str) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Units of workers in the store, as a fleet leaves them; the names of those that have to go.
+/// Writes units of workers to the store, as a fleet leaves them; returns the names of those to be
+/// removed.
 async fn units(store: &StoreConfig) -> Vec<String> {
     let blobs = BlobStore::open(store).unwrap().unwrap();
     let digest = |n: u8| Digest::from([n; 32]);
@@ -343,7 +343,7 @@ async fn forgotten_everywhere(ledger: Option<String>) {
     app.interrupt_runs().await;
     drop(app);
 
-    // It was everywhere.
+    // All stores contained the text.
     let found = scene.files();
     let in_any = |part: &str| found.iter().any(|file| file.contains(part));
     assert!(
@@ -390,7 +390,7 @@ async fn forgotten_everywhere(ledger: Option<String>) {
     assert_ne!(changed[0].report_before, changed[0].report_after);
     assert!(removed.runs.active.is_empty());
 
-    // The report is one still, says where something was, and the other text is served as before.
+    // The report is still valid, marks the removed text, and the other text is served as before.
     let app = scene.app().await;
     let after = told(&app, &id).await;
     for ((form, content), (_, before)) in after.iter().zip(&before) {

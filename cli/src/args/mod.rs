@@ -709,6 +709,10 @@ pub(crate) struct TransformArgs {
     /// [default: 0.1].
     #[arg(long, env = "ISOMER_DOSE", value_name = "SHARE")]
     pub(crate) dose: Option<f64>,
+    /// A parameter that has no flag, e.g. `keep_ratio=0.3`; repeat for several. `--transformation
+    /// list` prints the parameters. Lists are separated by commas.
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    pub(crate) parameters: Vec<String>,
     /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each:
     /// `anchor` and `candidates`, best first. multi_swap swaps words of `sentence2`; continuation
     /// continues `sentence1`. --anchor says what they are compared with. Rows whose `label` is 0

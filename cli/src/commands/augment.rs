@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use isomer_models::ModelKind;
 use isomer_proto::transform::v1::{
-    AugmentationMode, AugmentationPooling, AugmentationSpec, PartialFailurePolicy, Transformation, VariantSource,
+    AugmentationMode, AugmentationPooling, AugmentationSpec, PartialFailurePolicy, VariantSource,
 };
 
-use super::transform::catalogue::{catalogue, kind_named};
+use super::transform::catalogue::{catalogue, named};
+use isomer_transformations::wire;
+
 use crate::{
     args::{AugmentArgs, AugmentModeArg},
     connect::Connection,
@@ -16,20 +18,20 @@ use crate::{
 };
 
 impl AugmentArgs {
-    /// Whether vectors are to be augmented.
+    /// Whether vectors should be augmented.
     pub(super) fn wanted(&self) -> bool {
         !self.augment.is_empty()
     }
 
     /// Checks that every transformation exists, before anything is loaded. `other`: --generator and
-    /// --seed have another use too.
+    /// --seed also have another use.
     pub(super) fn check(&self, other: bool) -> Result<(), Failure> {
         if !self.wanted() && !other && !self.generators.is_empty() {
             return Err(Failure::usage("--generator: nothing is generated without --augment"));
         }
         self.augment
             .iter()
-            .try_for_each(|name| kind_named("--augment", name).map(drop))?;
+            .try_for_each(|name| named("--augment", name).map(drop))?;
         self.budget().map(drop)
     }
 
@@ -38,8 +40,8 @@ impl AugmentArgs {
     }
 
     /// The sources in the order of the flags, generator by generator within a transformation. A
-    /// transformation that needs no generator is one source, however many generators there are.
-    /// Local generators are fetched here, with progress.
+    /// transformation that needs no generator is one source, regardless of the number of
+    /// generators. Local generators are fetched here, with progress.
     pub(super) async fn spec(&self, connection: &Connection, display: &Display) -> Result<AugmentationSpec, Failure> {
         let catalogue = catalogue(connection).await?;
         let generators: Vec<String> = match self.generators.as_slice() {
@@ -55,16 +57,14 @@ impl AugmentArgs {
         };
         let mut generates = false;
         for name in &self.augment {
-            let kind = kind_named("--augment", name)?;
+            let transformation = wire::message(&named("--augment", name)?);
             let needs_generator = catalogue.iter().any(|info| info.name == *name && info.needs_generator);
             generates |= needs_generator;
             let none = ["none".to_owned()];
             for generator in if needs_generator { generators.as_slice() } else { &none } {
                 spec.sources.push(VariantSource {
                     generator_id: generator.clone(),
-                    transformation: Some(Transformation {
-                        kind: Some(kind.clone()),
-                    }),
+                    transformation: Some(transformation.clone()),
                 });
             }
         }
@@ -99,7 +99,8 @@ impl AugmentArgs {
     }
 }
 
-/// Fetches a local generator, with progress, before a service asks for it. Empty: the default one.
+/// Fetches a local generator, with progress, before a service requests it. An empty id selects the
+/// default.
 pub(super) async fn prefetch_generator(
     connection: &Connection,
     generator: &str,

@@ -1,4 +1,4 @@
-//! `isomer transform judge`: pairs in, ratings out, in the same order.
+//! `isomer transform judge`: rates pairs, in the same order.
 
 use std::{
     fs::File,
@@ -10,11 +10,13 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::{
     encoder::v1::Priority,
-    transform::v1::{JudgeRequest, JudgeSummary, Transformation, judge_request::Pair, judge_response::Rating},
+    transform::v1::{JudgeRequest, JudgeSummary, judge_request::Pair, judge_response::Rating},
 };
 use serde_json::{Value, json};
 
 use super::{augment::prefetch_generator, transform::catalogue, write_failure};
+use isomer_transformations::wire;
+
 use crate::{
     args::JudgeArgs,
     connect::{Connection, Session},
@@ -23,21 +25,19 @@ use crate::{
     reasons::Reasons,
 };
 
-/// Pairs per request; ratings are shown as they come.
+/// Pairs per request; ratings are shown as they arrive.
 const BATCH: usize = 32;
-/// Requests in flight at once, so that the judge does not wait between them.
+/// Maximum number of requests in flight, so that the judge does not wait between them.
 const IN_FLIGHT: usize = 4;
 
 pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(session.global.quiet);
     let transformation = match &args.of {
-        Some(name) => Some(Transformation {
-            kind: Some(catalogue::kind_named("--of", name)?),
-        }),
+        Some(name) => Some(wire::message(&catalogue::named("--of", name)?)),
         None => None,
     };
     let pairs = read(args.input.as_deref())?;
-    // Open the output before the judge is asked, so that its answers are not lost.
+    // The output is opened before the judge is called, so that its answers are not lost.
     let (mut out, name): (Box<dyn Write>, _) = match &args.output {
         Some(path) => {
             let name = path.display().to_string();
@@ -91,7 +91,7 @@ pub(super) async fn run(session: &Session, args: JudgeArgs) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ratings of all pairs, in their order.
+/// Ratings of all pairs, in the order of the pairs.
 #[derive(Debug, Default)]
 pub(super) struct RatedPairs {
     pub(super) ratings: Vec<Rating>,

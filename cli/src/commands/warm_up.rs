@@ -1,4 +1,4 @@
-//! `isomer embed --warm-up`: the variants of a log of queries, made before the queries come.
+//! `isomer embed --warm-up`: generates the variants of a query log in advance.
 
 use std::{cmp::Reverse, collections::HashMap, process::ExitCode};
 
@@ -14,6 +14,8 @@ use isomer_proto::{
 };
 
 use super::{check::plan, stdout_failure, transform::catalogue};
+use isomer_transformations::wire;
+
 use crate::{
     args::EmbedArgs,
     connect::{Connection, MAX_MESSAGE_BYTES},
@@ -24,12 +26,12 @@ use crate::{
     table,
 };
 
-/// Queries of a request: few, so that what was made is told often, and a request that fails loses
-/// little.
+/// Queries per request: few, so that progress is reported often, and a failed request loses little.
 const QUERIES: usize = 16;
-/// Requests at once. They are bulk work: queries go first.
+/// Maximum number of concurrent requests. They are bulk work, so interactive queries take
+/// precedence.
 const IN_FLIGHT: usize = 4;
-/// Queries of a request for an estimate.
+/// Queries per request for an estimate.
 const ESTIMATED: usize = 1024;
 
 pub(super) async fn run(
@@ -74,7 +76,7 @@ pub(super) async fn run(
 /// The distinct queries of a log, the most frequent first.
 struct Log {
     queries: Vec<TextItem>,
-    /// Queries of the log, and how many of them those are.
+    /// Number of queries in the log, including repetitions.
     all: usize,
     covered: usize,
     distinct: usize,
@@ -82,7 +84,7 @@ struct Log {
 
 impl Log {
     fn read(records: &[Record], most: Option<u64>) -> Self {
-        // How often, and where first: the order is the same for the same log.
+        // Count and first position: the order is the same for the same log.
         let mut counts: HashMap<(&str, Option<&str>), (usize, usize)> = HashMap::new();
         let texts = records.iter().filter(|record| !record.text.trim().is_empty());
         for (place, record) in texts.enumerate() {
@@ -120,7 +122,7 @@ impl Log {
     }
 }
 
-/// What was made.
+/// Counts of generated variants.
 #[derive(Default)]
 struct Made {
     done: u64,
@@ -190,7 +192,7 @@ async fn make(
     Ok(made)
 }
 
-/// What each source would take, by its transformation and generator.
+/// The estimated usage of each source, by its transformation and generator.
 async fn estimates(
     connection: &Connection,
     spec: &AugmentationSpec,
@@ -221,10 +223,13 @@ async fn estimates(
 
 fn names(spec: &AugmentationSpec) -> impl Iterator<Item = String> + '_ {
     spec.sources.iter().map(|source| {
-        let kind = source.transformation.as_ref().and_then(|wanted| wanted.kind.as_ref());
-        let name = kind.map_or("", catalogue::kind_name);
+        let name = source
+            .transformation
+            .as_ref()
+            .map(|wanted| wire::read(wanted).name)
+            .unwrap_or_default();
         match source.generator_id.as_str() {
-            "" | "none" => name.to_owned(),
+            "" | "none" => name,
             generator => format!("{name} by {generator}"),
         }
     })
@@ -288,7 +293,7 @@ mod tests {
             most.told(),
             "6 queries, 3 distinct; the 2 most frequent are 83.3 % of the log"
         );
-        // A text in two languages is two queries: their variants may differ.
+        // A text in two languages counts as two queries, because their variants may differ.
         let both = Log::read(&[record("a", Some("de")), record("a", Some("en"))], None);
         assert_eq!(both.queries.len(), 2);
         assert_eq!(

@@ -29,13 +29,11 @@ pub fn items<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Vec<TextIte
 
 /// The transformation of this name with default parameters.
 pub(crate) fn named(name: &str, field: &str) -> Result<Transformation, Error> {
-    Transformation::named(name).ok_or_else(|| {
-        Error::invalid(
-            field,
-            format!("names no transformation: `{name}`"),
-            "Client::transformations lists them",
-        )
-    })
+    if name.is_empty() {
+        let hint = "Client::transformations lists the names";
+        return Err(Error::invalid(field, "names no transformation".to_owned(), hint));
+    }
+    Ok(Transformation::named(name))
 }
 
 /// Everything of a transformation but its texts.
@@ -63,9 +61,7 @@ impl TransformOptions {
     /// A transformation with its parameters.
     pub fn of(transformation: impl Into<isomer_proto::transform::v1::transformation::Kind>) -> Self {
         Self::from(TransformSpec {
-            transformation: Some(Transformation {
-                kind: Some(transformation.into()),
-            }),
+            transformation: Some(Transformation::from(transformation.into())),
             ..TransformSpec::default()
         })
     }

@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{
     profile::{EncoderProfile, SubsetRow},
-    terms::{Texts, ValidityLimit},
+    terms::{ChannelDose, Texts, ValidityLimit},
 };
 
-/// Most encoders that the headline describes one by one.
+/// Maximum number of encoders that the headline describes individually.
 const SPOKEN_OF: usize = 3;
-/// A share of unchanged texts worth a warning.
+/// Minimum share of unchanged texts for a warning.
 const MANY_UNCHANGED: f64 = 0.10;
-/// Datasets from which a two-sided signed-rank test can reach 0.05.
+/// Minimum number of datasets for which a two-sided signed-rank test can reach 0.05.
 const ENOUGH_DATASETS: usize = 6;
 
 /// The findings, most important first. A score on texts that were not rewritten is not a finding;
@@ -55,8 +55,8 @@ pub fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// How much the rewrites that the judge does not accept add to the change of the total, where it is
-/// a point or more.
+/// Contribution of rewrites that the judge does not accept to the change of the total, if it is at
+/// least a point.
 fn bad_rewrites(report: &Report, encoder: &EncoderProfile) -> Option<String> {
     let accepted = report.subsets.iter().find(|one| one.texts == Texts::Accepted)?;
     let of_total = |row: &&SubsetRow| row.encoder == encoder.encoder && row.of == "total";
@@ -155,7 +155,7 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
     }
 }
 
-/// Whether the encoder that is best on the originals is best under transformation.
+/// Whether the encoder that is best on the originals is also best under transformation.
 fn rank_change(by_total: &[&EncoderProfile]) -> Option<String> {
     let robust = by_total
         .first()
@@ -226,7 +226,7 @@ pub fn notes(report: &Report) -> Vec<String> {
             continue;
         }
         let share = percent(unchanged as f64 / texts as f64);
-        let (of, remedy) = match planned.transformation.noise() {
+        let (of, remedy) = match ChannelDose::of(&planned.transformation) {
             // At every dose, the same texts have nothing that could change.
             Some(noise) => (
                 format!("noise({})", noise.channel),

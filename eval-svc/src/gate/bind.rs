@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use isomer_config::spelling::nearest;
-use isomer_report::terms::transformation::row;
+use isomer_transformations::declaration;
 
 use super::{
     Adjust, Basis, Gate, GateError, Measure, Rule, Sequential, Texts, Unit, When, bets,
@@ -20,11 +20,11 @@ use crate::{
 /// A transformation of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
-    /// Its name with parameters.
+    /// The transformation's name with parameters.
     pub label: String,
-    /// Its name without parameters.
+    /// The transformation's name without parameters.
     pub name: &'static str,
-    /// Its axis.
+    /// The transformation's axis.
     pub axis: Axis,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Scene<'a> {
     /// Names and kinds of the data sets; `None` before they are loaded: then the data sets of rules
     /// are not checked.
     pub datasets: Option<&'a [(String, TaskType)]>,
-    /// The group of each data set; empty: each is its own group.
+    /// The group of each data set; empty: each is a group of its own.
     pub groups: &'a [String],
     /// Whether a judge rates how similar the rewrites are.
     pub rated: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Scene<'a> {
 /// Binds a gate; `None` if it has no rules.
 ///
 /// # Errors
-/// The first rule that does not fit, with its place and the nearest valid name.
+/// The first invalid rule, with its place and the nearest valid name.
 pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, GateError> {
     let alpha = gate.alpha.unwrap_or(Gate::ALPHA);
     let general = super::Place {
@@ -98,7 +98,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
             return Err(one.rule.place.wrong("", message));
         }
         let why = match one.basis {
-            // Rules with bets were checked one by one above.
+            // Rules with bets were validated individually above.
             _ if matches!(sequential, Sequential::Off | Sequential::Betting) => continue,
             _ if one.rule.texts != Texts::All => {
                 let message = format!(
@@ -233,7 +233,8 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     })
 }
 
-/// Whether a margin without a basis is decided over items: the signed-rank test needs groups.
+/// Whether a margin without a basis is decided over items, because the signed-rank test needs
+/// groups.
 fn has_items(rule: &Rule, gate: &Gate, basis: Basis, few_groups: bool) -> bool {
     let one_look = gate.sequential.unwrap_or_default() == Sequential::Off;
     rule.limit.measure() == Measure::Difference
@@ -245,7 +246,7 @@ fn has_items(rule: &Rule, gate: &Gate, basis: Basis, few_groups: bool) -> bool {
         }
 }
 
-/// Checks whether the rule can look at only some of the rewrites.
+/// Checks whether the rule supports a subset of the rewrites.
 fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     let wrong = |message: String| Err(rule.place.wrong("texts", message));
     let name = rule.texts.name();
@@ -336,7 +337,9 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
         };
     }
     if of == "total" {
-        let axes = Axis::ALL.into_iter().filter(|axis| run.iter().any(|t| t.axis == *axis));
+        let axes = Axis::SCORED
+            .into_iter()
+            .filter(|axis| run.iter().any(|t| t.axis == *axis));
         let axes: Vec<Axis> = axes.collect();
         return if axes.iter().any(|axis| axis.in_total()) {
             Ok(Quantity::Total)
@@ -348,7 +351,7 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
             ))
         };
     }
-    if let Some(axis) = Axis::ALL.into_iter().find(|axis| axis.name() == of) {
+    if let Some(axis) = Axis::SCORED.into_iter().find(|axis| axis.name() == of) {
         return if run.iter().any(|t| t.axis == axis) {
             Ok(Quantity::Axis(axis))
         } else {
@@ -366,16 +369,16 @@ fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
         [one] => Ok(Quantity::Transformation(*one)),
         [] => {
             let mut known = vec!["total", "original"];
-            known.extend(Axis::ALL.map(Axis::name));
+            known.extend(Axis::SCORED.map(Axis::name));
             known.extend(run.iter().flat_map(|t| [t.label.as_str(), t.name]));
-            if row(of).is_some() {
+            if declaration(of).is_some_and(|row| !row.gives_several) {
                 return wrong(format!("the run has no transformation `{of}`; it runs {}", labels(run)));
             }
             match nearest(of, known) {
                 Some(name) => wrong(format!("unknown quantity `{of}`; did you mean `{name}`?")),
                 None => wrong(format!(
                     "unknown quantity `{of}`; allowed: total, original, {}, {}",
-                    Axis::ALL.map(Axis::name).join(", "),
+                    Axis::SCORED.map(Axis::name).join(", "),
                     labels(run)
                 )),
             }
@@ -435,24 +438,24 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
     Ok(chosen)
 }
 
-/// Refuses the first rule that would stay undecided whatever the scores are, and says what would
-/// make it decidable.
+/// Refuses the first rule that would stay undecided for any scores, and describes how to make it
+/// decidable.
 fn undecidable(gate: &Bound) -> Option<GateError> {
     let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
     gate.rules.iter().find_map(|rule| {
         let n = rule.units;
         let needed = match rule.basis {
             Basis::Point | Basis::ClopperPearson | Basis::Betting => 1,
-            // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm
-            // may multiply.
+            // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm's
+            // adjustment may multiply.
             Basis::SignedRank => {
                 let family = if rule.is_test() { tests.max(1) } else { 1 };
                 (family as f64 / gate.alpha).log2().ceil() as usize
             }
             Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap => 2,
-            // The number of items is known only when they are scored.
+            // The number of items is known only when the items are scored.
             Basis::Bounded if rule.unit == Unit::Item => 1,
-            // The best case: no unit drops at all.
+            // The best case: no drop in any unit.
             Basis::Bounded => {
                 let limit = rule.rule.limit.held();
                 least_units(limit, WIDTH, best(rule.rule.limit), gate.alpha).unwrap_or(usize::MAX)
@@ -480,7 +483,8 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
     })
 }
 
-/// A range of values no wider than that of any data, to find out what no data could decide.
+/// A range of values no wider than that of any data, which shows the rules that no data could
+/// decide.
 const WIDTH: Range = Range {
     low: -100.0,
     high: 100.0,

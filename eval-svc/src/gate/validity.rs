@@ -1,12 +1,11 @@
-//! Checks whether a rule's scores are about rewritten texts at all.
+//! Checks whether a rule's scores are based on rewritten texts.
 //!
-//! A text that stayed unchanged costs no encoder any points, a rewrite with another meaning costs a
-//! good encoder many points, and of a text that was cut, only the beginning is scored. Beyond a
-//! share of such texts a rule is *invalid*: it neither passes nor fails. The share is taken over
-//! the texts that the rule looks at, in two ways, and the worse one counts: pooled over all texts,
-//! and averaged in the same order as the rule's estimate (seeds, transformations of an axis, axes,
-//! data sets). The second detects a small data set of which nothing was rewritten; the first
-//! detects a large one.
+//! An unchanged text costs no encoder any points, a rewrite with another meaning costs a good
+//! encoder many points, and of a truncated text only the beginning is scored. Beyond a share of
+//! such texts a rule is *invalid*: it neither passes nor fails. The share is computed over the
+//! texts that the rule covers, in two ways, and the worse one counts: pooled over all texts, and
+//! averaged in the same order as the rule's estimate (seeds, transformations of an axis, axes, data
+//! sets). The second detects a small data set without any rewrites; the first detects a large one.
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
@@ -28,13 +27,13 @@ use crate::{
 /// Rewrites of one data set under one transformation and seed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rewrites {
-    /// Distinct texts that were to be rewritten.
+    /// Distinct texts to be rewritten.
     pub texts: u64,
     /// Of these, texts that stayed unchanged.
     pub unchanged: u64,
     /// Of these, near copies.
     pub near_copies: u64,
-    /// Of these, texts that have the rewrite of a text with other words.
+    /// Of these, texts that share the rewrite of a text with other words.
     pub same: u64,
     /// Of these, texts with an alarm of a meaning guard.
     pub guarded: u64,
@@ -54,7 +53,7 @@ impl Rewrites {
         }
     }
 
-    /// The share that a limit is about. If no text was rewritten, all of them count as unchanged.
+    /// The share that a limit applies to. If no text was rewritten, all of them count as unchanged.
     fn share(self, limit: ValidityLimit) -> Option<f64> {
         let part = match limit {
             ValidityLimit::MaxUnchanged if self.texts == 0 => return Some(1.0),
@@ -84,14 +83,14 @@ pub(crate) type RewriteCounts = Vec<Vec<Vec<Rewrites>>>;
 /// Texts of one variant of a data set, as an encoder encoded them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Encoded {
-    /// Whether they were cut.
+    /// Counts of truncated texts.
     pub cut: CutCount,
-    /// Texts with a vector of length 0; absent if that is not known.
+    /// Texts with a vector of length 0; absent if unknown.
     pub zero: Option<u64>,
 }
 
 impl Encoded {
-    /// Share of texts that are known to be cut; `None` if nothing is known.
+    /// Share of texts known to be truncated; `None` if unknown for all.
     fn cut(self) -> Option<f64> {
         let CutCount { texts, cut, unknown } = self.cut;
         (unknown < texts).then(|| cut as f64 / texts as f64)
@@ -104,7 +103,7 @@ impl Encoded {
 
 impl AddAssign for Encoded {
     fn add_assign(&mut self, other: Self) {
-        // Texts of which nothing is known say nothing about the others.
+        // Texts without information say nothing about the others.
         self.zero = match (self.zero, other.zero) {
             (Some(one), Some(other)) => Some(one + other),
             (one, other) => one.or(other),
@@ -113,7 +112,7 @@ impl AddAssign for Encoded {
     }
 }
 
-/// Texts of a data set that an encoder cut, or mixed up.
+/// Texts of a data set that an encoder truncated or confused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Counts over the original texts.
@@ -121,19 +120,19 @@ pub(crate) struct Cut {
     /// Counts over their rewrites, `[transformation][seed]`.
     pub transformed: Vec<Vec<Encoded>>,
     /// Original texts that have another text's vector, and the number of texts checked; absent if
-    /// that is not known.
+    /// unknown.
     pub shared: Option<(u64, u64)>,
 }
 
-/// Cut texts of a run, `[encoder][dataset]`.
+/// Truncated texts of a run, `[encoder][dataset]`.
 pub(crate) type CutCounts = Vec<Vec<Cut>>;
 
 /// Ratings of one data set under one transformation and seed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rated {
-    /// Rewrites that have a rating.
+    /// Rewrites with a rating.
     pub rated: u64,
-    /// Of these, rewrites that the judge accepts.
+    /// Of these, rewrites accepted by the judge.
     pub accepted: u64,
 }
 
@@ -153,22 +152,23 @@ impl AddAssign for Rated {
 /// Ratings of a run, `[dataset][transformation][seed]`.
 pub(crate) type RatedCounts = Vec<Vec<Vec<Rated>>>;
 
-/// Where original scores stand beside those of permuted labels, by position of the encoder and of
-/// the data set. Those that are not known are missing.
+/// The level of original scores relative to those of permuted labels, by position of the encoder
+/// and of the data set. Unknown levels are missing.
 pub(crate) type ChanceLevels = BTreeMap<(usize, usize), ChanceLevel>;
 
 /// Counts of the texts of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
-    /// Whether they changed.
+    /// Counts of changed texts.
     pub rewrites: &'a RewriteCounts,
-    /// Whether they were cut.
+    /// Counts of truncated texts.
     pub cuts: &'a CutCounts,
-    /// The ratings; absent without a judge, or if it does not tell pairs of known rating apart.
+    /// The ratings; absent without a judge, or if the judge does not distinguish pairs with a known
+    /// rating.
     pub ratings: Option<&'a RatedCounts>,
     /// Whether the original scores are above chance.
     pub levels: &'a ChanceLevels,
-    /// Share of the rows of each data set that leaked; absent for tasks in which none can.
+    /// Share of leaked rows of each data set; absent for tasks without leaks.
     pub leaks: &'a [Option<f64>],
 }
 
@@ -185,7 +185,7 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// The mean in the order of an estimate; cells without a value are left out.
+    /// The mean in the order of an estimate; cells without a value are skipped.
     fn averaged(&self, cell: impl Fn(usize, usize, usize) -> Option<f64>) -> Option<f64> {
         let mean = |values: &mut dyn Iterator<Item = f64>| stats::mean(&values.collect::<Vec<f64>>());
         let of_column = |d, t| mean(&mut (0..self.seeds).filter_map(|s| cell(d, t, s)));
@@ -211,10 +211,10 @@ fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Optio
     all.get(d)?.get(t)?.get(s).copied()
 }
 
-/// Shares of the texts that a rule looks at.
+/// Shares of the texts that a rule covers.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// By limit, as far as they are known.
+    /// The known shares by limit.
     pub known: BTreeMap<ValidityLimit, f64>,
     /// Absent for a rule on the original texts.
     rewrites: Option<RewriteTotals>,
@@ -230,7 +230,7 @@ struct RewriteTotals {
 }
 
 impl Shares {
-    /// Adds a share; of two for one limit, the worse counts.
+    /// Adds a share; of two shares for one limit, the worse one counts.
     fn add(&mut self, limit: ValidityLimit, shares: impl IntoIterator<Item = Option<f64>>) {
         for share in shares.into_iter().flatten() {
             let worse = self.known.get(&limit).map_or(share, |known| limit.worse(*known, share));
@@ -238,7 +238,7 @@ impl Shares {
         }
     }
 
-    /// As the report has them; `None` for a rule on the original texts.
+    /// The shares in the report's form; `None` for a rule on the original texts.
     pub(super) fn report(&self) -> Option<RewriteShare> {
         let RewriteTotals { texts, rated } = self.rewrites?;
         let of = |limit| self.known.get(&limit).copied();
@@ -252,13 +252,13 @@ impl Shares {
         })
     }
 
-    /// Why a rule cannot be decided on these texts; `None` if it can.
+    /// The reason why a rule cannot be decided on these texts; `None` if it can.
     pub(super) fn invalid(&self, limits: Settled, separation: bool) -> Option<String> {
         if !separation && self.rewrites.is_some_and(|all| all.texts == 0) {
             return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
         }
-        // Separation leaves out texts that were not rewritten, and no other rule counts them. It
-        // reads no labels.
+        // Separation ignores texts that were not rewritten, and no other rule counts them. It reads
+        // no labels.
         let left_out = [
             ValidityLimit::MaxUnchanged,
             ValidityLimit::MaxNearCopies,
@@ -274,7 +274,7 @@ impl Shares {
     }
 }
 
-/// The shares of the texts that a rule looks at. Each is taken pooled and averaged, and the worse
+/// The shares of the texts that a rule covers. Each is computed pooled and averaged, and the worse
 /// one counts.
 pub(super) fn shares(
     rule: &BoundRule,
@@ -300,7 +300,7 @@ pub(super) fn shares(
         .iter()
         .fold((0, 0), |(a, b), (part, texts)| (a + part, b + texts));
     shares.add(ValidityLimit::MaxShared, [share(part, texts), stats::mean(&each)]);
-    // A leak in one data set is not diluted by others.
+    // Other data sets do not dilute a leak in one data set.
     shares.add(
         ValidityLimit::MaxLeak,
         datasets.iter().map(|d| facts.leaks.get(*d).copied().flatten()),
@@ -311,7 +311,7 @@ pub(super) fn shares(
     };
     let cells = Cells { axes, datasets, seeds };
     let rewrites = cells.pooled(facts.rewrites);
-    // A data set without known rewrites counts as one of which nothing was rewritten.
+    // A data set without known rewrites counts as one without any rewrites.
     let known = |d, t, s| match cell(facts.rewrites, (d, t, s)) {
         Some(own) => Some(own),
         None if s == 0 => Some(Rewrites::default()),
@@ -347,7 +347,7 @@ fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
         Quantity::Separation(_) => vec![of_axis(Axis::Lexical), of_axis(Axis::Length)],
         Quantity::Transformation(column) => vec![vec![column]],
         Quantity::Axis(axis) => vec![of_axis(axis)],
-        Quantity::Total => Axis::ALL
+        Quantity::Total => Axis::SCORED
             .into_iter()
             .filter(|axis| axis.in_total())
             .map(of_axis)
@@ -356,8 +356,8 @@ fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
     })
 }
 
-/// Data sets of a rule whose original scores are at chance level: a drop from such a score says
-/// nothing.
+/// Data sets of a rule whose original scores are at chance level: a drop from such a score gives no
+/// information.
 #[derive(Debug, Default)]
 pub(super) struct AtChance {
     /// Data sets that were tested.
@@ -369,7 +369,7 @@ pub(super) struct AtChance {
 }
 
 impl AtChance {
-    /// Looks at a rule on a drop or a margin; other rules have no such data sets.
+    /// Finds these data sets for a rule on a drop or a margin; the result is empty for other rules.
     pub(super) fn of(rule: &BoundRule, encoder: usize, grid: &Grid, levels: &ChanceLevels, datasets: &[usize]) -> Self {
         let mut found = Self::default();
         for dataset in datasets.iter().filter(|_| rule.compares_scores()) {
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn only_what_the_rule_looks_at_counts() {
-        // In the control and the second seed nothing was rewritten.
+        // Nothing was rewritten in the control and under the second seed.
         let counts = counts(|_, t, s| if t == 2 || s == 1 { (4, 4) } else { (0, 4) });
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 1), 0.0);
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
@@ -631,7 +631,7 @@ mod tests {
             },
         });
         assert_eq!(accepted(&large), Some(0.1));
-        // A text without a rating is neither accepted nor refused.
+        // A text without a rating is neither accepted nor rejected.
         assert_eq!(accepted(&rate(|_| Rated::default())), None);
     }
 

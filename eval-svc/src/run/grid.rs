@@ -7,6 +7,7 @@ use super::{
     plan::{Plan, Variant},
 };
 use crate::profile::{Column, Grid};
+use isomer_report::terms::ChannelDose;
 
 /// Arranges every score in the grid.
 pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
@@ -19,7 +20,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
         plan.transformations
             .iter()
             .map(|t| Column {
-                noise: t.transformation.noise(),
+                noise: ChannelDose::of(&t.transformation),
                 ..Column::new(&t.label, t.axis)
             })
             .collect(),

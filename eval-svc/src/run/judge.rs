@@ -10,11 +10,12 @@ use futures::{StreamExt, stream};
 use isomer_proto::{
     common::v1::Usage,
     transform::v1::{
-        JudgeRequest, judge_request::Pair as ProtoPair, judge_response::Rating as ProtoRating,
+        JudgeRequest, Transformation, judge_request::Pair as ProtoPair, judge_response::Rating as ProtoRating,
         transform_service_client::TransformServiceClient,
     },
 };
 use isomer_service_kit::Fault;
+use isomer_transformations::wire::message;
 use isomer_usage::sum;
 
 use super::{
@@ -30,17 +31,17 @@ use super::{
 };
 use crate::{
     judging::{Judging, Probe, Scale, draw, probes},
-    suite::{Suite, Transformation},
+    suite::Suite,
     work::{Batching, Producer, RequestKind},
 };
 
-/// Requests to the judge in flight at the same time: the next is queued when the last pairs of one
-/// are slow.
+/// Maximum number of requests to the judge in flight: while the last pairs of one are slow, the
+/// next is already queued.
 const IN_FLIGHT: usize = 2;
-/// Pairs of one request. The answer arrives when all are rated, so progress is reported in steps of
+/// Pairs per request. The response arrives when all are rated, so progress is reported in steps of
 /// this size.
 const PAIRS: usize = 8;
-/// The pair with which a judge is tried before anything is generated.
+/// The pair used to test a judge before anything is generated.
 const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens its doors.");
 
 /// A judge that has rated the trial pair.
@@ -48,9 +49,9 @@ const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens 
 pub(super) struct PlannedJudge {
     /// The judge's settings: generator, scales and sample.
     pub judging: Judging,
-    /// Its id, as it answered.
+    /// The judge's id, as it reported.
     pub id: String,
-    /// Digest of its weights, where known.
+    /// Digest of its weights, if known.
     pub digest: String,
     /// Version and digest of the prompt of each of the scales.
     pub prompts: Vec<(String, String)>,
@@ -73,7 +74,7 @@ pub(super) enum Rating {
     Failed,
 }
 
-/// The pairs of a data set that are rated, under one transformation and seed.
+/// The pairs of a data set to be rated, under one transformation and seed.
 #[derive(Debug, Clone)]
 pub(super) struct Drawn {
     /// Position of the data set.
@@ -82,11 +83,11 @@ pub(super) struct Drawn {
     pub transformation: usize,
     /// Position of the seed.
     pub seed: usize,
-    /// Texts that were to be transformed.
+    /// Texts to be transformed.
     pub texts: u64,
-    /// Of these, those that passed the checks and changed.
+    /// Of these, texts that passed the checks and changed.
     pub changed: u64,
-    /// Of these, those that were drawn; distinct.
+    /// Of these, distinct texts that were drawn.
     pub pairs: Vec<Pair>,
 }
 
@@ -97,7 +98,7 @@ pub(super) struct Judged {
     pub drawn: Vec<Drawn>,
     /// Ratings by scale, position of the transformation, and pair.
     pub ratings: HashMap<(Scale, usize, Pair), Rating>,
-    /// Similarity of the pairs whose rating is known; empty where similarity is not rated.
+    /// Similarity of the pairs with a known rating; empty if similarity is not rated.
     pub probes: Vec<(Probe, Rating)>,
 }
 
@@ -111,9 +112,9 @@ impl Judged {
     }
 }
 
-/// Has the judge rate the trial pair on each scale, without the cache. This shows, before anything
-/// is generated, that the judge can be reached, has its model and answers, and which model it is.
-/// `field` is the field that names the judge.
+/// Has the judge rate the trial pair on each scale, bypassing the cache. This shows, before
+/// anything is generated, that the judge is reachable, has its model and responds, and which model
+/// it is. `field` is the field that names the judge.
 pub(super) async fn probe(
     context: &RunContext,
     suite: &Suite,
@@ -202,7 +203,7 @@ fn outcome(rating: &ProtoRating, attempts: u32) -> Rating {
     }
 }
 
-/// Chooses the transformed texts that are rated.
+/// Chooses the transformed texts to be rated.
 fn drawn(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Drawn> {
     let seed = plan.suite.seeds.first().copied().unwrap_or_default();
     let mut all = Vec::new();
@@ -295,14 +296,14 @@ fn spend(counters: &mut JudgeCounters, usage: &Usage) {
     counters.tokens_estimated |= usage.tokens_estimated;
 }
 
-/// The counters of a run before it begins: those of its judge's trial.
+/// The counters of a run before its start: those of its judge's trial.
 pub(super) fn tried(plan: &Plan) -> Option<JudgeCounters> {
     let mut counters = JudgeCounters::default();
     spend(&mut counters, &plan.judge.as_ref()?.trial);
     Some(counters)
 }
 
-/// Rates the pairs of known rating on the similarity scale.
+/// Rates the pairs with a known rating on the similarity scale.
 async fn probe_pass(
     inputs: Inputs<'_>,
     judge: &PlannedJudge,
@@ -314,7 +315,7 @@ async fn probe_pass(
         return Ok(());
     }
     let base = JudgeRequest {
-        transformation: Some(wire::transformation(&Transformation::Paraphrase)),
+        transformation: Some(Transformation::named("paraphrase")),
         ..asking(&inputs.plan.suite, &judge.judging, Scale::Similarity)
     };
     let texts: Vec<(&str, &str)> = probes.iter().map(|probe| (probe.original, probe.beside)).collect();
@@ -337,7 +338,7 @@ async fn one_pass(
     let plan = inputs.plan;
     let planned = &plan.transformations[t];
     let base = JudgeRequest {
-        transformation: Some(wire::transformation(&planned.transformation)),
+        transformation: Some(message(&planned.transformation)),
         ..asking(&plan.suite, &judge.judging, scale)
     };
     let text = |number: u32| plan.corpus.get(number);
@@ -360,7 +361,7 @@ async fn one_pass(
     Ok(())
 }
 
-/// Counts of the ratings in one answer of the judge.
+/// Counts of the ratings in one response of the judge.
 #[derive(Debug, Default)]
 struct Rated {
     /// Pairs.
@@ -371,7 +372,7 @@ struct Rated {
     missing: u64,
 }
 
-/// Rates pairs of texts and returns the ratings in their order; `tally` counts each answer.
+/// Rates pairs of texts and returns the ratings in their order; `tally` counts each response.
 async fn rate(
     inputs: Inputs<'_>,
     judge: &PlannedJudge,

@@ -9,7 +9,9 @@ use isomer_proto::{
         ListTransformationsRequest, PromptInfo, TransformationInfo, transform_service_client::TransformServiceClient,
     },
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, WorkMemory};
+use isomer_transformations::{scorable, wire::from_proto};
+use serde_json::json;
 
 use super::{
     RunContext, RunError,
@@ -22,20 +24,20 @@ use super::{
     separation, wire,
 };
 use crate::{
-    dataset::{self, Dataset, DatasetError, Draw},
+    dataset::{self, Dataset, DatasetError, DatasetText, Draw},
     encoding,
     gate::{self, Sequential},
     judging::{Judging, Scale},
     locate::Located,
     profile::Axis,
-    suite::{CATALOGUE, Choices, DatasetSource, DatasetSpec, Suite, Transformation},
+    suite::{DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
 };
 
-/// Most encoders of one run.
+/// Maximum number of encoders of one run.
 const MOST_ENCODERS: usize = 256;
 
-/// Checks a request and plans the run.
+/// Validates a request and plans the run.
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
     let mut plan = lay_out(context, request, None).await?;
     plan.producers = probe::probe(context, &plan).await?;
@@ -64,7 +66,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
     Ok(plan)
 }
 
-/// What the run of a request would take, for which nothing is generated, encoded or rated.
+/// Estimates the usage of a request's run, without generating, encoding or rating anything.
 pub(super) async fn foresee(context: &RunContext, request: &RunRequest) -> Result<Forecast, RunError> {
     let plan = lay_out(context, request, None).await?;
     probe::probe(context, &plan).await?;
@@ -79,7 +81,7 @@ fn judging(suite: &Suite) -> Result<Option<Judging>, RunError> {
     })
 }
 
-/// Plans a checked request on the first `most` rows of each data set.
+/// Plans a validated request on the first `most` rows of each data set.
 pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Option<usize>) -> Result<Plan, RunError> {
     let (mut suite, suite_digest) = suite(&request.suite)?;
     apply(&mut suite, request)?;
@@ -110,10 +112,11 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     };
     let kinds = suite.separation.settled().map(|settled| settled.kinds);
     gate::check_separation(&suite.gate, kinds.as_deref())?;
-    // A typo is reported before data sets are fetched; names of data sets can be checked only
+    // A typo is reported before data sets are fetched; names of data sets can be validated only
     // afterwards.
     gate::bind(&suite.gate, &scene)?;
-    let datasets = datasets(context, &suite, most).await?;
+    let mut memory = WorkMemory::new();
+    let datasets = datasets(context, &suite, most, &mut memory).await?;
     let loaded: Vec<(String, TaskType)> = datasets
         .iter()
         .map(|(dataset, _)| (dataset.name().to_owned(), dataset.task()))
@@ -137,6 +140,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         .or_else(|| suite.generator.clone())
         .unwrap_or_default();
     let mut plan = Plan {
+        _memory: memory,
         generator,
         suite_digest,
         baseline,
@@ -229,7 +233,7 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         let mut chosen: Vec<Transformation> = Vec::new();
         for (i, name) in request.transformations.iter().enumerate() {
             let field = format!("spec.transformations[{i}]");
-            // A transformation that the suite names too keeps the suite's parameters.
+            // A transformation that the suite also names keeps the suite's parameters.
             let own: Vec<Transformation> = suite
                 .transformations
                 .iter()
@@ -237,14 +241,18 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
                 .cloned()
                 .collect();
             let found = if own.is_empty() {
-                Transformation::named(name).into_iter().collect()
+                Transformation::named(name)
+                    .filter(|named| !named.declaration().gives_several)
+                    .into_iter()
+                    .collect()
             } else {
                 own
             };
             if found.is_empty() {
-                let hint = match nearest(name, CATALOGUE.map(|row| row.name)) {
+                let known = || scorable().map(|row| row.name);
+                let hint = match nearest(name, known()) {
                     Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("allowed: {}", CATALOGUE.map(|row| row.name).join(", ")),
+                    None => format!("allowed: {}", known().collect::<Vec<_>>().join(", ")),
                 };
                 return Err(invalid(field, format!("unknown transformation `{name}`; {hint}")));
             }
@@ -321,16 +329,26 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
                 name: transformation.name().to_owned(),
                 served: served(),
             })?;
-        let each = transformation.clone().each(Choices {
-            target_languages: &info.target_languages,
-            channels: &info.channels,
-            doses: &info.doses,
+        let each = transformation.clone().each(|name| {
+            let parameter = info.parameters.iter().find(|parameter| parameter.name == name);
+            match parameter {
+                Some(parameter) => parameter.values.iter().map(from_proto).collect(),
+                // A service of an older version lists no parameters.
+                None if name == "target_language" => info.target_languages.iter().map(|one| json!(one)).collect(),
+                None => Vec::new(),
+            }
         });
         if each.is_empty() {
             let message = format!(
                 "`{}`: the transform service lists no values of a parameter that the suite leaves open; name them one by one: {}",
                 transformation.label(),
-                transformation.parameters().join(", ")
+                transformation
+                    .declaration()
+                    .parameters
+                    .iter()
+                    .map(|one| one.name)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             );
             return Err(invalid("spec.suite", message));
         }
@@ -357,19 +375,18 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
     Ok(planned)
 }
 
-/// What the catalogue says about the prompts of a transformation. A prompt that replaces one of two
-/// is shown alone. The transform service reports an unknown prompt id when it is first asked.
+/// The catalogue's information about the prompts of a transformation. A prompt that replaces one of
+/// two is shown alone. The transform service reports an unknown prompt id on the first request.
 fn prompt(
     info: &TransformationInfo,
     transformation: &Transformation,
     default: &str,
     of: fn(&PromptInfo) -> String,
 ) -> String {
-    let named = transformation.prompts();
     let own: Vec<String> = info
         .prompts
         .iter()
-        .filter(|prompt| named.contains(&prompt.id))
+        .filter(|prompt| transformation.prompt() == Some(prompt.id.as_str()))
         .map(of)
         .collect();
     if own.is_empty() {
@@ -405,12 +422,13 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
 }
 
 /// Fetches the files of every dataset if necessary and loads them, each dataset on a blocking
-/// thread: files are read and rows are checked. One error names all datasets that cannot be
+/// thread, which reads files and validates rows. One error names all datasets that cannot be
 /// fetched.
 async fn datasets(
     context: &RunContext,
     suite: &Suite,
     most: Option<usize>,
+    memory: &mut WorkMemory,
 ) -> Result<Vec<(Arc<Dataset>, DatasetSpec)>, RunError> {
     let mut located = Vec::with_capacity(suite.datasets.len());
     let mut missing = Vec::new();
@@ -437,6 +455,7 @@ async fn datasets(
         });
     }
     let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(located.len());
+    let mut bytes = 0;
     for (mut found, spec) in located {
         if suite.gate.sequential == Some(Sequential::Betting) {
             found.options.draw = Draw::OneByOne;
@@ -459,9 +478,21 @@ async fn datasets(
             );
             return Err(invalid("spec.suite", message));
         }
+        bytes += planned_bytes(&dataset);
+        memory
+            .grow_to(bytes)
+            .map_err(|fault| RunError::Memory(Box::new(fault)))?;
         loaded.push((Arc::new(dataset), spec.clone()));
     }
     Ok(loaded)
+}
+
+/// Approximate memory of a plan for a data set, in bytes: its texts, and their records in the data
+/// set, in the corpus and in the tables.
+fn planned_bytes(dataset: &Dataset) -> usize {
+    const RECORDS: usize = 256;
+    let of_text = |text: &DatasetText| text.text.len() + RECORDS;
+    dataset.texts().iter().map(of_text).sum()
 }
 
 async fn locate(context: &RunContext, spec: &DatasetSpec) -> Result<Located, DatasetError> {

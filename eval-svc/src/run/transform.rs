@@ -21,6 +21,7 @@ use isomer_proto::{
 };
 pub use isomer_report::terms::Outcome;
 use isomer_service_kit::Fault;
+use isomer_transformations::Draw;
 use parking_lot::Mutex;
 
 use super::{
@@ -40,11 +41,11 @@ use crate::{
     work::{Batching, RequestKind},
 };
 
-/// Requests to a transform service of this process in flight at the same time: the next is queued
-/// when the last texts of one are slow.
+/// Maximum number of requests in flight to a transform service of this process: while the last
+/// texts of one are slow, the next is already queued.
 const IN_FLIGHT: usize = 2;
 
-/// Bytes of text in one request.
+/// Maximum bytes of text in one request.
 const MOST_BYTES: usize = 1 << 20;
 
 /// The result of one text.
@@ -52,7 +53,7 @@ const MOST_BYTES: usize = 1 << 20;
 pub(super) struct Made {
     /// The text, by its number in the corpus.
     pub text: u32,
-    /// How it ended.
+    /// The outcome of the text.
     pub outcome: Outcome,
     /// Whether and how it differs from the original.
     pub change: Change,
@@ -76,7 +77,7 @@ pub(super) struct Made {
 /// The results of all texts.
 #[derive(Debug, Default)]
 pub(super) struct Transformed {
-    /// `[transformation][seed][request]`; `None` if it has not been asked for.
+    /// `[transformation][seed][request]`; `None` if it has not been requested.
     made: Vec<Vec<Vec<Option<Made>>>>,
     /// Generators that were used: id, and digest of the weights if known.
     pub generators: BTreeMap<String, String>,
@@ -148,7 +149,7 @@ impl Transformed {
     }
 }
 
-/// Runs the stage for what a round adds.
+/// Runs the stage for the texts that a round adds.
 pub(super) async fn transform(
     context: &RunContext,
     plan: &mut Plan,
@@ -166,8 +167,9 @@ pub(super) async fn transform(
     let texts: usize = passes.iter().map(|(_, _, lacking)| lacking.len()).sum();
     live.count(|counters| counters.texts_planned += texts as u64);
     meter.grow(texts as u64);
-    // What differs in its seed alone comes afterwards: a generator that takes no seed answers both
-    // alike, so that the second is found in the caches. All else goes on without a pause.
+    // Requests that differ only in their seed are sent afterwards: a generator that takes no seed
+    // gives the same answer to both, so the second is found in the caches. All other requests
+    // follow without a pause.
     for seed in 0..round.seeds {
         let of_seed = passes
             .iter()
@@ -177,7 +179,7 @@ pub(super) async fn transform(
     Ok(())
 }
 
-/// Requests of the round's data sets that have not been asked for.
+/// Requests of the round's data sets that have not been sent.
 fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize, usize)) -> Vec<usize> {
     let Some(planned) = plan.transformations.get(t) else {
         return Vec::new();
@@ -218,7 +220,7 @@ async fn generate(
         .iter()
         .map(|(t, ..)| requests.of(&transformations[*t]).as_slice())
         .collect();
-    // Read where requests are made, and written where a pass has ended.
+    // Read when requests are created, and written at the end of a pass.
     let corpus = Mutex::new(corpus);
     let chunks = |pass: usize, most: usize| {
         let of_pass = wanted[pass].2.iter().filter_map(|request| asked[pass].get(*request));
@@ -243,7 +245,7 @@ async fn generate(
     gather(context, live, meter, &passes, &chunks, &mut done).await
 }
 
-/// What the service is asked for under one transformation and seed.
+/// The request to the service for one transformation and seed.
 fn order(plan: &Plan, t: usize, s: usize) -> Order {
     let planned = &plan.transformations[t];
     Order {
@@ -259,9 +261,9 @@ fn order(plan: &Plan, t: usize, s: usize) -> Order {
     }
 }
 
-/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes: each item with its
-/// position. The longest texts come first: they take longest, and one that is begun last keeps
-/// everything that comes after it waiting.
+/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes; each item has its
+/// position. The longest texts come first: they take longest, and one that is started last would
+/// delay everything after it.
 pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut bytes = 0;
@@ -289,22 +291,23 @@ pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) ->
     chunks
 }
 
-/// An order for so many texts.
+/// An order with its number of texts.
 pub(super) struct Pass {
     pub order: Order,
     pub texts: usize,
 }
 
-/// The requests of a pass, of at most so many texts.
+/// The requests of a pass, each of at most a given number of texts.
 type Chunks<'a> = &'a (dyn Fn(usize, usize) -> Vec<Chunk> + Sync);
 
 /// Takes the results of a pass.
 type Done<'a> = &'a mut (dyn FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send);
 
-/// Sends the texts of passes, one pass after the other. The next one begins while the last texts of
-/// one are still being made, so that nothing idles between them. `chunks` gives the requests of a
-/// pass, of at most so many texts; `done` takes the results of each pass in the order of its texts,
-/// pass by pass. Counts and progress are reported as results arrive.
+/// Sends the texts of passes, one pass after the other. The next pass starts while the last texts
+/// of the previous one are still being generated, so that nothing idles between them. `chunks`
+/// returns the requests of a pass, each of at most a given number of texts; `done` receives the
+/// results of each pass in the order of its texts, pass by pass. Counts and progress are reported
+/// as results arrive.
 pub(super) async fn gather(
     context: &RunContext,
     live: &Live,
@@ -369,8 +372,8 @@ pub(super) async fn gather(
     }
 }
 
-/// The requests of all passes, each as its answers with the number of their pass. A pass is laid
-/// out when the requests of the one before it have been sent.
+/// The requests of all passes, each as its responses with the number of its pass. A pass is laid
+/// out when the requests of the previous pass have been sent.
 fn sent<'a>(
     context: &'a RunContext,
     live: &'a Live,
@@ -404,7 +407,7 @@ fn sent<'a>(
 /// Results of a pass so far.
 #[derive(Default)]
 struct Gathered {
-    /// Of the texts in their order; no space is taken before the first result.
+    /// Results in the order of the texts; no space is allocated before the first result.
     results: Vec<Option<TransformResult>>,
     texts: usize,
     left: usize,
@@ -453,9 +456,9 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         retry_temperature: Some(plan.suite.retry_temperature),
         guards: plan.suite.guards.into(),
         on_fingerprint_change: OnFingerprintChange::Report.into(),
-        prompts: planned.transformation.prompts(),
+        prompts: planned.transformation.prompt().map(str::to_owned).into_iter().collect(),
         bypass_cache: false,
-        // Draws that apply to a whole run depend on the suite, not on the time of the run: a second
+        // Draws for a whole run depend on the suite, not on the time of the run, so that a second
         // run finds the same texts.
         run: plan.suite.name.clone(),
     }
@@ -484,8 +487,8 @@ fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
     }
 }
 
-/// Refuses a pass in which the generator answered nothing: its texts would only be the originals
-/// again.
+/// Refuses a pass in which the generator returned nothing, because all its texts would be the
+/// originals again.
 fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
         let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
@@ -512,7 +515,7 @@ fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunErro
 /// The target language of a translation, as the service reports it. Other transformations have no
 /// target language or draw one for each text.
 fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
-    if planned.transformation.name() != "translation" {
+    if planned.transformation.declaration().draw != Draw::Target {
         return None;
     }
     let language = result.provenance.as_ref()?.languages.last()?;

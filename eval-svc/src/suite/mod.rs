@@ -1,4 +1,4 @@
-//! Suites: which datasets, transformations and seeds a robustness check runs, as a TOML file.
+//! Suites: the datasets, transformations and seeds of a robustness check, as a TOML file.
 //!
 //! ```toml
 //! name = "nightly"
@@ -134,7 +134,7 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use isomer_report::terms::transformation::{CATALOGUE, Choices, NOT_SCORABLE, Transformation};
+pub use isomer_transformations::Transformation;
 pub(crate) use reader::MOST_ITEMS;
 
 /// Suites that ship with Isomer: name and text.
@@ -150,12 +150,12 @@ pub const BUILTIN: [(&str, &str); 6] = [
 /// Seeds of HTEB's three runs.
 pub const DEFAULT_SEEDS: [u64; 3] = [1337, 1338, 1339];
 
-/// A suite that has been checked.
+/// A validated suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
     /// Short name, shown in reports.
     pub name: String,
-    /// What it is for.
+    /// The suite's purpose.
     pub description: String,
     /// Seeds of the runs; distinct, at least one.
     pub seeds: Vec<u64>,
@@ -177,34 +177,34 @@ pub struct Suite {
     pub top_k: Option<u32>,
     /// Maximum number of attempts per text.
     pub attempts: u32,
-    /// Whether a text that came back unchanged is asked for again.
+    /// Whether a text that came back unchanged is requested again.
     pub retry_identical: bool,
-    /// Lowest temperature of attempts after the first.
+    /// Minimum temperature of attempts after the first.
     pub retry_temperature: f64,
-    /// What happens when a meaning guard fires.
+    /// The consequence of a meaning guard that fires.
     pub guards: GuardMode,
-    /// What to do with a text whose attempts all failed.
+    /// The treatment of a text whose attempts all failed.
     pub on_failure: OnFailure,
-    /// Which definition of the metrics.
+    /// The definition of the metrics.
     pub profile: Profile,
-    /// At least one.
+    /// The datasets; at least one.
     pub datasets: Vec<DatasetSpec>,
-    /// Rules that encoders must keep; without rules there is no gate.
+    /// Rules that encoders must satisfy; a suite without rules has no gate.
     pub gate: Gate,
     /// The judge that rates transformed texts, if one is named.
     pub judge: Judge,
-    /// How rewrites are compared with changes of meaning.
+    /// Settings of the comparison of rewrites with changes of meaning.
     pub separation: Separation,
-    /// What a run of it may take.
+    /// Limits of a run of the suite.
     pub limits: Limits,
 }
 
-/// Where a dataset of a suite comes from.
+/// The source of a dataset of a suite.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DatasetSource {
-    /// Ships with Isomer, e.g. `quick/sts`.
+    /// Ships with Isomer, for example `quick/sts`.
     Builtin(String),
-    /// A folder or file, relative paths already resolved.
+    /// A folder or file; relative paths are already resolved.
     Path(PathBuf),
     /// A name of the catalogue.
     Catalogue(String),
@@ -236,7 +236,7 @@ pub struct DatasetSpec {
     pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
-    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else the
+    /// Languages of the texts: one, or those of the two sides; empty: the catalogue's, else the
     /// name of the subset.
     pub languages: Vec<String>,
     /// The group that it belongs to; see [`DatasetSpec::group_of`].
@@ -249,15 +249,15 @@ pub struct DatasetSpec {
     pub sample_seed: Option<u64>,
     /// Columns whose names differ from Isomer's.
     pub fields: FieldMap,
-    /// Retrieval: a document with the query's own id does not count as found.
+    /// Retrieval: whether a document with the query's own id does not count as found.
     pub ignore_identical_ids: bool,
     /// Classification: train rows of each label in each fit.
     pub samples_per_label: Option<usize>,
     /// Clustering: share of the documents that is clustered.
     pub max_fraction: Option<f64>,
-    /// Clustering: the older form under mteb-v2 too.
+    /// Clustering: whether the older form is used under mteb-v2 too.
     pub legacy_clustering: bool,
-    /// Where the suite names it, e.g. `quick.toml:21`.
+    /// The place in the suite, for example `quick.toml:21`.
     pub origin: String,
 }
 
@@ -311,8 +311,8 @@ impl DatasetSpec {
 }
 
 impl Suite {
-    /// Reads a suite file. `file` is its name for messages; `base_dir` is what relative paths are
-    /// relative to.
+    /// Reads a suite file. `file` is its name for messages; `base_dir` is the base of relative
+    /// paths.
     ///
     /// # Errors
     /// The first error, with its line and the nearest valid name.

@@ -2,11 +2,13 @@
 
 use std::{collections::HashSet, path::Path};
 
+use isomer_transformations::{Each, Parameter, Value, declaration, scorable};
+use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, encoder,
+    DEFAULT_SEEDS, OnFailure, Suite, SuiteError, Transformation, dataset, encoder,
     fields::{filled, language_tag, language_tags, within},
     gate, judge, limits, protocol,
     reader::{Document, Section},
@@ -40,7 +42,8 @@ const FIELDS: [&str; 23] = [
     "limits",
 ];
 const MOST_SEEDS: usize = 100;
-/// Longest text of a suite, in bytes. A run keeps it, and its parsed form takes many times as much.
+/// Maximum length of a suite, in bytes. A run keeps its text, and the parsed form is many times
+/// larger.
 const LONGEST: usize = 256 << 10;
 
 pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<Suite, SuiteError> {
@@ -196,7 +199,7 @@ fn transformations(top: &Section<'_>) -> Result<Vec<Transformation>, SuiteError>
     Ok(chosen)
 }
 
-/// Either a name, or a table of a name and parameters.
+/// Reads a name, or a table with a name and parameters.
 fn transformation(
     document: &Document<'_>,
     field: &str,
@@ -215,8 +218,18 @@ fn transformation(
                 return Err(section.missing("name", "which transformation, e.g. name = \"translation\""));
             };
             let transformation = named(document, &name.span, &name.field, &name.value)?;
-            section.only(&[&["name", "prompt"], transformation.parameters()].concat())?;
-            protocol::worded(&section, with_parameters(&section, transformation)?)
+            let row = transformation.declaration();
+            let parameters = || row.parameters.iter().filter(|parameter| parameter.in_suites());
+            let known = ["name", "prompt"].into_iter().chain(parameters().map(|one| one.name));
+            section.only(&known.collect::<Vec<_>>())?;
+            let mut chosen = transformation;
+            for parameter in parameters() {
+                if let Some(value) = parameter_value(&section, parameter)? {
+                    chosen = chosen.with(parameter.name, value);
+                }
+            }
+            one_or_all(&section, &chosen)?;
+            protocol::worded(&section, chosen)
         }
         _ => Err(document.wrong_type(item, field.to_owned(), "a name in quotes, or { name = …, parameters }")),
     }
@@ -228,56 +241,56 @@ fn named(
     field: &str,
     name: &str,
 ) -> Result<Transformation, SuiteError> {
-    if NOT_SCORABLE.contains(&name) {
+    if declaration(name).is_some_and(|row| row.gives_several) {
         let message = format!(
             "`{name}` makes texts of another meaning, for which a dataset's labels do not hold; \
              it belongs to a clsd or graded-ranking task"
         );
         return Err(document.invalid(span, field, message));
     }
-    let known = CATALOGUE.map(|row| row.name);
+    let known: Vec<&str> = scorable().map(|row| row.name).collect();
     Transformation::named(name).ok_or_else(|| document.unknown_name(span, field, "transformation", name, &known))
 }
 
-fn with_parameters(section: &Section<'_>, transformation: Transformation) -> Result<Transformation, SuiteError> {
-    Ok(match transformation {
-        Transformation::Backtranslation { .. } => Transformation::Backtranslation {
-            pivot_language: language(section, "pivot_language")?,
-        },
-        Transformation::Translation { .. } => {
-            let target_language = language(section, "target_language")?;
-            let all = section.truth("all_targets")?;
-            if let Some(all) = all.as_ref().filter(|all| all.value && target_language.is_some()) {
-                let message = "all targets and one target_language; keep one of the two".to_owned();
-                return Err(section.document.invalid(&all.span, all.field.clone(), message));
-            }
-            Transformation::Translation {
-                target_language,
-                all_targets: all.is_some_and(|all| all.value),
-            }
+/// The value of a parameter, if the table gives it.
+fn parameter_value(section: &Section<'_>, parameter: &Parameter) -> Result<Option<Json>, SuiteError> {
+    let key = parameter.name;
+    let value = match parameter.value {
+        Value::Name => section.string(key)?.map(|found| Json::from(found.value)),
+        Value::Language => language(section, key)?.map(Json::from),
+        Value::Languages => Some(language_tags(section, key)?)
+            .filter(|tags| !tags.is_empty())
+            .map(Json::from),
+        Value::Whole { .. } => section.integer(key)?.map(|found| Json::from(found.value)),
+        Value::Share { .. } => section.number(key)?.map(|found| Json::from(found.value)),
+        Value::Flag => section
+            .truth(key)?
+            .filter(|found| found.value)
+            .map(|found| Json::from(found.value)),
+    };
+    if let Some(value) = &value
+        && let Err(error) = parameter.check(value)
+    {
+        let span = section.get(key).map_or_else(|| section.span.clone(), Spanned::span);
+        let message = format!("{}; {}", error.problem, error.hint);
+        return Err(section.document.invalid(&span, section.path(key), message));
+    }
+    Ok(value)
+}
+
+/// Refuses a parameter that is given together with the flag that requests all its values.
+fn one_or_all(section: &Section<'_>, chosen: &Transformation) -> Result<(), SuiteError> {
+    for parameter in chosen.declaration().parameters {
+        if let Each::If(flag) = parameter.each
+            && chosen.given().contains_key(parameter.name)
+            && chosen.parameters().flag(flag)
+        {
+            let span = section.get(flag).map_or_else(|| section.span.clone(), Spanned::span);
+            let message = format!("`{flag}` and `{}` are both given; keep one of the two", parameter.name);
+            return Err(section.document.invalid(&span, section.path(flag), message));
         }
-        Transformation::CrossTranslation { .. } => Transformation::CrossTranslation {
-            target_languages: language_tags(section, "target_languages")?,
-        },
-        Transformation::RandomKeywords { .. } => {
-            let ratio = section.number("keep_ratio")?;
-            let given = ratio.is_some();
-            let ratio = within(section.document, ratio, f64::MIN_POSITIVE, 1.0, 1.0)?;
-            Transformation::RandomKeywords {
-                keep_ratio: given.then_some(ratio),
-            }
-        }
-        Transformation::Noise { .. } => {
-            let dose = section.number("dose")?;
-            let given = dose.is_some();
-            let dose = within(section.document, dose, f64::MIN_POSITIVE, 1.0, 1.0)?;
-            Transformation::Noise {
-                channel: section.string("channel")?.map(|found| found.value),
-                dose: given.then_some(dose),
-            }
-        }
-        plain => plain,
-    })
+    }
+    Ok(())
 }
 
 fn language(section: &Section<'_>, key: &str) -> Result<Option<String>, SuiteError> {

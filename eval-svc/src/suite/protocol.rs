@@ -1,17 +1,18 @@
-//! How the texts of a suite are made: retries, guards, prompts.
+//! The generation of a suite's texts: retries, guards, prompts.
 
 use isomer_proto::{ProtoEnum, transform::v1::GuardMode};
+use isomer_transformations::scorable;
 use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
 use super::{
-    CATALOGUE, SuiteError, Transformation,
+    SuiteError, Transformation,
     fields::{table, within},
     reader::{Found, Section},
 };
 
-/// Default for the lowest temperature of retries.
+/// Default minimum temperature of retries.
 const RETRY_TEMPERATURE: f64 = 0.7;
 
 pub(super) fn guards(top: &Section<'_>) -> Result<GuardMode, SuiteError> {
@@ -69,15 +70,12 @@ fn with_prompt(
         () if prompt.value.trim().is_empty() => {
             "is empty; name a prompt, e.g. \"paraphrase-b\", or leave it out".to_owned()
         }
-        () if transformation.is_by_rule() => format!(
+        () if !transformation.declaration().needs_generator() => format!(
             "`{}` is made by rule and has no prompt; leave it out",
             transformation.name()
         ),
         () => {
-            return Ok(Transformation::Worded {
-                of: Box::new(transformation),
-                prompt: prompt.value,
-            });
+            return Ok(transformation.worded(prompt.value));
         }
     };
     Err(section.document.invalid(&prompt.span, prompt.field, why))
@@ -97,7 +95,7 @@ pub(super) fn reworded(top: &Section<'_>, chosen: Vec<Transformation>) -> Result
     let DeValue::Table(keys) = item.get_ref() else {
         return Ok(chosen);
     };
-    let known = CATALOGUE.map(|row| row.name);
+    let known: Vec<&str> = scorable().map(|row| row.name).collect();
     section.only(&known)?;
     let mut prompts: BTreeMap<String, Found<String>> = BTreeMap::new();
     for key in keys.keys() {
@@ -113,7 +111,7 @@ pub(super) fn reworded(top: &Section<'_>, chosen: Vec<Transformation>) -> Result
     chosen
         .into_iter()
         .map(|one| match prompts.get(one.name()) {
-            Some(found) if one.prompts().is_empty() => {
+            Some(found) if one.prompt().is_none() => {
                 let found = Found {
                     value: found.value.clone(),
                     field: found.field.clone(),

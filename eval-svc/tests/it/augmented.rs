@@ -1,5 +1,5 @@
-//! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes
-//! of its answer.
+//! Scores of augmented vectors (GASE): the requests to the augmentation service, and the use of its
+//! responses.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use isomer_proto::{
     eval::v1::{DatasetAugmentation, ItemEvidence, ScoreResponse, TaskType, task_service_client::TaskServiceClient},
     transform::v1::{
         AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, GeneratorCall,
-        MissingReason, MissingVariant, StopwordRemoval, TransformResult, Transformation, VariantSource, Variants,
+        MissingReason, MissingVariant, StopwordRemoval, TransformResult, VariantSource, Variants,
         augmentation_service_server::{AugmentationService, AugmentationServiceServer},
         transformation::Kind,
     },
@@ -31,8 +31,8 @@ const STS: &str = "\
 {\"sentence1\": \"he plays a song\", \"sentence2\": \"he sings a song\", \"score\": 3.0}
 ";
 
-/// Answers the vector of the text in capitals, which no plain vector is. Texts with `rain` lack
-/// their variant; with `barren` every text does.
+/// Returns the vector of the text in capitals, which differs from all plain vectors. Texts with
+/// `rain` lack their variant; with `barren` every text does.
 #[derive(Clone, Default)]
 struct FakeAugmenter {
     seen: Arc<Mutex<Vec<EncodeAugmentedRequest>>>,
@@ -61,7 +61,7 @@ impl AugmentationService for FakeAugmenter {
                 };
             }
             let variant = TransformResult {
-                // One word, one token; texts with `sings` come from a cache.
+                // One word is one token; texts with `sings` come from a cache.
                 calls: vec![GeneratorCall {
                     prompt_tokens: 10,
                     generated_tokens: item.text.split(' ').count() as u64,
@@ -131,9 +131,7 @@ fn wanted() -> DatasetAugmentation {
         spec: Some(AugmentationSpec {
             sources: vec![VariantSource {
                 generator_id: String::new(),
-                transformation: Some(Transformation {
-                    kind: Some(Kind::StopwordRemoval(StopwordRemoval {})),
-                }),
+                transformation: Some(Kind::StopwordRemoval(StopwordRemoval {}).into()),
             }],
             seed: Some(7),
             ..AugmentationSpec::default()
@@ -179,7 +177,7 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
     assert_eq!(augmented.vector_space.unwrap().augmentation, "gase/1 mean");
     assert_eq!(augmented.usage.unwrap().generator_calls, 1);
     assert!(harness.encoder.texts().is_empty(), "no plain vector is needed");
-    // Each distinct text once, standing for itself, with the request's own settings.
+    // Each distinct text is sent once, with the request's own settings.
     let seen = harness.augmenter.seen.lock().clone();
     let items: Vec<_> = seen.iter().flat_map(|request| &request.items).collect();
     assert_eq!(items.len(), 5);
@@ -195,7 +193,7 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
 #[tokio::test]
 async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
     let mut harness = harness(false).await;
-    // Pairs that share no text, so that each is a cluster.
+    // The pairs share no text, so each is a cluster.
     let rows: String = (0..12)
         .map(|i| {
             let (a, b) = ("a ".repeat(i + 1), "b ".repeat(12 - i % 5));
@@ -220,7 +218,7 @@ async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
     let interval = augmented.augmentation.unwrap().delta.unwrap();
     assert!(interval.low <= delta && delta <= interval.high, "{delta} {interval:?}");
     assert_eq!((interval.level, interval.clusters), (0.95, 12));
-    // Evidence of other data, or none at all, is refused.
+    // Evidence of other data, or missing evidence, is refused.
     let other = [("test.jsonl", STS)];
     for wrong in [evidence, ItemEvidence::default()] {
         let fault = score(&mut harness, TaskType::Sts, &other, Some(with(wrong)))
@@ -263,7 +261,7 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
         .unwrap();
     let report = scored.augmentation.unwrap();
     assert_eq!((report.augmented_texts, report.plain_texts), (1, 2));
-    // The query's text is a document's too: it is encoded in both ways.
+    // The query's text is also a document's: it is encoded in both ways.
     let mut plain = harness.encoder.texts();
     plain.sort();
     assert_eq!(plain, ["a dog runs", "the sun shines"]);
@@ -284,7 +282,7 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
 #[tokio::test]
 async fn each_side_of_a_pair_is_augmented_in_its_own_language() {
     let mut harness = harness(false).await;
-    // A text that stands on both sides is one text in each language.
+    // A text on both sides counts as one text in each language.
     let rows = STS.replace("\"he plays a song\"", "\"a dog runs\"");
     score(
         &mut harness,
@@ -369,7 +367,7 @@ async fn items_have_words_and_cosines_of_texts_with_their_variants() {
     assert!((variants[0] - cosine("only a dog runs", "only the dog runs fast")).abs() < 1e-6);
     let originals = column(&scored, "cosine_originals").unwrap();
     assert!((originals[1] - cosine("rain falls on the town", "a dog runs")).abs() < 1e-6);
-    // Where a second request may get other variants, there are none of these columns.
+    // If a second request may get other variants, these columns are missing.
     let mut fresh = wanted();
     fresh.spec.as_mut().unwrap().bypass_cache = true;
     let scored = harness.tasks.score(ask(Some(fresh))).await.unwrap().into_inner();

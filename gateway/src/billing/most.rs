@@ -1,25 +1,27 @@
-//! Upper bounds of what a call may use, as far as they can be known before it begins.
+//! Upper bounds of the usage of a call, as far as they can be known before it begins.
 //!
-//! Too high a bound only makes concurrent calls wait for each other near the end of a budget; too
-//! low a bound lets them overdraw it. So the bounds are on the high side.
+//! A bound that is too high only makes concurrent calls wait for each other near the end of a
+//! budget. A bound that is too low lets them overdraw the budget. So the bounds are on the high
+//! side.
 
 use isomer_access::nano;
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeRequest, Input, RerankRequest, encode_request, input},
     transform::v1::{
-        AugmentRequest, AugmentationMode, AugmentationSpec, Continuation, EncodeAugmentedRequest, JudgeRequest,
-        TextItem, TransformRequest, Transformation, transformation::Kind,
+        AugmentRequest, AugmentationMode, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, TextItem,
+        TransformRequest, Transformation,
     },
 };
+use isomer_transformations::{Making, Parameters, declaration, wire};
 use isomer_usage::sum;
 use prost::Message;
 
 use crate::routing::Router;
 
-/// Fewest bytes of text per token. English has more than four.
+/// Minimum number of bytes of text per token. English has more than four.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Special tokens that an encoder adds to a text.
+/// Number of special tokens that an encoder adds to a text.
 const MARKS: u64 = 2;
 /// Tokens of the prompt around a text.
 const PROMPT: u64 = 1000;
@@ -27,15 +29,10 @@ const PROMPT: u64 = 1000;
 const ANSWER: u64 = 2048;
 /// Tokens of a judge's answer.
 const RATING: u64 = 512;
-/// Attempts at a text where the request does not set them.
+/// Attempts per text if the request does not set them.
 const ATTEMPTS: u32 = 3;
 /// Calls to a generator in one attempt: a translation and its back-translation.
 const CALLS: u64 = 2;
-
-/// Cuts of a continuation, and tokens between them: where the request sets none, and the most that
-/// the transform service takes.
-const CUTS: (u64, u64) = (4, 16);
-const STRIDE: (u64, u64) = (5, 64);
 
 fn tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(BYTES_PER_TOKEN).saturating_add(MARKS)
@@ -66,7 +63,7 @@ pub(super) fn of_encode(router: &Router, request: &EncodeRequest) -> Usage {
     encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
 }
 
-/// A literal prompt is read with each text.
+/// A literal prompt is encoded again with each text.
 fn prompts(prompt: &str, texts: usize) -> u64 {
     (prompt.len() as u64)
         .div_ceil(BYTES_PER_TOKEN)
@@ -80,8 +77,8 @@ pub(super) fn of_rerank(router: &Router, request: &RerankRequest) -> Usage {
     encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
 }
 
-/// What a proxied call may use, from its method's path and its message. Nothing for methods that
-/// use no model.
+/// The maximum usage of a proxied call, from its method's path and its message. `None` for methods
+/// that use no model.
 pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage {
     // The server refuses a message that cannot be decoded, and then uses nothing.
     let read = || -> Result<Usage, prost::DecodeError> {
@@ -128,12 +125,13 @@ pub(crate) fn of_transform(TransformRequest { spec, items, .. }: &TransformReque
     generated(spec.transformation.as_ref(), items, answer, spec.max_attempts)
 }
 
-/// The variants, and the vectors of all texts.
+/// Usage of the variants, and of the vectors of all texts.
 pub(crate) fn of_augmented(router: &Router, request: &EncodeAugmentedRequest) -> Usage {
     let made = variants(request.spec.as_ref(), &request.items);
     let originals = request.items.iter().map(|item| tokens(&item.text));
     let originals = originals.fold(0, u64::saturating_add);
-    // A variant by rule is no longer than its text, one by a generator no longer than its answers.
+    // A variant made by rule is no longer than its text; a variant from a generator is no longer
+    // than the generator's answers.
     let sources = request.spec.as_ref().map_or(0, |spec| spec.sources.len());
     let by_rule = originals.saturating_mul(sources as u64);
     let prompt = request.literal_prompt.as_deref().unwrap_or_default();
@@ -143,14 +141,14 @@ pub(crate) fn of_augmented(router: &Router, request: &EncodeAugmentedRequest) ->
     sum::total([&made, &encoded(router, &request.encoder_id, read)])
 }
 
-/// The variants alone.
+/// Usage of the variants alone.
 pub(crate) fn of_augment(request: &AugmentRequest) -> Usage {
     variants(request.spec.as_ref(), &request.items)
 }
 
 fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
     let Some(spec) = spec else { return Usage::default() };
-    // It takes what the caches hold.
+    // The call only reads the caches.
     if spec.mode() == AugmentationMode::Cached {
         return Usage::default();
     }
@@ -162,38 +160,26 @@ fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
     sum::total(&each)
 }
 
-/// Whether a transformation asks a generator, so that tokens are reserved for it. A test of
-/// `all-in-one` holds this against the catalogue of the transform service.
-pub fn asks_generator(kind: &Kind) -> bool {
-    match kind {
-        Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_) | Kind::Noise(_) => false,
-        Kind::Paraphrase(_)
-        | Kind::Backtranslation(_)
-        | Kind::StyleChange(_)
-        | Kind::Expansion(_)
-        | Kind::Summarisation(_)
-        | Kind::SummarisedExpansion(_)
-        | Kind::Translation(_)
-        | Kind::CrossTranslation(_)
-        | Kind::Keywords(_)
-        | Kind::Distractors(_)
-        | Kind::Continuation(_) => true,
-    }
-}
-
 fn generated(
     transformation: Option<&Transformation>,
     items: &[TextItem],
     answer: Option<u32>,
     attempts: Option<u32>,
 ) -> Usage {
-    let kind = transformation.and_then(|transformation| transformation.kind.as_ref());
-    if kind.is_some_and(|kind| !asks_generator(kind)) {
-        return Usage::default();
-    }
     let attempts = u64::from(attempts.unwrap_or(ATTEMPTS));
-    if let Some(Kind::Continuation(continuation)) = kind {
-        return times(&continued(continuation, items), attempts);
+    let named = transformation.map(wire::read);
+    // An unknown name is treated as a transformation that calls a generator.
+    if let Some(named) = &named
+        && let Some(row) = declaration(&named.name)
+    {
+        match row.making {
+            Making::Rule => return Usage::default(),
+            Making::Continuation => {
+                let parameters = Parameters::new(row, &named.given);
+                return times(&continued(parameters, items), attempts);
+            }
+            Making::Prompts(_) => {}
+        }
     }
     let answer = answer.map_or(ANSWER, u64::from);
     let of = |item: &TextItem| Usage {
@@ -205,12 +191,10 @@ fn generated(
     times(&sum::total(&once), CALLS.saturating_mul(attempts))
 }
 
-/// One attempt at continuations: a call for each cut, whose prompt is the text with the cuts
-/// before.
-fn continued(continuation: &Continuation, items: &[TextItem]) -> Usage {
-    let bounded = |given: Option<u32>, absent: u64, most: u64| given.map_or(absent, u64::from).min(most);
-    let cuts = bounded(continuation.cuts, CUTS.0, CUTS.1);
-    let stride = bounded(continuation.stride, STRIDE.0, STRIDE.1);
+/// Usage of one attempt at continuations. Each cut is one call, whose prompt is the text with the
+/// previous cuts.
+fn continued(parameters: Parameters<'_>, items: &[TextItem]) -> Usage {
+    let [cuts, stride] = ["cuts", "stride"].map(|name| u64::from(parameters.whole(name)));
     let of = |item: &TextItem| Usage {
         tokens: tokens(&item.text)
             .saturating_add(PROMPT)
@@ -233,14 +217,14 @@ fn times(usage: &Usage, times: u64) -> Usage {
 
 #[cfg(test)]
 mod tests {
-    use isomer_proto::transform::v1::TransformSpec;
+    use isomer_proto::transform::v1::{Continuation, TransformSpec, transformation::Kind};
 
     use super::*;
 
     fn reserved(kind: Kind, spec: TransformSpec, text: &str) -> Usage {
         of_transform(&TransformRequest {
             spec: Some(TransformSpec {
-                transformation: Some(Transformation { kind: Some(kind) }),
+                transformation: Some(kind.into()),
                 ..spec
             }),
             items: vec![TextItem {
@@ -269,11 +253,11 @@ mod tests {
     fn a_continuation_is_reserved_for_with_the_whole_text_at_every_cut() {
         let text = "word ".repeat(4000);
         let continuation = |cuts, stride| Kind::Continuation(Continuation { cuts, stride });
-        // A call reads the text, which is at least a token for each word, and the cuts before.
+        // A call reads the text (at least one token per word) and the previous cuts.
         for (kind, cuts, stride) in [
             (continuation(Some(16), Some(64)), 16, 64),
             (continuation(None, None), 4, 5),
-            // Above what the service takes: refused, and not reserved for.
+            // The service refuses a count above its limit, so nothing is reserved for it.
             (continuation(Some(u32::MAX), Some(u32::MAX)), 16, 64),
         ] {
             let most = reserved(kind, attempts(3), &text);

@@ -8,7 +8,7 @@ use isomer_proto::{
     encoder::v1::encode_request::Prompt,
     transform::v1::{
         AugmentationMode, AugmentationPooling, AugmentationSpec, CascadeRule, EncodeAugmentedRequest, MissingReason,
-        PartialFailurePolicy, SearchEvidence, TextItem, Transformation, TransformationInfo, VariantSource, Variants,
+        PartialFailurePolicy, SearchEvidence, TextItem, TransformationInfo, VariantSource, Variants,
     },
 };
 use isomer_service_kit::config::ConfigError;
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{billing, catalogue, proxy::missing_variants, tenant};
 
-/// More sources than any request may have: further ones are not made.
+/// More sources than any request may have; further sources are not created.
 const ENOUGH_SOURCES: usize = 1024;
 
 /// How vectors are augmented.
@@ -47,12 +47,12 @@ pub(super) struct Augment {
     generation_budget: Option<f64>,
     /// When variants are used; absent: `budget` with a `generation_budget`, else `always`.
     mode: Option<AugmentationMode>,
-    /// Whether what is missing is made after the answer, for the next request; absent: with
+    /// Whether missing variants are made after the answer, for the next request; absent: only with
     /// `cached`.
     make_missing: Option<bool>,
-    /// When a plain search is not good enough, with `cascade`.
+    /// The threshold of a poor plain search, with `cascade`.
     cascade: Option<Cascade>,
-    /// Scores of the plain search of each text, best first, with `cascade`; absent: there was none
+    /// Scores of each text's plain search, best first, with `cascade`; absent: no search was made
     /// yet.
     #[serde(default, deserialize_with = "bounded_or_none")]
     evidence: Option<Vec<Scores>>,
@@ -65,7 +65,7 @@ pub(super) struct Augment {
 #[derive(Debug, Clone, Deserialize)]
 struct Scores(#[serde(deserialize_with = "bounded")] Vec<f64>);
 
-/// When a plain search is not good enough.
+/// The threshold of a poor plain search.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cascade {
@@ -77,18 +77,18 @@ struct Cascade {
 
 impl Augment {
     /// Sources ordered by transformation, then by generator. A transformation that needs no
-    /// generator is one source, whatever generators are named.
+    /// generator is one source, however many generators are named.
     fn sources(&self, served: &[TransformationInfo]) -> Result<Vec<VariantSource>, ApiError> {
         let default = [String::new()];
         let none = ["none".to_owned()];
         let mut sources = Vec::new();
         for (i, name) in self.transformations.iter().enumerate() {
-            // The service accepts fewer, and says how many.
+            // The service accepts fewer sources, and its error states the limit.
             if sources.len() > ENOUGH_SOURCES {
                 break;
             }
             let field = || format!("augment.transformations[{i}]");
-            let (kind, needs_generator) =
+            let (transformation, needs_generator) =
                 catalogue::named(served, name).map_err(|fault| ApiError::from(fault).at(&field()))?;
             let generators = match (needs_generator, self.generators.as_slice()) {
                 (false, _) => none.as_slice(),
@@ -97,9 +97,7 @@ impl Augment {
             };
             sources.extend(generators.iter().map(|generator| VariantSource {
                 generator_id: generator.clone(),
-                transformation: Some(Transformation {
-                    kind: Some(kind.clone()),
-                }),
+                transformation: Some(transformation.clone()),
             }));
         }
         if sources.is_empty() {
@@ -109,7 +107,7 @@ impl Augment {
         Ok(sources)
     }
 
-    /// Checks what stands in a configuration, for every request to come.
+    /// Checks the `augment` object of a configuration, which applies to all later requests.
     pub(super) fn check_standing(&self) -> Result<(), ConfigError> {
         if self.transformations.is_empty() {
             let hint = "name some, e.g. [\"paraphrase\"]";
@@ -125,7 +123,7 @@ impl Augment {
         Ok(())
     }
 
-    /// Joins what a request says of unit length.
+    /// Combines the request's two settings for unit length.
     pub(super) fn normalised(mut self, wanted: Option<bool>) -> Result<Self, ApiError> {
         match (self.normalise_after, wanted) {
             (Some(own), Some(other)) if own != other => Err(ApiError::invalid(

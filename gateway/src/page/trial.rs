@@ -5,8 +5,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, input},
     transform::v1::{
-        OnFailure, TextItem, TransformRequest, TransformSpec, Transformation,
-        transform_service_client::TransformServiceClient,
+        OnFailure, TextItem, TransformRequest, TransformSpec, transform_service_client::TransformServiceClient,
     },
 };
 use isomer_service_kit::Fault;
@@ -14,9 +13,9 @@ use isomer_service_kit::Fault;
 use super::Pages;
 use crate::{billing, catalogue, tenant};
 
-/// Longest text, in characters.
+/// Maximum length of a text, in characters.
 const LONGEST: usize = 2000;
-/// Most encoders and most transformations of one trial.
+/// Maximum number of encoders, and of transformations, in one trial.
 const MOST: usize = 8;
 
 /// A trial's input and results.
@@ -35,7 +34,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Reads a query string.
+    /// Parses a query string.
     pub(super) fn read(query: &str) -> Self {
         let mut trial = Self::default();
         for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -59,7 +58,7 @@ impl Trial {
         !self.transformations.is_empty()
     }
 
-    /// Transforms, encodes and compares. Failures are shown beside the results.
+    /// Transforms, encodes and compares. Failures appear beside the results.
     pub(super) async fn run(&mut self, pages: &Pages, caller: Option<&Caller>) {
         if let Err(fault) = self.check() {
             self.problems.push(fault.to_string());
@@ -123,10 +122,10 @@ async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) 
         Fault::unimplemented("this gateway has no transform service")
             .hint("name one in its configuration: transform.address")
     })?;
-    let (kind, needs_generator) = catalogue::named(&catalogue::served(&channel).await?, name)?;
+    let (transformation, needs_generator) = catalogue::named(&catalogue::served(&channel).await?, name)?;
     let request = TransformRequest {
         spec: Some(TransformSpec {
-            transformation: Some(Transformation { kind: Some(kind) }),
+            transformation: Some(transformation),
             generator_id: if needs_generator {
                 String::new()
             } else {
@@ -200,7 +199,7 @@ async fn cosines(
     Ok(rows[1..].iter().map(|other| cosine(&rows[0], other)).collect())
 }
 
-/// NaN if one of them is the zero vector, which has no direction.
+/// NaN if one of the vectors is zero, which has no direction.
 fn cosine(a: &[f64], b: &[f64]) -> f64 {
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use isomer_proto::{
     encoder::v1::Encoder,
     eval::v1::{GetFleetResponse, Run, RunState, Verdict},
-    transform::v1::{TransformationInfo, transformation::Kind},
+    transform::v1::TransformationInfo,
 };
 use isomer_service_kit::Fault;
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde::Serialize;
 
 use super::{Pages, fleet, trial::Trial};
-use crate::{catalogue, proxy::Servers};
+use crate::proxy::Servers;
 
 #[derive(Serialize)]
 struct EncoderRow {
     id: String,
-    /// The id as a value in a query string.
+    /// The id, escaped for a query string.
     in_query: String,
     dimensions: Option<u32>,
     max_tokens: Option<u32>,
@@ -59,7 +59,7 @@ struct RunRow {
     encoders: String,
     verdict: &'static str,
     error: String,
-    /// What the next unit of each lane waits for.
+    /// The reason why the next unit of each lane waits.
     waits: Vec<String>,
 }
 
@@ -213,13 +213,9 @@ fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]
             || fresh && first_loaded.is_some_and(|first| first.id == encoder.id),
         hint: "",
     });
-    // Transformations that make one text from one text in its own language; those without a
-    // generator first, because they are fast.
-    let of_one = |kind: &Kind| !matches!(kind, Kind::Distractors(_) | Kind::MultiSwap(_) | Kind::Continuation(_));
-    let mut shown: Vec<_> = served
-        .iter()
-        .filter(|info| catalogue::named(served, &info.name).is_ok_and(|(kind, _)| of_one(&kind)))
-        .collect();
+    // Transformations that make one text from one text in its own language. Those without a
+    // generator come first, because they are fast.
+    let mut shown: Vec<_> = served.iter().filter(|info| !info.gives_several).collect();
     shown.sort_by_key(|info| info.needs_generator);
     let transformations = shown.into_iter().map(|info| Choice {
         name: info.name.clone(),

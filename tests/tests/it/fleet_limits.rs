@@ -1,5 +1,5 @@
 //! Limits of a generator that hold over several processes, with a real NATS server and a stub that
-//! counts. Each process is a transform service in a runtime of its own.
+//! counts. Each process is a transform service in its own runtime.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use isomer_fleet::{
 use isomer_models::{ModelsConfig, Resolver};
 use isomer_outbound::shared_limits::{PAUSED, SharedLimit, Terms};
 use isomer_proto::transform::v1::{
-    Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
+    Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec,
     transform_service_client::TransformServiceClient, transformation::Kind,
 };
 use isomer_retention::Holds;
@@ -47,7 +47,7 @@ fn fleet(nats: &Nats) -> FleetConfig {
     }
 }
 
-/// A process of its own: its runtime ends without a word when it is dropped.
+/// A simulated process: its runtime ends abruptly when it is dropped.
 struct Process {
     client: TransformServiceClient<GrpcChannel>,
     runtime: Option<tokio::runtime::Runtime>,
@@ -101,7 +101,7 @@ impl Process {
         }
     }
 
-    /// Transforms texts that no other name has.
+    /// Transforms texts that are unique to this name.
     fn transform(&self, name: &str, count: usize) -> tokio::task::JoinHandle<Result<TransformResponse, Fault>> {
         let mut client = self.client.clone();
         let items = (0..count).map(|n| TextItem {
@@ -111,9 +111,7 @@ impl Process {
         });
         let request = TransformRequest {
             spec: Some(TransformSpec {
-                transformation: Some(Transformation {
-                    kind: Some(Kind::Paraphrase(Paraphrase {})),
-                }),
+                transformation: Some(Kind::Paraphrase(Paraphrase {}).into()),
                 ..Default::default()
             }),
             items: items.collect(),
@@ -143,7 +141,7 @@ fn ok(answer: Result<TransformResponse, Fault>) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_in_flight_of_three_processes_reach_the_limit_and_never_pass_it() {
-    // The last limit is higher than what they do: then they are as fast as without one.
+    // The last limit exceeds the load: then the processes are as fast as without one.
     for (limit, most) in [(2, 2), (7, 7), (500, 48)] {
         let (nats, stub) = (Nats::start(), Stub::start(slow(100)).await);
         let mut processes = Vec::new();
@@ -197,14 +195,14 @@ async fn without_the_broker_nothing_is_called_and_afterwards_all_of_it_is() {
     let working = [first.transform("first", 30), second.transform("second", 30)];
     stub.wait_for_calls(8).await;
     nats.kill();
-    // Until their leases end they may go on.
+    // Until their leases expire they may continue.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     stub.wait_until_idle().await;
     let calls = stub.calls();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(stub.calls(), calls, "calls without the broker");
     assert!(calls < 60, "it was not away long enough");
-    // It comes back with nothing.
+    // The server restarts with an empty state.
     nats.start_again(true);
     for working in working {
         assert_eq!(ok(working.await.unwrap()), 30);
@@ -227,7 +225,7 @@ async fn requests_of_two_processes_come_at_one_rate() {
     let seen = stub.seen();
     let first = seen.iter().map(|seen| seen.at).min().unwrap();
     let last = seen.iter().map(|seen| seen.at).max().unwrap();
-    // Five go at once, the other eleven at the rate.
+    // Five calls are made immediately, the other eleven at the rate.
     let took = last - first;
     assert!(took >= Duration::from_millis(2100), "{took:?}");
 }
@@ -261,7 +259,7 @@ async fn a_budget_holds_over_two_processes() {
         }
     }
     assert_eq!((done, stub.calls()), (10, 10));
-    // With a larger budget the rest is done: what was spent is remembered.
+    // With a larger budget the rest is completed: the amount spent is remembered.
     let third = Process::start(&nats, &stub, budget(12)).await;
     assert_eq!(ok(third.transform("third", 8).await.unwrap()), 2);
     assert_eq!(stub.calls(), 12);
@@ -288,10 +286,10 @@ async fn a_server_that_asks_for_a_pause_is_called_by_nobody_before_and_nothing_f
     let mut times: Vec<Instant> = paused.seen().iter().map(|seen| seen.at).collect();
     times.sort();
     let (gap, from) = times.windows(2).map(|pair| (pair[1] - pair[0], pair[0])).max().unwrap();
-    // The last calls before the pause began while its announcement was on its way.
+    // The last calls before the pause started while its announcement was being delivered.
     assert!(gap >= Duration::from_millis(1800), "{gap:?}");
     assert!(gap < Duration::from_secs(4), "{gap:?}");
-    // The other server was called meanwhile.
+    // The other server was called in the meantime.
     assert_eq!(ok(going_on.await.unwrap()), 150);
     let meanwhile = other
         .seen()
@@ -305,7 +303,7 @@ async fn a_server_that_asks_for_a_pause_is_called_by_nobody_before_and_nothing_f
 struct Calling {
     asks: Limit,
     goes_on: Limit,
-    /// When units of the lane that is paused were begun.
+    /// Start times of units in the paused lane.
     begun: Arc<Mutex<Vec<Instant>>>,
 }
 
@@ -343,7 +341,7 @@ impl Executor for Calling {
     }
 }
 
-/// Longer than a dispatcher leaves a lane alone.
+/// Longer than the time for which a dispatcher leaves a lane closed.
 const PAUSE: Duration = Duration::from_secs(4);
 
 fn key(lane: &str) -> String {
@@ -407,7 +405,7 @@ async fn a_paused_lane_delivers_nothing_and_the_others_go_on() {
     let paused = Instant::now();
     tokio::time::sleep(Duration::from_millis(200)).await;
     let waiting: Vec<_> = (0..10).map(|n| ask("asks", &n.to_string())).collect();
-    // Meanwhile dispatchers open the lane again, which must not end the pause.
+    // In the meantime dispatchers reopen the lane, which must not end the pause.
     let mut others = 0;
     while paused.elapsed() < PAUSE - Duration::from_millis(500) {
         ask("goes-on", &others.to_string()).await.unwrap().unwrap();
@@ -417,7 +415,7 @@ async fn a_paused_lane_delivers_nothing_and_the_others_go_on() {
     for waiting in waiting {
         waiting.await.unwrap().unwrap();
     }
-    // The unit that asked for the pause was handed back, and done afterwards.
+    // The unit that requested the pause was handed back and completed afterwards.
     pausing.await.unwrap().unwrap();
     let begun = begun.lock();
     assert_eq!(begun.len(), 13);

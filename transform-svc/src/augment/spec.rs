@@ -1,5 +1,5 @@
-//! Reads and checks an augmentation spec: which sources, how long, and what to do when variants are
-//! missing.
+//! Reads and validates an augmentation spec: the sources, the time budget, and the treatment of
+//! missing variants.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,35 +7,37 @@ use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
         self as proto, AugmentationSpec, OnFailure, PartialFailurePolicy, SearchEvidence, TextItem, TransformSpec,
-        VariantSource, transformation,
+        VariantSource,
     },
 };
 use isomer_service_kit::{Fault, choice};
+use isomer_transformations::{Transformation, declaration, wire};
+use serde_json::Value as Json;
 
 use super::mode::{self, Mode};
 use crate::{
-    engine::{CacheAccess, Caller, Engine, Job, Plan},
+    engine::{CacheAccess, Caller, Engine, Job, Plan, Requested},
     error::TransformError,
     service::convert,
 };
 
-/// Most sources of a request. The paper stops at 3, and each source costs one generation and one
-/// encoding per text.
+/// Maximum number of sources of a request. The paper stops at 3, and each source costs one
+/// generation and one encoding per text.
 pub const MAX_SOURCES: usize = 8;
 
-/// One source of variants, ready to be asked.
+/// One source of variants, ready for use.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) plan: Arc<Plan>,
     pub(crate) jobs: Vec<Job>,
-    /// The transformation as the request gives it, parameters included.
+    /// The transformation as the request states it, including parameters.
     transformation: String,
 }
 
 impl Source {
     /// A readable name: transformation, prompt and generator.
     fn name(&self) -> String {
-        let mut name = self.plan.kind.name().to_owned();
+        let mut name = self.plan.kind.name.to_owned();
         if let Some(generator) = &self.plan.generator {
             name.push_str(&format!(" by {}", generator.identity().id));
         }
@@ -50,7 +52,7 @@ impl Source {
             .generator
             .as_ref()
             .map_or("", |generator| &generator.identity().cache_key);
-        // Only where it is set, so that the digests of spaces from before it stay.
+        // Included only if it is set, so that the digests of older spaces stay the same.
         let top_k = plan.top_k.map(|most| format!("|top_k={most}")).unwrap_or_default();
         format!(
             "{}|{prompt}|{generator}|{}|{}|{}|{:?}|{}{top_k}",
@@ -59,22 +61,34 @@ impl Source {
     }
 }
 
+/// A transformation with its parameters, as vector spaces name it. Digests of stored spaces depend
+/// on it. It is therefore the same for both forms of a message, and unchanged from the time when
+/// there was only one form.
+fn identity(transformation: &proto::Transformation) -> String {
+    let named = wire::read(transformation);
+    let canonical = declaration(&named.name).map(|row| wire::message(&Transformation::new(row, named.given.clone())));
+    match canonical.and_then(|message| message.kind) {
+        Some(kind) => format!("Some(Transformation {{ kind: Some({kind:?}) }})"),
+        None => format!("{}{}", named.name, Json::Object(named.given)),
+    }
+}
+
 /// A checked augmentation.
 #[derive(Debug)]
 pub(crate) struct Augmentation {
     pub(crate) sources: Vec<Source>,
-    /// Time for generation.
+    /// Time limit of the generation.
     pub(crate) budget: Option<Duration>,
     /// Whether a missing variant fails the request.
     pub(crate) fail: bool,
-    /// For each item why it stays plain, if it does; empty where none does.
+    /// For each item, the reason why it is not augmented, if any; empty if all items are augmented.
     pub(crate) plain: Vec<Option<String>>,
 }
 
-/// Names and identities of the sources, kept after the sources have been used up.
+/// Names and identities of the sources, which outlive the sources themselves.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// Name and identity of each.
+    /// Name and identity of each source.
     pub(super) each: Vec<(String, String)>,
     /// Whether a missing variant fails the request.
     pub(super) fail: bool,
@@ -99,8 +113,8 @@ impl Augmentation {
     }
 }
 
-/// The parts of a spec that can be checked without a generator, so that a wrong request is refused
-/// at once.
+/// The parts of a spec that can be validated without a generator, so that an invalid request is
+/// refused immediately.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     sources: Vec<VariantSource>,
@@ -118,7 +132,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into
     TransformError::invalid(field, message, hint).into()
 }
 
-/// Reads the spec of a request with so many texts.
+/// Reads the spec of a request with `texts` texts.
 pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wanted, Fault> {
     let mut spec = spec.unwrap_or_default();
     let mode = mode::read(&spec)?;
@@ -154,11 +168,11 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
         None => {}
     }
     for (index, source) in sources.iter().enumerate() {
-        use transformation::Kind::{Continuation, Distractors, MultiSwap, Noise};
-        let kind = source.transformation.as_ref().and_then(|wanted| wanted.kind.as_ref());
-        if matches!(kind, Some(Distractors(_) | MultiSwap(_) | Continuation(_) | Noise(_))) {
+        let field = format!("spec.sources[{index}].transformation");
+        let requested = Requested::read(source.transformation.as_ref(), &field)?;
+        if !requested.transformation.declaration().augments {
             return Err(invalid(
-                format!("spec.sources[{index}].transformation"),
+                field,
                 "it gives several texts, or texts with errors or of another meaning, and cannot be pooled",
                 "choose one that gives a single text of the same meaning, e.g. paraphrase, summarisation or keywords",
             ));
@@ -190,22 +204,22 @@ pub(crate) fn read(spec: Option<AugmentationSpec>, texts: usize) -> Result<Wante
 }
 
 impl Wanted {
-    /// Whether it needs evidence to augment anything.
+    /// Whether the request needs search evidence to augment anything.
     pub(crate) fn is_cascade(&self) -> bool {
         matches!(self.mode, Mode::Cascade(_))
     }
 
-    /// Whether what was made before may be used.
+    /// Whether cached variants may be used.
     pub(crate) fn uses_caches(&self) -> bool {
         !self.spec.bypass_cache
     }
 
-    /// The priority of its calls.
+    /// The priority of the request's calls.
     pub(crate) fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// Plans each source: finds its generator (loading a local one) and its prompt.
+    /// Plans each source: finds its prompt and its generator, and loads a local generator.
     pub(crate) async fn plan(
         self,
         engine: &Engine,
@@ -220,13 +234,13 @@ impl Wanted {
         let augmented = |index: u32| !matches!(plain.get(index as usize), Some(Some(_)));
         let mut sources = Vec::with_capacity(self.sources.len());
         for (index, source) in self.sources.into_iter().enumerate() {
-            let transformation = format!("{:?}", source.transformation);
+            let transformation = source.transformation.as_ref().map(identity).unwrap_or_default();
             let spec = TransformSpec {
                 transformation: source.transformation,
                 generator_id: source.generator_id,
                 seed: self.spec.seed,
                 max_attempts: self.spec.max_attempts,
-                // A failed variant is missing: the original is in the pool already.
+                // A failed variant is missing, because the original is already in the pool.
                 on_failure: OnFailure::Drop.into(),
                 sampling: self.spec.sampling,
                 bypass_cache: self.spec.bypass_cache,
@@ -258,7 +272,7 @@ impl Wanted {
 }
 
 /// Turns an error of a transformation's spec into an error of its source. Seed, sampling and
-/// attempts are fields of the request itself.
+/// attempts are fields of the augmentation request itself.
 fn of_source(mut fault: Fault, index: usize) -> Fault {
     if let Some(field) = fault.field.take() {
         let own = match field.strip_prefix("spec.") {
@@ -277,7 +291,7 @@ fn of_source(mut fault: Fault, index: usize) -> Fault {
     fault
 }
 
-/// Whether an answer of a transformation holds a text.
+/// Whether a transformation's result contains a text.
 pub(super) fn is_there(result: &proto::TransformResult) -> bool {
     matches!(result.outcome(), proto::Outcome::Ok | proto::Outcome::Recovered)
 }

@@ -1,15 +1,22 @@
-//! Each check on texts that it fires on and on texts that it does not, in several languages.
+//! Tests each check on texts that it fires on and on texts that it does not fire on, in several
+//! languages.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use isomer_transformations::declaration;
+
 use super::*;
 
 const ORIGINAL: &str = "A man is playing the guitar on a busy street in town.";
+
+fn kind(name: &str) -> &'static Declaration {
+    declaration(name).unwrap()
+}
 
 fn lang(code: &str) -> Option<Language> {
     Some(Language::parse(code).unwrap())
 }
 
 fn paraphrase(text: &str) -> Vec<Check> {
-    run(Kind::Paraphrase, ORIGINAL, text, lang("en"))
+    run(kind("paraphrase"), ORIGINAL, text, lang("en"))
 }
 
 #[test]
@@ -28,12 +35,12 @@ fn a_copy_is_identical_whatever_its_case() {
 #[test]
 fn no_text_is_empty_and_truncated() {
     assert_eq!(paraphrase("  \n"), [Check::Empty, Check::Truncated]);
-    assert_eq!(run(Kind::Paraphrase, "Hello there", "", None), [Check::Empty]);
+    assert_eq!(run(kind("paraphrase"), "Hello there", "", None), [Check::Empty]);
 }
 
 #[test]
 fn an_empty_original_and_an_empty_text_are_identical_and_empty() {
-    assert_eq!(run(Kind::Paraphrase, "", "", None), [Check::Identical, Check::Empty]);
+    assert_eq!(run(kind("paraphrase"), "", "", None), [Check::Identical, Check::Empty]);
 }
 
 #[test]
@@ -69,7 +76,7 @@ fn reasoning_words_of_the_original_are_no_leak() {
     let original = "Let me think about it, she said to the manager.";
     assert_eq!(
         run(
-            Kind::Paraphrase,
+            kind("paraphrase"),
             original,
             "Let me think it over, she told the boss.",
             lang("en")
@@ -79,7 +86,7 @@ fn reasoning_words_of_the_original_are_no_leak() {
     let original = "I will go to the market with her tomorrow.";
     assert_eq!(
         run(
-            Kind::Paraphrase,
+            kind("paraphrase"),
             original,
             "I'll head to the market with her tomorrow.",
             lang("en")
@@ -101,7 +108,7 @@ fn a_lead_in_is_a_leak_unless_the_original_has_it() {
     let original = "Summary: the profits of the company rose last year.";
     assert_eq!(
         run(
-            Kind::Paraphrase,
+            kind("paraphrase"),
             original,
             "Summary: last year the company earned more money.",
             lang("en")
@@ -114,27 +121,27 @@ fn a_lead_in_is_a_leak_unless_the_original_has_it() {
 fn the_wrong_language_is_told_and_a_short_text_is_not_judged() {
     let german = "Ein Mann spielt auf einer belebten Straße in der Stadt Gitarre.";
     assert_eq!(paraphrase(german), [Check::WrongLanguage]);
-    assert_eq!(run(Kind::Translation, ORIGINAL, german, lang("de")), []);
+    assert_eq!(run(kind("translation"), ORIGINAL, german, lang("de")), []);
     assert_eq!(
         run(
-            Kind::Translation,
+            kind("translation"),
             ORIGINAL,
             "Someone plays guitar on the street in town.",
             lang("de")
         ),
         [Check::WrongLanguage]
     );
-    assert_eq!(run(Kind::Paraphrase, "Guten Tag", "Hello you", lang("de")), []);
-    assert_eq!(run(Kind::Paraphrase, ORIGINAL, german, None), []);
+    assert_eq!(run(kind("paraphrase"), "Guten Tag", "Hello you", lang("de")), []);
+    assert_eq!(run(kind("paraphrase"), ORIGINAL, german, None), []);
 }
 
 #[test]
 fn more_than_five_times_the_words_is_runaway_but_not_for_expansions() {
     let (five, six) = ("word ".repeat(10), "word ".repeat(11));
-    assert!(!run(Kind::Paraphrase, "two words", &five, None).contains(&Check::Runaway));
-    assert!(run(Kind::Paraphrase, "two words", &six, None).contains(&Check::Runaway));
-    assert!(run(Kind::Translation, "🎉", "one two three four five six", None).contains(&Check::Runaway));
-    for kind in [Kind::Expansion, Kind::SummarisedExpansion] {
+    assert!(!run(kind("paraphrase"), "two words", &five, None).contains(&Check::Runaway));
+    assert!(run(kind("paraphrase"), "two words", &six, None).contains(&Check::Runaway));
+    assert!(run(kind("translation"), "🎉", "one two three four five six", None).contains(&Check::Runaway));
+    for kind in [kind("expansion"), kind("summarised_expansion")] {
         assert!(!run(kind, "two words", &six, None).contains(&Check::Runaway));
     }
 }
@@ -142,39 +149,39 @@ fn more_than_five_times_the_words_is_runaway_but_not_for_expansions() {
 #[test]
 fn under_a_fifth_of_the_words_is_truncated_but_not_for_summaries_or_short_inputs() {
     let ten = "one two three four five six seven eight nine ten";
-    assert_eq!(run(Kind::Paraphrase, ten, "digit", None), [Check::Truncated]);
-    assert_eq!(run(Kind::Paraphrase, ten, "digit row", None), []);
-    assert_eq!(run(Kind::Summarisation, ten, "digit", None), []);
-    assert_eq!(run(Kind::Paraphrase, "one two three", "1", None), []);
-    assert_eq!(run(Kind::Paraphrase, "one two three four", "1", None), []);
+    assert_eq!(run(kind("paraphrase"), ten, "digit", None), [Check::Truncated]);
+    assert_eq!(run(kind("paraphrase"), ten, "digit row", None), []);
+    assert_eq!(run(kind("summarisation"), ten, "digit", None), []);
+    assert_eq!(run(kind("paraphrase"), "one two three", "1", None), []);
+    assert_eq!(run(kind("paraphrase"), "one two three four", "1", None), []);
 }
 
 #[test]
 fn lengths_count_characters_where_chinese_has_no_spaces() {
     let original = "今天天气很好我们一起去公园散步吧";
-    assert_eq!(run(Kind::Paraphrase, original, "公园", None), [Check::Truncated]);
+    assert_eq!(run(kind("paraphrase"), original, "公园", None), [Check::Truncated]);
     assert_eq!(
-        run(Kind::Paraphrase, original, "天气不错，去公园走走吧", lang("zh")),
+        run(kind("paraphrase"), original, "天气不错，去公园走走吧", lang("zh")),
         []
     );
-    assert!(run(Kind::Paraphrase, "天气", &"好".repeat(11), None).contains(&Check::Runaway));
+    assert!(run(kind("paraphrase"), "天气", &"好".repeat(11), None).contains(&Check::Runaway));
 }
 
 #[test]
 fn a_summary_longer_than_its_input_is_one_but_a_paraphrase_may_grow() {
     let longer = format!("{ORIGINAL} Really.");
     assert_eq!(
-        run(Kind::Summarisation, ORIGINAL, &longer, lang("en")),
+        run(kind("summarisation"), ORIGINAL, &longer, lang("en")),
         [Check::SummaryLonger]
     );
     assert_eq!(paraphrase(&longer), []);
-    assert_eq!(run(Kind::Summarisation, "a b c d", "e f g h", None), []);
+    assert_eq!(run(kind("summarisation"), "a b c d", "e f g h", None), []);
 }
 
 #[test]
 fn several_checks_may_hold_of_one_text() {
     let fired = run(
-        Kind::Summarisation,
+        kind("summarisation"),
         "ok go",
         "[Let me think] one two three four five six seven eight nine ten",
         None,
@@ -194,21 +201,21 @@ fn several_checks_may_hold_of_one_text() {
 #[test]
 fn a_control_may_keep_or_lose_words_but_not_all() {
     assert_eq!(
-        run(Kind::StopwordRemoval, "one two three four five six", "one", None),
+        run(kind("stopword_removal"), "one two three four five six", "one", None),
         []
     );
     assert_eq!(
-        run(Kind::RandomKeywords, "three short words", "three short words", None),
+        run(kind("random_keywords"), "three short words", "three short words", None),
         []
     );
     assert_eq!(
-        run(Kind::StopwordRemoval, "to be or not to be", "", None),
+        run(kind("stopword_removal"), "to be or not to be", "", None),
         [Check::Empty]
     );
 }
 
-/// A kind, an original, its transformed text, the language it should be in, and what fires: in
-/// several languages.
+/// Each row has a kind, an original, its transformed text, the expected language and the checks
+/// that fire, in several languages.
 #[test]
 fn the_ten_error_types_in_several_languages() {
     use Check::{
@@ -220,115 +227,115 @@ fn the_ten_error_types_in_several_languages() {
     let arabic = "أجلت اللجنة قرارها إلى الأسبوع المقبل بسبب مرض اثنين من أعضائها.";
     let swahili = "Kamati iliahirisha uamuzi wake hadi wiki ijayo kwa sababu wanachama wawili walikuwa wagonjwa.";
     let chinese = "委员会因为两名成员生病而把决定推迟到下周。";
-    let cases: &[(Kind, &str, &str, &str, &[Check])] = &[
+    let cases: &[(&Declaration, &str, &str, &str, &[Check])] = &[
         (
-            Kind::StyleChange,
+            kind("style_change"),
             german,
             "DER AUSSCHUSS HAT SEINE ENTSCHEIDUNG AUF NÄCHSTE WOCHE VERSCHOBEN.",
             "de",
             &[Identical],
         ),
-        (Kind::Backtranslation, turkish, turkish, "tr", &[Identical]),
-        (Kind::Backtranslation, turkish, arabic, "tr", &[WrongLanguage]),
-        (Kind::CrossTranslation, german, arabic, "ar", &[]),
+        (kind("backtranslation"), turkish, turkish, "tr", &[Identical]),
+        (kind("backtranslation"), turkish, arabic, "tr", &[WrongLanguage]),
+        (kind("cross_translation"), german, arabic, "ar", &[]),
         (
-            Kind::CrossTranslation,
+            kind("cross_translation"),
             german,
             "The committee put its decision off to next week.",
             "fr",
             &[WrongLanguage],
         ),
         (
-            Kind::CrossTranslation,
+            kind("cross_translation"),
             german,
             german,
             "tr",
             &[Identical, WrongLanguage],
         ),
         (
-            Kind::Paraphrase,
+            kind("paraphrase"),
             swahili,
             "The committee postponed its decision because two members were ill.",
             "sw",
             &[WrongLanguage],
         ),
         (
-            Kind::Paraphrase,
+            kind("paraphrase"),
             swahili,
             "Kwa kuwa wanachama wawili waliugua, kamati ilisogeza uamuzi wake hadi wiki ijayo.",
             "sw",
             &[],
         ),
         (
-            Kind::Paraphrase,
+            kind("paraphrase"),
             chinese,
             "由于两名委员患病，委员会决定下周再作决定。",
             "zh",
             &[],
         ),
-        (Kind::Paraphrase, chinese, "推迟", "zh", &[Truncated]),
-        (Kind::Paraphrase, arabic, "\u{2026}", "ar", &[Ellipsis, Truncated]),
-        (Kind::Translation, german, "", "fr", &[Empty, Truncated]),
+        (kind("paraphrase"), chinese, "推迟", "zh", &[Truncated]),
+        (kind("paraphrase"), arabic, "\u{2026}", "ar", &[Ellipsis, Truncated]),
+        (kind("translation"), german, "", "fr", &[Empty, Truncated]),
         (
-            Kind::Translation,
+            kind("translation"),
             german,
             "Traduction : Le comité a reporté sa décision à la semaine prochaine.",
             "fr",
             &[InstructionPrefix],
         ),
         (
-            Kind::Translation,
+            kind("translation"),
             german,
             "الترجمة: أجلت اللجنة قرارها إلى الأسبوع المقبل.",
             "ar",
             &[InstructionPrefix],
         ),
         (
-            Kind::StyleChange,
+            kind("style_change"),
             german,
             "{\"text\": \"Der Ausschuss entscheidet erst in der nächsten Woche.\"}",
             "de",
             &[Structured],
         ),
         (
-            Kind::Keywords,
+            kind("keywords"),
             german,
             "Keywords: Ausschuss Entscheidung Woche verschoben",
             "de",
             &[InstructionPrefix],
         ),
-        (Kind::Keywords, ORIGINAL, "guitar", "en", &[]),
+        (kind("keywords"), ORIGINAL, "guitar", "en", &[]),
         (
-            Kind::Distractors,
+            kind("distractors"),
             ORIGINAL,
             "Let me think. A man is selling the guitar on a quiet street.",
             "en",
             &[ReasoningLeak],
         ),
         (
-            Kind::Summarisation,
+            kind("summarisation"),
             chinese,
             "委员会因为两名成员生病，把原来的决定推迟到了下周一再说。",
             "zh",
             &[SummaryLonger],
         ),
         (
-            Kind::SummarisedExpansion,
+            kind("summarised_expansion"),
             "Hi there",
             &"sehr ".repeat(11),
             "",
             &[Garbled],
         ),
         (
-            Kind::Backtranslation,
+            kind("backtranslation"),
             "Hallo du",
             &"sehr ".repeat(11),
             "",
             &[Runaway, Garbled],
         ),
-        (Kind::SummarisedExpansion, ORIGINAL, "Music.", "en", &[Truncated]),
+        (kind("summarised_expansion"), ORIGINAL, "Music.", "en", &[Truncated]),
         (
-            Kind::SummarisedExpansion,
+            kind("summarised_expansion"),
             "A man plays.",
             "A man plays his guitar in town.",
             "en",
@@ -337,10 +344,10 @@ fn the_ten_error_types_in_several_languages() {
     ];
     for (kind, original, text, code, fired) in cases {
         assert_eq!(
-            &run(*kind, original, text, Language::parse(code)),
+            &run(kind, original, text, Language::parse(code)),
             fired,
             "{} {text}",
-            kind.name()
+            kind.name
         );
     }
 }

@@ -1,17 +1,19 @@
-//! Cleaning of a generated text before the checks see it. It removes the envelope, never a leak:
+//! Cleaning of a generated text before the checks. It removes formatting around the text, never a
+//! leak:
 //!
-//! 1. the blocks of reasoning and the marks that a model's family is known to write
-//!    (`reasoning.rs`);
-//! 2. whitespace around the text, and a Markdown fence around the whole of it;
-//! 3. our own delimiters (`<text>` … `</text>`) around the whole of it, which small models copy
-//!    from the prompt;
+//! 1. the blocks of reasoning and the marks that a model family is known to write (`reasoning.rs`);
+//! 2. whitespace and a Markdown fence around the whole text;
+//! 3. our own delimiters (`<text>` … `</text>`) around the whole text, which small models copy from
+//!    the prompt;
 //! 4. one pair of quotation marks and Markdown's emphasis, heading, block quote or bullet around
-//!    the whole of it, where the original has none;
-//! 5. for keywords: punctuation and line breaks (GASE asks for none).
+//!    the whole text, if the original has none;
+//! 5. for keywords: punctuation and line breaks (GASE requires this).
 //!
-//! A lead-in such as "Here is the paraphrase:" stays, for the leak check.
+//! A lead-in such as "Here is the paraphrase:" is not removed; the leak check finds it.
 
 mod reasoning;
+
+use isomer_transformations::Answer;
 
 use crate::{list::without_mark, prompt::Purpose};
 
@@ -32,14 +34,14 @@ const QUOTES: &[(char, char)] = &[
 /// A cleaned answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// The text without its envelope.
+    /// The text without the surrounding formatting.
     pub text: String,
     /// Whether the answer was cut off in the middle of its reasoning. The text is then empty.
     pub unfinished: bool,
 }
 
-/// The answer without its envelope. `delimiters` are the lines around `{text}` in the prompt, empty
-/// where there are none.
+/// The answer without the surrounding formatting. `delimiters` are the lines around `{text}` in the
+/// prompt; empty if there are none.
 pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &str)) -> Cleaned {
     let (answer, unfinished) = reasoning::strip(original, raw);
     let mut text = answer.as_str();
@@ -51,11 +53,11 @@ pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &st
         text = text.strip_prefix(open).map_or(text, str::trim_start);
         text = text.strip_suffix(close).map_or(text, str::trim_end);
     }
-    if purpose != Purpose::Distractors {
+    if purpose.answer() != Answer::List {
         text = without_markdown(original, text);
         text = without_markdown(original, unquoted(original, text));
     }
-    let text = if purpose == Purpose::Keywords {
+    let text = if purpose.answer() == Answer::Words {
         keywords(text)
     } else {
         text.to_owned()
@@ -65,8 +67,7 @@ pub fn clean(purpose: Purpose, original: &str, raw: &str, delimiters: (&str, &st
 
 const FENCE: &str = "```";
 
-/// The inside of a Markdown fence that encloses the whole text, with or without the name of a
-/// language.
+/// The content of a Markdown fence that encloses the whole text, with or without a language name.
 fn without_fence(text: &str) -> &str {
     let inside = text
         .strip_prefix(FENCE)
@@ -83,14 +84,14 @@ fn without_fence(text: &str) -> &str {
     inside.trim()
 }
 
-/// Markdown's emphasis, the longest first.
+/// Markdown's emphasis marks, the longest first.
 const EMPHASIS: [&str; 5] = ["***", "**", "__", "*", "_"];
-/// Beginnings of a heading, a block quote or the only item of a list.
+/// Marks of a heading, a block quote or the only item of a list.
 const OPENINGS: [&str; 11] = [
     "# ", "## ", "### ", "#### ", "##### ", "###### ", "> ", "- ", "* ", "• ", "・",
 ];
 
-/// A text without the Markdown that marks the whole of it, where the original has none.
+/// A text without Markdown around the whole of it, if the original has none.
 fn without_markdown<'a>(original: &str, text: &'a str) -> &'a str {
     let original = original.trim();
     let mut text = text;
@@ -107,7 +108,7 @@ fn without_markdown<'a>(original: &str, text: &'a str) -> &'a str {
     }
 }
 
-/// The inside of a text that one emphasis encloses: `*a* or *b*` is not enclosed.
+/// The content of a text that one pair of emphasis marks encloses: `*a* or *b*` is not enclosed.
 fn emphasised(text: &str) -> Option<&str> {
     EMPHASIS.iter().find_map(|mark| {
         let inner = text.strip_prefix(mark)?.strip_suffix(mark)?;
@@ -116,7 +117,7 @@ fn emphasised(text: &str) -> Option<&str> {
     })
 }
 
-/// A text without one pair of quotation marks around it, where the original has none.
+/// A text without one pair of quotation marks around it, if the original has none.
 pub(crate) fn unquoted<'a>(original: &str, text: &'a str) -> &'a str {
     match unquote(original.trim()) {
         None => unquote(text).unwrap_or(text),
@@ -124,9 +125,9 @@ pub(crate) fn unquoted<'a>(original: &str, text: &'a str) -> &'a str {
     }
 }
 
-/// Keywords in one line: no commas, full stops, bullets, numbering or line breaks. Punctuation
-/// inside a word (`3.5`, `rock-n-roll`, `U.S`) stays. A colon stays too, so that "Keywords:" is
-/// found by the leak check.
+/// Keywords on one line: no commas, full stops, bullets, numbering or line breaks. Punctuation
+/// inside a word (`3.5`, `rock-n-roll`, `U.S`) is kept. A colon is kept too, so that the leak check
+/// finds "Keywords:".
 fn keywords(text: &str) -> String {
     text.lines()
         .flat_map(|line| {
@@ -153,7 +154,7 @@ fn is_number_of_a_list(word: &str) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// The inside of a text that one pair of quotation marks encloses: `"a" or "b"` is not enclosed.
+/// The content of a text that one pair of quotation marks encloses: `"a" or "b"` is not enclosed.
 fn unquote(text: &str) -> Option<&str> {
     QUOTES.iter().find_map(|&(open, close)| {
         let inner = text.strip_prefix(open)?.strip_suffix(close)?;
@@ -163,12 +164,13 @@ fn unquote(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const TAGS: (&str, &str) = ("<text>", "</text>");
 
     fn text(original: &str, raw: &str, delimiters: (&str, &str)) -> String {
-        clean(Purpose::Paraphrase, original, raw, delimiters).text
+        clean(Purpose::of_id("paraphrase").unwrap(), original, raw, delimiters).text
     }
 
     #[test]
@@ -244,14 +246,14 @@ mod tests {
 
     #[test]
     fn an_answer_cut_off_in_its_reasoning_is_unfinished() {
-        let cleaned = clean(Purpose::Paraphrase, "a", "<think>The user", TAGS);
+        let cleaned = clean(Purpose::of_id("paraphrase").unwrap(), "a", "<think>The user", TAGS);
         assert_eq!((cleaned.text.as_str(), cleaned.unfinished), ("", true));
-        assert!(!clean(Purpose::Paraphrase, "a", "<think>x</think>b", TAGS).unfinished);
+        assert!(!clean(Purpose::of_id("paraphrase").unwrap(), "a", "<think>x</think>b", TAGS).unfinished);
     }
 
     #[test]
     fn keywords_are_one_line_without_punctuation() {
-        let keywords = |raw| clean(Purpose::Keywords, "a", raw, TAGS).text;
+        let keywords = |raw| clean(Purpose::of_id("keywords").unwrap(), "a", raw, TAGS).text;
         for raw in [
             "committee, decision, members, ill.",
             "- committee\n- decision\n- members\n- ill",

@@ -1,10 +1,12 @@
-//! The attempts on one text. Each attempt is one call, or two calls where the second works on the
-//! output of the first.
+//! The attempts on one text. Each attempt is one call, or two calls if the second uses the output
+//! of the first.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
+
+use isomer_transformations::Answer;
 
 use super::{
     Call, Finished, GuardMode, Job, Outcome, Plan,
@@ -25,11 +27,12 @@ use crate::{
     seed,
 };
 
-/// After an answer was cut off, the next attempt may be this many times longer, up to a limit.
+/// After an answer was cut off, the maximum length of the next attempt is multiplied by this
+/// factor, up to a limit.
 pub(super) const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
 
-/// What all attempts of a request share.
+/// The data that all attempts of a request share.
 #[derive(Clone, Copy)]
 pub(super) struct AttemptContext<'a> {
     pub(super) plan: &'a Plan,
@@ -38,12 +41,12 @@ pub(super) struct AttemptContext<'a> {
     pub(super) inflight: &'a Inflight,
 }
 
-/// How an attempt samples.
+/// The sampling parameters of an attempt.
 #[derive(Clone, Copy)]
 struct Sampling {
     temperature: f64,
     seed: u64,
-    /// Factor on the tokens of an answer.
+    /// Factor on the maximum number of tokens of an answer.
     patience: u32,
 }
 
@@ -60,14 +63,14 @@ struct StepCall<'a> {
 #[derive(Default)]
 struct Attempt {
     text: String,
-    /// Cut off, in its reasoning or after it.
+    /// Whether the answer was cut off, during its reasoning or later.
     unfinished: bool,
     fresh: bool,
 }
 
-/// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the
-/// text at once, since the generator has retried already. While guards ask for another attempt, the
-/// best text that passed the checks is kept.
+/// Attempts a text until its checks pass or the attempts are used up. An error of the generator
+/// ends the text immediately, because the generator has already retried. While guards request
+/// another attempt, the best text that passed the checks is kept.
 pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> Result<Finished, TransformError> {
     let plan = means.plan;
     let mut finished = Finished::new(plan.seed, plan.language_of(job));
@@ -129,7 +132,8 @@ pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> R
                 finished.waited += waited;
                 finished.done_calls = finished.trail.len();
                 if fresh {
-                    // With a spent budget or an unreachable server, the generator was not called.
+                    // If the budget is spent or the server is unreachable, the generator was not
+                    // called.
                     finished.fresh_attempts += u32::from(error.calls() > 0);
                     finished.calls += u64::from(error.calls());
                 }
@@ -141,7 +145,7 @@ pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> R
 }
 
 /// The text on which fewer guards fired; the earlier one if equal. The guards that fired on the
-/// other are noted.
+/// other text are recorded.
 fn better(best: Option<Finished>, new: Finished) -> Finished {
     let Some(best) = best else { return new };
     let fewer = new.guarded.fired.len() < best.guarded.fired.len();
@@ -188,12 +192,12 @@ pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
     }
 }
 
-/// The checks on an attempt's text, or on the set of texts that it holds. Also records the
-/// detector's verdict.
+/// Runs the checks on an attempt's text, or on its set of texts. Also records the detector's
+/// verdict.
 fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
     let expected = plan.language_of(job);
-    let (texts, mut fired) = if plan.kind.gives_several() {
-        let set = distractors::read(&job.text, &attempted.text, plan.count as usize, expected);
+    let (texts, mut fired) = if plan.kind.gives_several {
+        let set = distractors::read(plan.kind, &job.text, &attempted.text, plan.count() as usize, expected);
         finished.language_check = set.language;
         (Some(set.texts), set.failed)
     } else {
@@ -210,7 +214,7 @@ fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) ->
     (texts, fired)
 }
 
-/// What an error of the generator means: the end of the request, or of this text.
+/// The consequence of a generator's error: the end of the request, or of this text.
 pub(super) fn end(
     mut finished: Finished,
     generator: &Bounded,
@@ -242,12 +246,12 @@ pub(super) fn end(
     }
 }
 
-/// Most tokens of an answer to a text.
+/// Maximum number of tokens of an answer to a text.
 pub(super) fn max_tokens(plan: &Plan, purpose: Purpose, text: &str, patience: u32) -> u32 {
     patient(plan, plan.max_tokens_for(purpose, text), patience)
 }
 
-/// So many tokens, times the patience where the request sets no limit of its own.
+/// `tokens` times the patience, if the request sets no limit of its own.
 pub(super) fn patient(plan: &Plan, tokens: u32, patience: u32) -> u32 {
     match plan.max_tokens {
         None if patience > 1 => tokens.saturating_mul(patience).min(MAX_REASONING_TOKENS),
@@ -256,8 +260,8 @@ pub(super) fn patient(plan: &Plan, tokens: u32, patience: u32) -> u32 {
 }
 
 impl AttemptContext<'_> {
-    /// The calls of one attempt. If a call gives no text, no further call is made and the checks
-    /// see an empty text.
+    /// The calls of one attempt. If a call returns no text, no further call is made and the checks
+    /// receive an empty text.
     async fn attempt(self, job: &Job, sampling: Sampling, finished: &mut Finished) -> Result<Attempt, ProduceError> {
         let mut attempted = Attempt {
             text: job.text.clone(),
@@ -298,8 +302,8 @@ impl AttemptContext<'_> {
         Ok(attempted)
     }
 
-    /// One call's text, from the cache or the generator, and its content address. A stored text of
-    /// another version of the model is asked for again if the request wants that.
+    /// One call's text, from the cache or the generator, and its content address. If the request
+    /// asks for it, a stored text of another model version is generated again.
     async fn produce(
         self,
         step: &Step,
@@ -343,7 +347,7 @@ impl AttemptContext<'_> {
         (key, found.map(with_calls))
     }
 
-    /// The same under this name of the generator, with this use of the caches.
+    /// Like `produce`, for this name of the generator and this use of the caches.
     async fn produce_as(
         self,
         call: StepCall<'_>,
@@ -368,11 +372,11 @@ impl AttemptContext<'_> {
             seed: sampling.seed,
         };
         let seedless = sampling.temperature == 0.0 && self.generator.greedy_ignores_seed();
-        // The key holds what is asked, not why: a translation is the same whether it is alone or a
-        // step of a backtranslation.
+        // The key covers the question, not its purpose: a translation is the same whether it is the
+        // whole transformation or a step of a backtranslation.
         let mut prompt_key = step.prompt.digest().to_owned();
-        if purpose == Purpose::Distractors {
-            prompt_key.push_str(&format!("#{}", plan.count));
+        if purpose.answer() == Answer::List {
+            prompt_key.push_str(&format!("#{}", plan.count()));
         }
         if let Some(most) = plan.top_k {
             prompt_key.push_str(&format!("#top_k={most}"));
@@ -391,7 +395,7 @@ impl AttemptContext<'_> {
         };
         let (key, made) = (parts.key(), parts.made());
         let make = |urgency| {
-            let (prompt, count) = (Arc::clone(&step.prompt), plan.count);
+            let (prompt, count) = (Arc::clone(&step.prompt), plan.count());
             let about = About {
                 source: text.to_owned(),
                 kind: purpose.name().to_owned(),

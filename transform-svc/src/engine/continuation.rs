@@ -1,15 +1,14 @@
-//! PARTIAL's continuation: a text goes on after ", and", cut after every few generated tokens
-//! (section 3.3 there).
+//! PARTIAL's continuation: a text continues after ", and" and is cut after every few generated
+//! tokens (section 3.3 there).
 //!
-//! Each cut is one call for a fixed number of tokens on everything generated so far, so that any
-//! generator that continues a text makes the same cuts. The text of the first cut is a prefix of
-//! the second's.
+//! Each cut is one call for a fixed number of tokens, given everything generated so far, so that
+//! any generator that can continue a text makes the same cuts. The text of the first cut is a
+//! prefix of the text of the second.
 
 use std::sync::Arc;
 
 use super::{Engine, Finished, Job, Outcome, Plan, ask::Ask, attempt};
 use crate::{
-    catalogue::Kind,
     checks::{self, Check},
     error::TransformError,
     generator::Bounded,
@@ -17,15 +16,8 @@ use crate::{
     seed,
 };
 
-/// Tokens between cuts (PARTIAL).
-pub(super) const STRIDE: u32 = 5;
-/// Number of cuts, as in PARTIAL's example.
-pub(super) const CUTS: u32 = 4;
-/// Upper bounds of stride and cuts.
-pub(super) const MAX_STRIDE: u32 = 64;
-pub(super) const MAX_CUTS: u32 = 16;
-
-/// Version of everything that shapes the answers besides the text; raise it when that changes.
+/// Version of everything that influences the answers besides the text; increment it when that
+/// changes.
 const VERSION: &str = "continuation@1";
 
 /// Attempts a text until every cut has its tokens. A text that ends earlier is attempted again.
@@ -36,13 +28,14 @@ pub(super) async fn until_all_cuts(
     generator: &Arc<Bounded>,
 ) -> Result<Finished, TransformError> {
     let mut finished = Finished::new(plan.seed, job.language);
+    let (stride, cuts) = (plan.parameters().whole("stride"), plan.parameters().whole("cuts"));
     for attempt in 0..plan.max_attempts {
         finished.retried.append(&mut finished.failed);
         finished.attempts += 1;
         finished.seed = seed::of_attempt(plan.seed, &job.text, attempt);
         let mut text = opening(&job.text);
         let (mut texts, mut fresh) = (Vec::new(), false);
-        for _ in 0..plan.cuts {
+        for _ in 0..cuts {
             let answer = engine
                 .ask(Ask {
                     generator,
@@ -52,7 +45,7 @@ pub(super) async fn until_all_cuts(
                     prompt_digest: VERSION,
                     messages: vec![message(text.clone())],
                     temperature: attempt::temperature(plan, attempt),
-                    max_tokens: plan.stride,
+                    max_tokens: stride,
                     seed: finished.seed,
                     access: plan.access,
                     caller: &plan.caller,
@@ -99,17 +92,17 @@ pub(super) async fn until_all_cuts(
 fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
     let mut failed = texts.last().map_or_else(Vec::new, |last| {
         // A continuation is meant to be longer than its original and begins with it.
-        let mut fired = checks::run(Kind::Continuation, &job.text, last, job.language);
+        let mut fired = checks::run(plan.kind, &job.text, last, job.language);
         fired.retain(|check| *check != Check::Runaway);
         fired
     });
-    if texts.len() < plan.cuts as usize {
+    if texts.len() < plan.parameters().whole("cuts") as usize {
         failed.push(Check::TooFew);
     }
     failed
 }
 
-/// A text to continue as it stands.
+/// A message with a text that the model continues without a template.
 pub(super) fn message(content: String) -> Message {
     Message {
         role: Role::Text,
@@ -125,7 +118,7 @@ pub(super) fn opening(text: &str) -> String {
     format!("{body}, and")
 }
 
-/// Appends what was generated up to the end of the line; false if that is empty.
+/// Appends the generated text up to the end of the line; false if that is empty.
 fn extend(text: &mut String, piece: &str) -> bool {
     let line = piece.split(['\n', '\r']).next().unwrap_or_default();
     if line.trim().is_empty() {

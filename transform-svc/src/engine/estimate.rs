@@ -1,4 +1,4 @@
-//! What a request would ask its generator for, without asking it.
+//! Estimates the generator calls of a request without making them.
 
 use std::sync::Arc;
 
@@ -11,9 +11,11 @@ use super::{
     plan::{MAX_TOKENS, Step},
     task::computed,
 };
-use crate::{catalogue::Kind, error::TransformError, generator::Prices, words};
+use isomer_transformations::{Answer, Making};
 
-/// Calls and tokens.
+use crate::{error::TransformError, generator::Prices, words};
+
+/// A number of calls and tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     /// Calls to the generator.
@@ -32,28 +34,28 @@ impl Amount {
     }
 }
 
-/// What a request would ask its generator for.
+/// The estimated generator calls of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Estimate {
     /// Items of the request.
     pub(crate) texts: u64,
-    /// Of them, those that the caches hold whole.
+    /// Items of which the caches hold every call.
     pub(crate) cached: u64,
-    /// Of them, those that need no generator.
+    /// Items that need no generator.
     pub(crate) by_rule: u64,
-    /// For the others, with one attempt each.
+    /// For the other items, with one attempt each.
     pub(crate) once: Amount,
-    /// For the others, at most.
+    /// For the other items, the maximum.
     pub(crate) most: Amount,
-    /// Prices of the tokens, where known.
+    /// Token prices, if known.
     pub(crate) prices: Option<Prices>,
-    /// The generator's id; empty where none is needed.
+    /// The generator's id; empty if none is needed.
     pub(crate) generator: String,
 }
 
 impl Engine {
-    /// Looks every text up in the caches, attempt after attempt, and adds up the calls that they
-    /// lack. No generator is asked and nothing is stored.
+    /// Looks up every text in the caches, attempt by attempt, and adds up the missing calls. No
+    /// generator is called and nothing is stored.
     ///
     /// # Errors
     /// If a cache cannot be read.
@@ -70,7 +72,8 @@ impl Engine {
         let looked = stream::iter(jobs)
             .map(|job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                // Files are read, texts checked and prompts made: not on the runtime's threads.
+                // Reading files, checking texts and rendering prompts must not block the runtime's
+                // threads.
                 let runtime = Handle::current();
                 let looked = computed(move || runtime.block_on(engine.look_up(&plan, &job, bypassed)));
                 async move { looked.await.unwrap_or(Err(TransformError::ShuttingDown)) }
@@ -91,7 +94,7 @@ impl Engine {
         Ok(estimate)
     }
 
-    /// How many items a job answers, and what the caches hold of it.
+    /// The number of items that a job covers, and the part of its calls that the caches hold.
     async fn look_up(&self, plan: &Arc<Plan>, job: &Job, bypassed: bool) -> Result<(u64, Found), TransformError> {
         let items = job.members.len() as u64;
         if plan.generator.is_none() || job.refusal.is_some() || job.text.trim().is_empty() {
@@ -114,24 +117,24 @@ impl Engine {
     }
 }
 
-/// What the caches hold of a text.
+/// The result of a cache lookup for a text.
 enum Found {
-    /// It needs no generator.
+    /// The text needs no generator.
     NeedsNone,
-    /// Every call that it took.
+    /// All its calls are cached.
     Cached,
-    /// Not these calls: with one attempt, and at most.
+    /// These calls are not cached: with one attempt, and the maximum.
     Lacking(Amount, Amount),
 }
 
-/// What the rest of a text's attempts takes: one attempt, and all of them.
+/// The remaining calls of a text: for one attempt, and for all attempts.
 fn lacking(plan: &Plan, job: &Job, found: &Finished) -> (Amount, Amount) {
     let mut once = Amount::default();
     let mut most = Amount::default();
     let first = found.attempts.saturating_sub(1);
     for attempt in first..plan.max_attempts.max(first + 1) {
         let done = if attempt == first { found.done_calls } else { 0 };
-        let (likely, longest) = if plan.kind == Kind::Continuation {
+        let (likely, longest) = if matches!(plan.kind.making, Making::Continuation) {
             continued(plan, job, done)
         } else {
             asked(plan, job, attempt, done)
@@ -144,11 +147,11 @@ fn lacking(plan: &Plan, job: &Job, found: &Finished) -> (Amount, Amount) {
     (once, most)
 }
 
-/// The calls of one attempt from the first that is not `done`.
+/// The calls of one attempt, starting with the first that is not `done`.
 fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) {
     let (mut once, mut most) = (Amount::default(), Amount::default());
     let patience = attempt::PATIENCE.saturating_pow(attempt);
-    // The longest text that a call may be given: the job's own, then the answer before.
+    // The longest text that a call may receive: the job's own, then the previous answer.
     let mut before = 0;
     for (at, step) in plan.steps.iter().enumerate() {
         let longest = if at == 0 {
@@ -157,7 +160,11 @@ fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) 
             attempt::patient(plan, plan.max_tokens.unwrap_or(MAX_TOKENS as u32), patience)
         };
         if at >= done {
-            let prompt = prompt_tokens(&step.prompt.render(&job.text, plan.step_language(step, job), plan.count));
+            let prompt = prompt_tokens(
+                &step
+                    .prompt
+                    .render(&job.text, plan.step_language(step, job), plan.count()),
+            );
             once.add(Amount {
                 calls: 1,
                 prompt_tokens: prompt,
@@ -174,25 +181,26 @@ fn asked(plan: &Plan, job: &Job, attempt: u32, done: usize) -> (Amount, Amount) 
     (once, most)
 }
 
-/// Tokens of an answer as long as its text; of several texts, as many times.
+/// Tokens of an answer as long as its text, multiplied by the number of texts requested.
 fn likely_answer(plan: &Plan, step: &Step, text: &str) -> u64 {
-    let copies = match step.prompt.purpose() {
-        crate::prompt::Purpose::Distractors => u64::from(plan.count),
-        _ => 1,
+    let copies = match step.prompt.purpose().answer() {
+        Answer::List => u64::from(plan.count()),
+        Answer::Text | Answer::LongText | Answer::Words => 1,
     };
     words::estimated_tokens(text) as u64 * copies
 }
 
-/// The cuts of one continuation from the first that is not `done`. A cut has exactly the stride's
-/// tokens, and its prompt is the text with the cuts before.
+/// The cuts of one continuation, starting with the first that is not `done`. A cut has exactly the
+/// stride's tokens, and its prompt is the text with the previous cuts.
 fn continued(plan: &Plan, job: &Job, done: usize) -> (Amount, Amount) {
     let opening = prompt_tokens(&[continuation::message(continuation::opening(&job.text))]);
     let mut amount = Amount::default();
-    for cut in done as u64..u64::from(plan.cuts) {
+    let (stride, cuts) = (plan.parameters().whole("stride"), plan.parameters().whole("cuts"));
+    for cut in done as u64..u64::from(cuts) {
         amount.add(Amount {
             calls: 1,
-            prompt_tokens: opening + cut * u64::from(plan.stride),
-            generated_tokens: plan.stride.into(),
+            prompt_tokens: opening + cut * u64::from(stride),
+            generated_tokens: stride.into(),
         });
     }
     (amount, amount)

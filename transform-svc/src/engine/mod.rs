@@ -1,6 +1,6 @@
-//! From a request to its texts: plan it, group equal texts, and attempt each until its checks pass,
-//! with as many in flight as the generator permits. All work belongs to the caller's future:
-//! dropping the future cancels it.
+//! Processes the texts of a request: plans it, groups equal texts, and attempts each until its
+//! checks pass, with as many in flight as the generator permits. All work belongs to the caller's
+//! future: dropping the future cancels it.
 
 mod ask;
 mod attempt;
@@ -20,10 +20,10 @@ use isomer_outbound::shared_limits::SharedLimits;
 use isomer_proto::{ProtoEnum, transform::v1 as proto};
 use isomer_retention::{Hold, Holder};
 use isomer_segment_log::Hourly;
+use isomer_transformations::Making;
 
 use crate::{
     cache::{Cache, Key, SharedCache},
-    catalogue::Kind,
     checks::Check,
     config::TransformConfig,
     error::TransformError,
@@ -31,8 +31,8 @@ use crate::{
     guards::{self, Guard, Guarded},
     language::{Language, LanguageCheck},
     measures::{Measures, measure},
-    plain::{multi_swap, random_keywords::random_keywords, stopwords},
     prompt::{Prompt, Prompts},
+    rules::{Rule, Subject},
 };
 pub(crate) use ask::Ask;
 pub(crate) use cache_access::Dispatch;
@@ -41,60 +41,62 @@ pub(crate) use estimate::{Amount, Estimate};
 use inflight::Inflight;
 pub use isomer_proto::transform::v1::{GuardMode, OnFailure};
 pub use plan::{Job, Member, Plan, Step};
-pub(crate) use plan::{joined, kind_of, read_language, target_of};
+pub(crate) use plan::{Requested, joined, read_language};
 use task::{computed, in_own_task};
 
-/// Texts processed at once if no generator bounds them.
+/// Texts processed at once if no generator limits them.
 const PLAIN_CONCURRENCY: usize = 32;
 
-/// How a text ended.
+/// The outcome of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Passed at the first attempt.
+    /// The first attempt passed.
     Ok,
-    /// Passed after retries.
+    /// A retry passed.
     Recovered,
-    /// The generator returned the text unchanged, and the request does not ask for a retry of that.
+    /// The generator returned the text unchanged, and the request does not ask for a retry in this
+    /// case.
     Unchanged,
     /// Every attempt failed.
     Failed,
 }
 
-/// One call of an attempt, done.
+/// One completed call of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What was asked.
+    /// The prompt of the call.
     pub prompt: Arc<Prompt>,
-    /// Language asked for; `None` when it is that of the text and unknown.
+    /// Requested language; `None` if it is the text's own language and unknown.
     pub language: Option<Language>,
     /// Content address.
     pub key: Key,
-    /// What came back, cleaned.
+    /// The cleaned response.
     pub text: String,
-    /// Tokens of the prompt, counted when the generator was called, now or for the cache.
+    /// Tokens of the prompt, counted when the generator was called, now or when the entry was
+    /// cached.
     pub prompt_tokens: u64,
     /// Tokens generated, likewise.
     pub generated_tokens: u64,
-    /// Whether these tokens are estimated.
+    /// Whether these token counts are estimated.
     pub tokens_estimated: bool,
-    /// The version of the model, as the server named it; empty if it names none.
+    /// The version of the model that the server named; empty if it named none.
     pub fingerprint: String,
 }
 
-/// One text, done.
+/// One completed text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// How it ended. The plan's policy decides what a failure turns into.
+    /// The outcome. The plan's policy decides how a failed text is returned.
     pub outcome: Outcome,
-    /// The text; empty after a failure, and where there are several.
+    /// The text; empty after a failure, and if there are several texts.
     pub text: String,
-    /// The texts, where the transformation gives several.
+    /// The texts, if the transformation gives several.
     pub texts: Vec<String>,
     /// The calls of the last attempt.
     pub trail: Vec<Call>,
-    /// What the detector says of the last attempt; `None` if it did not run.
+    /// The detector's verdict on the last attempt; `None` if it did not run.
     pub language_check: Option<LanguageCheck>,
-    /// How far the text, or each of the texts, is from the original.
+    /// The distance of the text, or of each of the texts, from the original.
     pub measures: Vec<Measures>,
     /// Checks that fired on the last attempt.
     pub failed: Vec<Check>,
@@ -102,40 +104,40 @@ pub struct Finished {
     pub retried: Vec<Check>,
     /// Checks that fired on the first attempt.
     pub first: Vec<Check>,
-    /// What the guards say of the text.
+    /// The guards' findings on the text.
     pub guarded: Guarded,
     /// Guards that fired on attempts whose text is not returned.
     pub retried_guards: Vec<Guard>,
-    /// Why the generator failed.
+    /// The reason why the generator failed.
     pub error: String,
-    /// Attempts made, those found in the cache included.
+    /// Number of attempts, including those found in the cache.
     pub attempts: u32,
-    /// Attempts that reached a generator now.
+    /// Attempts that called a generator now.
     pub fresh_attempts: u32,
     /// Checks that fired on attempts made now.
     pub fresh_checks: Vec<Check>,
     /// Seed of the last attempt.
     pub seed: u64,
-    /// Content address of the last attempt; `None` for what is not generated.
+    /// Content address of the last attempt; `None` if the text is not generated.
     pub key: Option<Key>,
     /// Target of a translation, or else the source language.
     pub language: Option<Language>,
-    /// Language codes drawn or asked for.
+    /// Codes of the languages drawn or requested.
     pub languages: Vec<&'static str>,
     /// Prompt tokens processed now.
     pub prompt_tokens: u64,
     /// Tokens generated now.
     pub generated_tokens: u64,
-    /// Whether some of these tokens are estimated, since the generator does not count them.
+    /// Whether some of these token counts are estimated because the generator does not report them.
     pub tokens_estimated: bool,
-    /// Calls to the generator now, its retries included.
+    /// Calls made to the generator now, including its retries.
     pub calls: u64,
-    /// Time waited for a permit of the generator.
+    /// Time spent waiting for a permit of the generator.
     pub waited: Duration,
-    /// Whether the caches lack a call of the last attempt and no generator may be asked
+    /// Whether a call of the last attempt is not cached and no generator may be called
     /// ([`CacheAccess::ReadOnly`]).
     pub missing: bool,
-    /// Calls of the last attempt that were done when a generator failed or was not to be asked.
+    /// Completed calls of the last attempt when a generator failed or must not be called.
     pub done_calls: usize,
 }
 
@@ -180,7 +182,7 @@ impl Finished {
         self
     }
 
-    /// If no attempt recorded it, the only attempt was the first.
+    /// If no attempt recorded them, the only attempt was the first.
     fn first(mut self) -> Self {
         if self.attempts <= 1 {
             self.first.clone_from(&self.failed);
@@ -198,13 +200,13 @@ impl Finished {
         self
     }
 
-    /// Whether everything came from the cache or from work that another request counts.
+    /// Whether the whole text came from the cache or from work that another request counts.
     pub fn cached(&self) -> bool {
         self.attempts > 0 && self.fresh_attempts == 0 && self.error.is_empty() && !self.missing
     }
 }
 
-/// The parts of the service.
+/// The transformation engine.
 #[derive(Debug)]
 pub struct Engine {
     config: TransformConfig,
@@ -242,7 +244,7 @@ impl Engine {
         })
     }
 
-    /// The same with a second level of the cache.
+    /// Adds a second level of the cache.
     pub fn with_shared(self, shared: SharedCache) -> Self {
         Self {
             inflight: self.inflight.with_shared(shared),
@@ -255,7 +257,7 @@ impl Engine {
         self.inflight.hold(holder)
     }
 
-    /// The same with limits of generators that hold over all processes of a fleet.
+    /// Adds generator limits that hold over all processes of a fleet.
     pub fn with_limits(self, limits: Arc<dyn SharedLimits>) -> Self {
         Self {
             registry: self.registry.with_limits(limits),
@@ -273,7 +275,7 @@ impl Engine {
         &self.cache
     }
 
-    /// Checks a request and finds its generator (loading a local one).
+    /// Validates a request and finds its generator; loads a local generator.
     pub async fn plan(
         &self,
         caller: Caller,
@@ -285,7 +287,7 @@ impl Engine {
     }
 
     /// Runs the jobs of a plan, several at once; each is yielded when it ends. The first error that
-    /// concerns all of them ends the stream.
+    /// affects all jobs ends the stream.
     pub fn run(
         self: Arc<Self>,
         plan: Arc<Plan>,
@@ -298,7 +300,7 @@ impl Engine {
         stream::iter(jobs)
             .map(move |job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                // One task per job, so that jobs do not wait for each other.
+                // Each job is a separate task, so that jobs do not wait for each other.
                 let done = in_own_task(async move {
                     let finished = engine.transform(&plan, &job).await?;
                     let looking = Arc::clone(&plan);
@@ -318,7 +320,7 @@ impl Engine {
     }
 
     async fn transform(&self, plan: &Arc<Plan>, job: &Job) -> Result<Finished, TransformError> {
-        // Checked before the text itself, so that a client can probe with an empty text.
+        // Checked before the text, so that a client can probe with an empty text.
         if let Some(refusal) = &job.refusal {
             let mut finished = Finished::new(plan.seed, plan.language_of(job));
             finished.languages.extend(job.drawn.map(Language::code));
@@ -334,7 +336,7 @@ impl Engine {
             return Ok(finished);
         }
         match &plan.generator {
-            Some(generator) if plan.kind == Kind::Continuation => {
+            Some(generator) if matches!(plan.kind.making, Making::Continuation) => {
                 continuation::until_all_cuts(self, plan, job, generator).await
             }
             Some(generator) => {
@@ -348,64 +350,29 @@ impl Engine {
             }
             None => {
                 let (plan, job) = (Arc::clone(plan), job.clone());
-                let made = computed(move || without_generator(&plan, &job));
-                made.await.ok_or(TransformError::ShuttingDown)
+                // A plan without a generator always has a rule.
+                let made = computed(move || Some(by_rule(plan.rule.as_deref()?, &plan, &job)));
+                made.await.flatten().ok_or(TransformError::ShuttingDown)
             }
         }
     }
 }
 
-/// The texts that a rule makes of a text, or the check that fails, with the reason. No copy takes
-/// the place of a text that cannot be made.
-fn by_rule(plan: &Plan, job: &Job) -> Result<Vec<String>, (Check, String)> {
-    let refused = |problem| (Check::GeneratorError, problem);
-    // Random draws on the words depend on the id; without an id, the text replaces it.
-    let id = job.members.first().map(|member| member.id.as_str());
-    let id = id.filter(|id| !id.is_empty()).unwrap_or(&job.text);
-    let text = match plan.kind {
-        Kind::MultiSwap => {
-            let tagger = multi_swap::tagger_for(job.language).map_err(refused)?;
-            return multi_swap::multi_swap(&tagger, &job.text, plan.swaps as usize, plan.seed, &plan.run, id)
-                .map_err(|error| (Check::TooFew, error.to_string()));
-        }
-        Kind::Noise => {
-            let noise = plan
-                .noise
-                .ok_or_else(|| refused("no channel of noise is planned".to_owned()))?;
-            noise.apply(&job.text, job.language, plan.seed)?
-        }
-        Kind::RandomKeywords => random_keywords(&job.text, plan.keep_ratio, plan.seed, id),
-        Kind::StopwordRemoval => {
-            let language = job.language.or_else(|| Language::parse("en"));
-            let removed = language.and_then(|language| stopwords::remove(&job.text, language));
-            removed.ok_or_else(|| {
-                let name = job.language.map_or("this language", Language::name);
-                refused(format!(
-                    "there is no list of function words for {name}; there is one for {}",
-                    stopwords::LANGUAGES
-                ))
-            })?
-        }
-        Kind::Paraphrase
-        | Kind::Backtranslation
-        | Kind::StyleChange
-        | Kind::Expansion
-        | Kind::Summarisation
-        | Kind::SummarisedExpansion
-        | Kind::Translation
-        | Kind::CrossTranslation
-        | Kind::Keywords
-        | Kind::Distractors
-        | Kind::Continuation => return Err(refused(format!("`{}` needs a generator", plan.kind.name()))),
-    };
-    Ok(vec![text])
-}
-
-/// Transformations defined by a rule rather than generated: one attempt, nothing cached.
-fn without_generator(plan: &Plan, job: &Job) -> Finished {
+/// Transformations defined by a rule rather than generated: one attempt, nothing cached. The
+/// original never replaces a text that cannot be made.
+fn by_rule(rule: &dyn Rule, plan: &Plan, job: &Job) -> Finished {
     let mut finished = Finished::new(plan.seed, job.language);
-    match by_rule(plan, job) {
-        Ok(texts) if plan.kind.gives_several() => {
+    // Random draws on the words depend on the id. Without an id, the text is used instead.
+    let id = job.members.first().map(|member| member.id.as_str());
+    let applied = rule.apply(&Subject {
+        text: &job.text,
+        language: job.language,
+        seed: plan.seed,
+        run: &plan.run,
+        id: id.filter(|id| !id.is_empty()).unwrap_or(&job.text),
+    });
+    match applied {
+        Ok(texts) if plan.kind.gives_several => {
             finished.outcome = Outcome::Ok;
             finished.texts = texts;
         }
@@ -417,9 +384,9 @@ fn without_generator(plan: &Plan, job: &Job) -> Finished {
                 finished.text = text;
             }
         }
-        Err((check, error)) => {
-            finished.failed = vec![check];
-            finished.error = error;
+        Err(refused) => {
+            finished.failed = vec![refused.check];
+            finished.error = refused.reason;
         }
     }
     finished.fresh_checks.clone_from(&finished.failed);

@@ -1,40 +1,43 @@
-//! Meaning guards: does a rewrite keep the numbers, the negations and the names of its original?
+//! Meaning guards check whether a rewrite keeps the numbers, the negations and the names of its
+//! original.
 //!
-//! HTEB's ten checks ([`crate::checks`]) find what went wrong with a generation: no text, the wrong
-//! language, a leaked prompt. Guards look at a text that passed them and ask whether it still says
-//! the same. They are rules, not models, and pure functions of the two texts, their languages and
-//! the transformation, so a text from the cache gets the same findings as a fresh one.
+//! HTEB's ten checks ([`crate::checks`]) find errors of a generation: no text, the wrong language,
+//! a leaked prompt. Guards check whether a text that passed them still has the same meaning. They
+//! are rules, not models, and pure functions of the two texts, their languages and the
+//! transformation, so a cached text gets the same findings as a new one.
 //!
-//! A finding is a warning. What it is worth is measured on rewrites labelled by hand
-//! (`tests/it/guards.rs`; figures in docs/reference/guards.md). Where the rules do not know a
-//! language they answer "cannot tell" (`Finding::Untold`), never "kept".
+//! A finding is a warning. Its reliability is measured on rewrites labelled by hand
+//! (`tests/it/guards.rs`; figures in docs/reference/guards.md). If the rules do not cover a
+//! language, the finding is "cannot tell" (`Finding::Untold`), never "kept".
 
 mod names;
 mod negation;
 mod numbers;
 mod stem;
 
-use crate::{catalogue::Kind, language::Language};
 use isomer_proto::ProtoEnum;
+use isomer_transformations::{Declaration, Facts};
+
+use crate::language::Language;
 
 pub use isomer_proto::transform::v1::Guard;
 
-/// What a guard says of a rewrite.
+/// The finding of a guard on a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Finding {
     Kept,
     Broken,
-    /// The rules do not know the language well enough.
+    /// The rules do not cover the language.
     Untold,
 }
 
-/// What a transformation must not do with the facts of a text. A changed fact counts as one lost
-/// and one added.
+/// Changes to the facts of a text that a transformation must not make. A changed fact counts as one
+/// lost and one added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Duty {
-    /// A fact of the original must not be missing.
+    /// Whether the rewrite must keep every fact of the original.
     lost: bool,
-    /// The rewrite must not bring a fact that the original does not have.
+    /// Whether the rewrite must not add a fact.
     added: bool,
 }
 
@@ -43,50 +46,35 @@ struct Duty {
 pub struct Guarded {
     /// Guards that found a fact lost or changed.
     pub fired: Vec<Guard>,
-    /// Guards that could not tell.
+    /// Guards without a finding, because their rules do not cover the language.
     pub untold: Vec<Guard>,
 }
 
-/// What a guard asks of a transformation; `None` if it asks nothing.
-///
-/// A summary may leave facts out and an expansion may add some. A translation is asked for its
-/// numbers only: names are spelt differently in other languages, and negation is compared within
-/// one language.
-fn duty(guard: Guard, kind: Kind) -> Option<Duty> {
-    match kind {
-        Kind::Paraphrase | Kind::Backtranslation | Kind::StyleChange => Some(Duty {
-            lost: true,
-            // A rewrite may name what the original only refers to.
-            added: guard != Guard::Names,
-        }),
-        Kind::Expansion | Kind::SummarisedExpansion => Some(Duty {
-            lost: true,
-            added: false,
-        }),
-        Kind::Summarisation => Some(Duty {
-            lost: false,
-            added: true,
-        }),
-        Kind::Translation | Kind::CrossTranslation => (guard == Guard::Numbers).then_some(Duty {
-            lost: true,
-            added: true,
-        }),
-        Kind::Keywords
-        | Kind::RandomKeywords
-        | Kind::StopwordRemoval
-        | Kind::Distractors
-        | Kind::MultiSwap
-        | Kind::Continuation
-        | Kind::Noise => None,
-    }
+/// The duty of a rewrite that must keep these facts, by guard; `None` if there is none.
+fn duty(guard: Guard, facts: Facts) -> Option<Duty> {
+    let (lost, added) = match facts {
+        // A rewrite may name a person or thing that the original only refers to.
+        Facts::Same => (true, guard != Guard::Names),
+        Facts::NoneLost => (true, false),
+        Facts::NoneAdded => (false, true),
+        Facts::Numbers if guard == Guard::Numbers => (true, true),
+        Facts::Numbers | Facts::Any => return None,
+    };
+    Some(Duty { lost, added })
 }
 
-/// Looks at a rewrite. `source` is the language of the original, `target` that of the rewrite;
-/// `None` where unknown.
-pub fn run(kind: Kind, original: &str, rewrite: &str, source: Option<Language>, target: Option<Language>) -> Guarded {
+/// Runs the guards on a rewrite. `source` is the language of the original, `target` that of the
+/// rewrite; `None` if unknown.
+pub fn run(
+    kind: &Declaration,
+    original: &str,
+    rewrite: &str,
+    source: Option<Language>,
+    target: Option<Language>,
+) -> Guarded {
     let mut guarded = Guarded::default();
     for guard in Guard::all() {
-        let Some(duty) = duty(guard, kind) else { continue };
+        let Some(duty) = duty(guard, kind.facts) else { continue };
         let (source, target) = (source.map(Language::code), target.map(Language::code));
         let finding = match guard {
             Guard::Numbers => numbers::look(original, rewrite, source, target, duty),

@@ -3,8 +3,8 @@
 //!
 //! A rating is read strictly ([`number`]). An answer that is not a rating is retried with another
 //! seed at a higher temperature, like a transformation whose check failed. A pair that still has no
-//! rating is counted as such; its rating is never guessed. Answers are cached like transformations,
-//! under keys of their own kind (`judge/similarity`, …).
+//! rating is counted as unrated; its rating is never guessed. Answers are cached like
+//! transformations, under separate kinds of keys (`judge/similarity`, …).
 
 pub mod number;
 
@@ -17,21 +17,21 @@ use isomer_service_kit::priority::Priority;
 use crate::{
     cache::Key,
     clean::clean,
-    engine::{Ask, CacheAccess, Caller, Engine, kind_of},
+    engine::{Ask, CacheAccess, Caller, Engine, Requested},
     error::TransformError,
     generator::{Bounded, GeneratorError},
     prompt::{Prompt, Purpose},
     seed,
 };
 
-/// Tokens of an answer: a number takes few, a model that reasons first takes many.
+/// Maximum tokens of an answer. A number takes few; a model that reasons first takes many.
 const MAX_TOKENS: u32 = 512;
-/// Retries sample at least this hot: a greedy model would repeat its answer.
+/// Minimum temperature of retries, because a greedy model would repeat its answer.
 const RETRY_TEMPERATURE: f64 = 0.7;
-/// Most characters of a refused answer that an error repeats.
+/// Maximum number of characters of a refused answer that an error repeats.
 const SHOWN_CHARS: usize = 120;
 
-/// What is rated.
+/// The rated property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scale {
     /// Semantic similarity of a pair, 0 to 5, decimals allowed: gold scores of STS have them
@@ -60,7 +60,7 @@ impl Scale {
         matches!(self, Self::Similarity)
     }
 
-    /// What its prompt is for.
+    /// The purpose of the scale's prompt.
     pub const fn purpose(self) -> Purpose {
         match self {
             Self::Similarity => Purpose::JudgeSimilarity,
@@ -69,12 +69,12 @@ impl Scale {
         }
     }
 
-    /// As a request names it.
+    /// The name in requests.
     pub const fn name(self) -> &'static str {
         self.kind().split_at("judge/".len()).1
     }
 
-    /// The kind of its answers in the cache.
+    /// The kind of the scale's answers in the cache.
     const fn kind(self) -> &'static str {
         match self {
             Self::Similarity => "judge/similarity",
@@ -93,64 +93,64 @@ pub struct Pair {
     pub transformed: String,
 }
 
-/// A checked request.
+/// A validated request.
 #[derive(Debug, Clone)]
 pub struct Judging {
-    /// What is rated.
+    /// The rated property.
     pub scale: Scale,
     /// The generator that rates.
     pub generator: Arc<Bounded>,
     /// The prompt.
     pub prompt: Arc<Prompt>,
-    /// What the transformation should have done; quality is rated against it.
+    /// The task of the transformation, against which quality is rated.
     pub task: String,
     /// Seed of the run.
     pub seed: u64,
-    /// Most attempts per pair.
+    /// Maximum number of attempts per pair.
     pub max_attempts: u32,
-    /// Neither read nor write the cache.
+    /// Whether to neither read nor write the cache.
     pub bypass_cache: bool,
-    /// For whom the request is.
+    /// The caller of the request.
     pub caller: Caller,
-    /// Whether its calls go before others that wait.
+    /// The priority of the request's calls.
     pub priority: Priority,
 }
 
-/// How a pair was rated.
+/// The result of a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rated {
     /// The rating.
     pub score: Option<f64>,
-    /// Why there is none.
+    /// The reason for a missing rating.
     pub error: String,
-    /// Whether there is none because the generator failed.
+    /// Whether the rating is missing because the generator failed.
     pub generator_failed: bool,
-    /// Attempts made, those found in the cache included.
+    /// Number of attempts, including those found in the cache.
     pub attempts: u32,
-    /// Of these, those made now.
+    /// Of these, attempts made now.
     pub fresh: u32,
     /// Answers that were not ratings.
     pub unreadable: u32,
-    /// Of these, those made now.
+    /// Of these, answers generated now.
     pub fresh_unreadable: u32,
     /// Seed of the last attempt.
     pub seed: u64,
     /// Content address of the last attempt.
     pub key: Key,
-    /// Calls to the generator now.
+    /// Calls made to the generator now.
     pub calls: u64,
     /// Prompt tokens processed now.
     pub prompt_tokens: u64,
     /// Tokens generated now.
     pub generated_tokens: u64,
-    /// Whether these are estimated, since the generator does not count them.
+    /// Whether the token counts are estimated because the generator does not report them.
     pub tokens_estimated: bool,
-    /// Time waited for a permit of the generator.
+    /// Time spent waiting for a permit of the generator.
     pub waited: Duration,
 }
 
 /// Rates pairs, several at once; each is yielded with its index when it is done. An error that
-/// concerns all of them ends the stream.
+/// affects all pairs ends the stream.
 pub fn run(
     engine: Arc<Engine>,
     judging: Arc<Judging>,
@@ -213,7 +213,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
         let id = || judging.generator.identity().id.clone();
         let text = match answer.text {
             Ok(text) => clean(judging.prompt.purpose(), "", &text, ("", "")).text,
-            // These errors end the request, since the next pair would fail too.
+            // These errors end the request, because the next pair would fail too.
             Err(GeneratorError::Unreachable { message, .. }) => {
                 return Err(TransformError::Unreachable { id: id(), message });
             }
@@ -231,7 +231,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
                 | GeneratorError::Budget { .. }
                 | GeneratorError::NotCached),
             ) => {
-                // The generator has retried already, or its budget is spent.
+                // The generator has already retried, or its budget is spent.
                 rated.generator_failed = true;
                 rated.error = error.to_string();
                 return Ok(rated);
@@ -251,8 +251,8 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
     Ok(rated)
 }
 
-/// Everything in the question that varies with the pair and the request, so that different
-/// questions have different keys.
+/// All parts of the question that vary with the pair and the request, so that different questions
+/// have different keys.
 fn content(judging: &Judging, pair: &Pair) -> String {
     match judging.scale {
         Scale::Quality => serde_json::json!([pair.original, pair.transformed, judging.task]).to_string(),
@@ -260,14 +260,15 @@ fn content(judging: &Judging, pair: &Pair) -> String {
     }
 }
 
-/// What a transformation should do, in the words for the judge. Without one: any rewriting that
+/// The task of a transformation, worded for the judge. Without a transformation: any rewriting that
 /// keeps the meaning.
 pub fn task(transformation: Option<&proto::Transformation>) -> Result<String, TransformError> {
     match transformation {
         None => Ok("A rewriting that keeps the core meaning.".to_owned()),
         Some(_) => {
-            let entry = kind_of(transformation, "transformation")?.entry();
-            // The sources in brackets would mean nothing to a model.
+            let requested = Requested::read(transformation, "transformation")?;
+            let entry = requested.transformation.declaration();
+            // The source references in brackets are meaningless to a model.
             let described = entry.description.split(" (").next().unwrap_or_default();
             Ok(format!("{}.", described.trim_end_matches('.')))
         }

@@ -7,23 +7,8 @@ use isomer_config::spelling::nearest;
 use super::{Prompt, Purpose};
 use crate::error::TransformError;
 
-/// The prompts compiled in, by id.
-const BUILT_IN: &[(&str, &str)] = &[
-    ("paraphrase", include_str!("../../prompts/paraphrase.txt")),
-    ("paraphrase-b", include_str!("../../prompts/paraphrase-b.txt")),
-    ("paraphrase-c", include_str!("../../prompts/paraphrase-c.txt")),
-    ("paraphrase-d", include_str!("../../prompts/paraphrase-d.txt")),
-    ("style_change", include_str!("../../prompts/style_change.txt")),
-    ("expansion", include_str!("../../prompts/expansion.txt")),
-    ("expansion-short", include_str!("../../prompts/expansion-short.txt")),
-    ("summarisation", include_str!("../../prompts/summarisation.txt")),
-    ("translation", include_str!("../../prompts/translation.txt")),
-    ("keywords", include_str!("../../prompts/keywords.txt")),
-    ("distractors", include_str!("../../prompts/distractors.txt")),
-    ("judge_similarity", include_str!("../../prompts/judge_similarity.txt")),
-    ("judge_quality", include_str!("../../prompts/judge_quality.txt")),
-    ("judge_fluency", include_str!("../../prompts/judge_fluency.txt")),
-];
+// `BUILT_IN`: ids and texts of the files of `prompts`, written by the build script.
+include!(concat!(env!("OUT_DIR"), "/prompts.rs"));
 
 /// The prompts in use: one default for each [`Purpose`], and other wordings.
 #[derive(Debug, Clone)]
@@ -32,12 +17,13 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// Loads the built-in prompts, then replaces and adds to them from the files `<id>.txt` of a
-    /// directory, if one is given.
+    /// Loads the built-in prompts, then replaces and extends them with the files `<id>.txt` of a
+    /// directory, if given.
     ///
     /// # Errors
     /// If a directory or file cannot be read, a file's name is not the id of a prompt, or a file is
-    /// malformed or lacks its placeholder. All are refused at start, not at the first text.
+    /// malformed or lacks its placeholder. These errors are reported at start, not at the first
+    /// text.
     pub fn load(directory: Option<&Path>) -> Result<Self, TransformError> {
         let mut by_id = BTreeMap::new();
         for (id, file) in BUILT_IN {
@@ -47,7 +33,7 @@ impl Prompts {
             })?;
             by_id.insert((*id).to_owned(), Arc::new(prompt));
         }
-        for purpose in Purpose::ALL {
+        for purpose in Purpose::all() {
             if !by_id.contains_key(purpose.name()) {
                 return Err(TransformError::Prompt {
                     file: format!("built-in {}", purpose.name()),
@@ -64,7 +50,7 @@ impl Prompts {
     }
 
     /// The prompt for a purpose if a request names none: the wording whose `generators` match this
-    /// generator (the longest pattern wins), else the default one.
+    /// generator (the longest pattern wins), else the default.
     pub fn get(&self, purpose: Purpose, generator: &str) -> Arc<Prompt> {
         let own = self
             .of(purpose)
@@ -77,8 +63,8 @@ impl Prompts {
                     .max()?;
                 Some((longest, prompt))
             })
-            // `max_by_key` returns the last of equals. In reverse order that is the alphabetically
-            // first.
+            // `max_by_key` returns the last of equal elements. In reverse order that is the
+            // alphabetically first.
             .rev()
             .max_by_key(|(length, _)| *length);
         match own {
@@ -103,15 +89,15 @@ impl Prompts {
         })
     }
 
-    /// Every wording for a purpose, the default one first.
+    /// Every wording for a purpose, the default first.
     pub fn of(&self, purpose: Purpose) -> impl DoubleEndedIterator<Item = &Arc<Prompt>> {
-        // Ids of one purpose begin with its name, which sorts before the name and a suffix.
+        // Ids of one purpose begin with its name, which sorts before the name with a suffix.
         self.by_id.values().filter(move |prompt| prompt.purpose() == purpose)
     }
 }
 
-/// Whether a generator's id matches a pattern in which `*` stands for any characters or none. Case
-/// does not matter.
+/// Whether a generator's id matches a pattern in which `*` matches any number of characters. Case
+/// is ignored.
 fn matches(pattern: &str, id: &str) -> bool {
     let (pattern, id) = (pattern.to_lowercase(), id.to_lowercase());
     let parts: Vec<&str> = pattern.split('*').collect();
@@ -153,7 +139,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Prompt>, TransformError> {
     Ok(prompts)
 }
 
-/// What is wrong with a file's name, and the nearest right one.
+/// The problem with a file's name, and the nearest valid name.
 fn unknown(id: &str) -> String {
     let shared = match id.split('-').next().unwrap_or_default() {
         "backtranslation" | "cross_translation" => Some("translation.txt"),
@@ -163,7 +149,7 @@ fn unknown(id: &str) -> String {
     if let Some(shared) = shared {
         return format!("`{id}` has no prompt of its own; it is made with {shared}");
     }
-    let names = || Purpose::ALL.into_iter().map(Purpose::name);
+    let names = || Purpose::all().into_iter().map(Purpose::name);
     let (base, wording) = id.split_once('-').map_or((id, None), |(base, rest)| (base, Some(rest)));
     match nearest(id, names()).or_else(|| nearest(base, names())) {
         Some(near) => {
@@ -209,7 +195,7 @@ mod tests {
     #[test]
     fn every_built_in_prompt_delimits_its_texts_and_leaves_no_placeholder() {
         let prompts = Prompts::load(None).unwrap();
-        for purpose in Purpose::ALL {
+        for purpose in Purpose::all() {
             for prompt in prompts.of(purpose) {
                 assert!(!prompt.delimiters().0.is_empty(), "{}", prompt.id());
                 let messages = if purpose.judges() {
@@ -223,7 +209,11 @@ mod tests {
             }
             assert_eq!(prompts.get(purpose, "any").id(), purpose.name());
         }
-        assert_eq!(prompts.of(Purpose::Paraphrase).count(), 4, "three more wordings");
+        assert_eq!(
+            prompts.of(Purpose::of_id("paraphrase").unwrap()).count(),
+            4,
+            "three more wordings"
+        );
     }
 
     #[test]
@@ -234,9 +224,12 @@ mod tests {
             ("notes.md", "not a prompt".into()),
         ]);
         let prompts = Prompts::load(Some(directory.path())).unwrap();
-        assert_eq!(prompts.get(Purpose::Paraphrase, "g").tag(), "paraphrase@3");
+        assert_eq!(
+            prompts.get(Purpose::of_id("paraphrase").unwrap(), "g").tag(),
+            "paraphrase@3"
+        );
         assert_eq!(prompts.named("keywords-mine", "spec.prompts").unwrap().version(), "3");
-        assert_eq!(prompts.get(Purpose::Keywords, "g").id(), "keywords");
+        assert_eq!(prompts.get(Purpose::of_id("keywords").unwrap(), "g").id(), "keywords");
         assert!(Prompts::load(Some(&directory.path().join("absent"))).is_err());
     }
 
@@ -262,10 +255,16 @@ mod tests {
             ("local:gemma-3-270m", "paraphrase-small"),
             ("local:smollm2-135m", "paraphrase-small"),
         ] {
-            assert_eq!(prompts.get(Purpose::Paraphrase, generator).id(), id, "{generator}");
+            assert_eq!(
+                prompts.get(Purpose::of_id("paraphrase").unwrap(), generator).id(),
+                id,
+                "{generator}"
+            );
         }
         assert_eq!(
-            prompts.get(Purpose::Summarisation, "local:gemma-3-270m").id(),
+            prompts
+                .get(Purpose::of_id("summarisation").unwrap(), "local:gemma-3-270m")
+                .id(),
             "summarisation"
         );
     }

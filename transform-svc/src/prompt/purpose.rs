@@ -1,26 +1,15 @@
-//! What prompts are for, and what each must hold.
+//! Purposes of prompts, and the placeholders that each must hold.
+
+use isomer_transformations::{Answer, CATALOGUE, PromptKind};
 
 use super::Placeholder;
 
-/// What a prompt asks a model to do. Two-call transformations use two of them (backtranslation:
-/// `translation` twice).
+/// The task that a prompt gives to a model. Two-call transformations use two purposes
+/// (backtranslation: `translation` twice).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Other words, same meaning.
-    Paraphrase,
-    /// Informal to formal and the reverse; the model tells which it is given (HTEB's one prompt for
-    /// both directions).
-    StyleChange,
-    /// Longer.
-    Expansion,
-    /// Shorter.
-    Summarisation,
-    /// Into `{language}`.
-    Translation,
-    /// The most relevant words.
-    Keywords,
-    /// `{count}` numbered texts that look alike and mean something else.
-    Distractors,
+    /// Writes a text for a transformation.
+    Write(PromptKind),
     /// Rates how alike `{original}` and `{transformed}` are in meaning, 0 to 5 (PTEB).
     JudgeSimilarity,
     /// Rates how well `{transformed}` carries out `{task}` on `{original}`, 1 to 5 (HTEB).
@@ -30,39 +19,33 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Every purpose, in declaration order.
-    pub const ALL: [Self; 10] = [
-        Self::Paraphrase,
-        Self::StyleChange,
-        Self::Expansion,
-        Self::Summarisation,
-        Self::Translation,
-        Self::Keywords,
-        Self::Distractors,
-        Self::JudgeSimilarity,
-        Self::JudgeQuality,
-        Self::JudgeFluency,
-    ];
+    /// All purposes: those of the catalogue's prompts, each once, then the judges'.
+    pub fn all() -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for kind in CATALOGUE.iter().flat_map(|row| row.prompts()) {
+            if !all.contains(&Self::Write(*kind)) {
+                all.push(Self::Write(*kind));
+            }
+        }
+        all.extend([Self::JudgeSimilarity, Self::JudgeQuality, Self::JudgeFluency]);
+        all
+    }
 
-    /// Its name: the id of its default prompt, and the beginning of every other wording's id.
+    /// The purpose's name: the id of its default prompt, and the beginning of every other wording's
+    /// id.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Paraphrase => "paraphrase",
-            Self::StyleChange => "style_change",
-            Self::Expansion => "expansion",
-            Self::Summarisation => "summarisation",
-            Self::Translation => "translation",
-            Self::Keywords => "keywords",
-            Self::Distractors => "distractors",
+            Self::Write(kind) => kind.name,
             Self::JudgeSimilarity => "judge_similarity",
             Self::JudgeQuality => "judge_quality",
             Self::JudgeFluency => "judge_fluency",
         }
     }
 
-    /// The purpose of a prompt id: `paraphrase` and `paraphrase-b` are both for paraphrase.
+    /// The purpose of a prompt id: `paraphrase` and `paraphrase-b` both have the purpose
+    /// paraphrase.
     pub fn of_id(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|purpose| {
+        Self::all().into_iter().find(|purpose| {
             id.strip_prefix(purpose.name()).is_some_and(|rest| {
                 rest.is_empty()
                     || rest.strip_prefix('-').is_some_and(|wording| {
@@ -75,25 +58,32 @@ impl Purpose {
         })
     }
 
-    /// Whether it rates pairs rather than writing texts.
+    /// Whether the prompt rates pairs rather than writing texts.
     pub fn judges(self) -> bool {
-        matches!(self, Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency)
+        !matches!(self, Self::Write(_))
     }
 
-    /// Placeholders for material (the user's texts, not our words). Each occurs once, in the last
-    /// message, and nowhere else.
+    /// Form of the answer.
+    pub fn answer(self) -> Answer {
+        match self {
+            Self::Write(kind) => kind.answer,
+            Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency => Answer::Text,
+        }
+    }
+
+    /// Placeholders for the user's texts. Each occurs once, in the last message only.
     pub(super) fn material(self) -> &'static [Placeholder] {
         match self {
             Self::JudgeSimilarity | Self::JudgeQuality => &[Placeholder::Original, Placeholder::Transformed],
             Self::JudgeFluency => &[Placeholder::Transformed],
-            _ => &[Placeholder::Text],
+            Self::Write(_) => &[Placeholder::Text],
         }
     }
 
-    /// Placeholders that must occur somewhere.
+    /// Placeholders that must occur.
     pub(super) fn required(self) -> &'static [Placeholder] {
         match self {
-            Self::Translation => &[Placeholder::Language],
+            Self::Write(kind) if kind.needs_language => &[Placeholder::Language],
             Self::JudgeQuality => &[Placeholder::Task],
             _ => &[],
         }
@@ -102,10 +92,10 @@ impl Purpose {
     /// Placeholders that may occur anywhere.
     pub(super) fn optional(self) -> &'static [Placeholder] {
         match self {
-            Self::Distractors => &[Placeholder::Language, Placeholder::Count],
-            Self::JudgeSimilarity | Self::JudgeFluency | Self::Translation => &[],
-            Self::JudgeQuality => &[],
-            _ => &[Placeholder::Language],
+            Self::Write(kind) if kind.needs_language => &[],
+            Self::Write(kind) if kind.answer == Answer::List => &[Placeholder::Language, Placeholder::Count],
+            Self::Write(_) => &[Placeholder::Language],
+            Self::JudgeSimilarity | Self::JudgeQuality | Self::JudgeFluency => &[],
         }
     }
 }
@@ -116,9 +106,10 @@ mod tests {
 
     #[test]
     fn an_id_is_a_purpose_or_a_wording_of_one() {
-        assert_eq!(Purpose::of_id("paraphrase"), Some(Purpose::Paraphrase));
-        assert_eq!(Purpose::of_id("paraphrase-b"), Some(Purpose::Paraphrase));
-        assert_eq!(Purpose::of_id("style_change-gemma-3"), Some(Purpose::StyleChange));
+        let name = |id| Purpose::of_id(id).map(Purpose::name);
+        assert_eq!(name("paraphrase"), Some("paraphrase"));
+        assert_eq!(name("paraphrase-b"), Some("paraphrase"));
+        assert_eq!(name("style_change-gemma-3"), Some("style_change"));
         for id in [
             "",
             "paraphrase-",
@@ -129,8 +120,7 @@ mod tests {
         ] {
             assert_eq!(Purpose::of_id(id), None, "{id}");
         }
-        for (at, purpose) in Purpose::ALL.into_iter().enumerate() {
-            assert_eq!(purpose as usize, at);
+        for purpose in Purpose::all() {
             assert_eq!(Purpose::of_id(purpose.name()), Some(purpose));
         }
     }

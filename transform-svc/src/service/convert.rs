@@ -1,21 +1,23 @@
 //! Conversions from our types to messages.
 
-use isomer_noise::{Channel, Dose};
 use isomer_proto::{
+    ProtoEnum as _,
     common::v1::{Provenance, Usage},
     encoder::v1 as encoder,
     transform::v1 as proto,
 };
 use isomer_service_kit::{choice, priority::Priority};
+use isomer_transformations::{Declaration, Parameter, wire};
+use serde_json::Value as Json;
 
 use crate::{
-    catalogue::{Entry, Kind},
     distractors,
     engine::{Amount, Call, Estimate, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
     error::TransformError,
     language::{Language, LanguageCheck, TARGETS},
     measures::{self, Measures},
-    prompt::{Prompt, Prompts},
+    prompt::{Prompt, Prompts, Purpose},
+    rules,
 };
 
 /// The priority of a request.
@@ -26,7 +28,7 @@ pub(crate) fn priority(value: i32) -> Result<Priority, TransformError> {
     })
 }
 
-/// Checks or guards as a message holds them.
+/// Checks or guards in the form of a message.
 pub(super) fn numbers<T: Copy + Into<i32>>(values: &[T]) -> Vec<i32> {
     values.iter().map(|value| (*value).into()).collect()
 }
@@ -48,31 +50,29 @@ pub(super) fn language_check(check: Option<LanguageCheck>) -> proto::LanguageChe
     }
 }
 
-pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInfo {
-    let is_noise = entry.kind == Kind::Noise;
-    let channels = Channel::ALL.iter().filter(|_| is_noise);
-    let doses = Dose::ALL.into_iter().filter(|_| is_noise);
-    let purposes = entry.kind.purposes();
-    let defaults: Vec<_> = purposes.iter().map(|purpose| prompts.get(*purpose, "")).collect();
-    let mut wordings: Vec<&std::sync::Arc<Prompt>> = purposes.iter().flat_map(|purpose| prompts.of(*purpose)).collect();
+pub(super) fn info(row: &Declaration, prompts: &Prompts) -> proto::TransformationInfo {
+    let purposes = || row.prompts().iter().copied().map(Purpose::Write);
+    let defaults: Vec<_> = purposes().map(|purpose| prompts.get(purpose, "")).collect();
+    let mut wordings: Vec<&std::sync::Arc<Prompt>> = purposes().flat_map(|purpose| prompts.of(purpose)).collect();
     // Both steps of a backtranslation use the same prompt.
     wordings.dedup_by(|a, b| a.id() == b.id());
+    let parameters = row.parameters.iter().filter(|parameter| parameter.in_requests());
     proto::TransformationInfo {
-        name: entry.name.to_owned(),
-        axis: entry.axis.into(),
-        description: entry.description.to_owned(),
-        needs_generator: entry.kind.needs_generator(),
+        name: row.name.to_owned(),
+        axis: proto::Axis::named(row.axis.name()).unwrap_or_default().into(),
+        description: row.description.to_owned(),
+        needs_generator: row.needs_generator(),
         prompt_version: joined(defaults.iter().map(|prompt| prompt.tag())),
         prompt_digest: joined(defaults.iter().map(|prompt| prompt.digest().to_owned())),
-        served: entry.served,
-        calls: entry.calls,
-        target_languages: if entry.kind.changes_language() {
+        served: true,
+        calls: row.calls(),
+        target_languages: if row.changes_language() {
             TARGETS.map(str::to_owned).to_vec()
         } else {
             Vec::new()
         },
-        channels: channels.map(|channel| channel.name().to_owned()).collect(),
-        doses: doses.map(Dose::share).collect(),
+        parameters: parameters.map(|parameter| parameter_info(row, parameter)).collect(),
+        gives_several: row.gives_several,
         prompts: wordings
             .into_iter()
             .map(|prompt| proto::PromptInfo {
@@ -82,6 +82,19 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
                 generators: prompt.generators().to_vec(),
             })
             .collect(),
+    }
+}
+
+fn parameter_info(row: &Declaration, parameter: &Parameter) -> proto::ParameterInfo {
+    let values = match parameter.name {
+        "target_language" | "target_languages" => TARGETS.map(Json::from).to_vec(),
+        name => rules::values(row.name, name),
+    };
+    proto::ParameterInfo {
+        name: parameter.name.to_owned(),
+        description: parameter.description.to_owned(),
+        accepts: parameter.expected(),
+        values: values.iter().map(wire::to_proto).collect(),
     }
 }
 
@@ -99,8 +112,8 @@ fn call(call: &Call) -> proto::GeneratorCall {
     }
 }
 
-/// The results of a job: one for each item that holds its text. The first result carries the usage;
-/// the others reuse the work.
+/// The results of a job: one for each item with its text. The first result carries the usage; the
+/// others reuse the work.
 pub(crate) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto::TransformResult> {
     job.members
         .iter()
@@ -115,8 +128,8 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         (Outcome::Ok, _) => (proto::Outcome::Ok, Some(&finished.text), finished.language),
         (Outcome::Recovered, _) => (proto::Outcome::Recovered, Some(&finished.text), finished.language),
         (Outcome::Unchanged, _) => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
-        // An original cannot replace distractors, which must mean something else.
-        (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind.gives_several() => {
+        // An original cannot replace distractors, which must have a different meaning.
+        (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind.gives_several => {
             (proto::Outcome::KeptOriginal, Some(&job.text), job.language)
         }
         (Outcome::Failed, _) => (proto::Outcome::Failed, None, None),
@@ -154,7 +167,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         outcome: outcome.into(),
         failed_checks: numbers(&finished.failed),
         retried_checks: numbers(&finished.retried),
-        measures: if plan.kind.gives_several() {
+        measures: if plan.kind.gives_several {
             distractors::mean(&finished.measures).map(measures)
         } else if outcome == proto::Outcome::KeptOriginal {
             Some(measures(measures::measure(&job.text, &job.text)))
@@ -165,7 +178,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         language: language.map(Language::code).unwrap_or_default().to_owned(),
         error: finished.error.clone(),
         language_check: language_check(finished.language_check).into(),
-        text_measures: if plan.kind.gives_several() {
+        text_measures: if plan.kind.gives_several {
             finished.measures.iter().copied().map(measures).collect()
         } else {
             Vec::new()
@@ -180,7 +193,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
     }
 }
 
-/// What the generator did for a job; `None` if it did nothing.
+/// The generator usage of a job; `None` if there was none.
 fn usage(finished: &Finished) -> Option<Usage> {
     let usage = Usage {
         tokens: finished.prompt_tokens,
@@ -192,7 +205,7 @@ fn usage(finished: &Finished) -> Option<Usage> {
     (usage != Usage::default()).then_some(usage)
 }
 
-/// An estimate as the proto has it.
+/// An estimate as a proto message.
 pub(super) fn estimate(estimate: Estimate) -> proto::GenerationEstimate {
     let cost = |amount: Amount| {
         let prices = estimate.prices?;

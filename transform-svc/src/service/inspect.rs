@@ -9,16 +9,16 @@ use tonic::Code;
 use super::convert;
 use crate::{
     checks,
-    engine::{kind_of, read_language, target_of},
+    engine::{Requested, read_language},
     guards, language, measures,
 };
 
-/// Most pairs of one request.
+/// Maximum number of pairs of one request.
 const MOST_PAIRS: usize = 4096;
-/// Longest text, in bytes. Guards and checks take time in proportion to it; the edit distance takes
-/// a fraction of a second for two texts of this length.
+/// Maximum length of a text, in bytes. Guards and checks take time in proportion to it; the edit
+/// distance takes a fraction of a second for two texts of this length.
 const LONGEST_TEXT: usize = 100_000;
-/// Most bytes of all texts.
+/// Maximum bytes of all texts.
 const MOST_TEXT: usize = 4 << 20;
 
 /// Refuses requests that would keep a thread busy for long.
@@ -47,16 +47,17 @@ fn check(request: &InspectRequest) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Inspects the pairs on a thread of their own: the runtime's threads stay free for other calls. It
-/// ends after the current pair if the caller leaves.
+/// Inspects the pairs on a separate thread, so that the runtime's threads stay free for other
+/// calls. It ends after the current pair if the caller leaves.
 pub(super) async fn inspect(request: InspectRequest) -> Result<InspectResponse, Fault> {
     check(&request)?;
     long_work(move |left| look(request, &left)).await?
 }
 
 fn look(request: InspectRequest, left: &AtomicBool) -> Result<InspectResponse, Fault> {
-    let kind = kind_of(request.transformation.as_ref(), "transformation")?;
-    let target = target_of(request.transformation.as_ref(), "transformation")?;
+    let requested = Requested::read(request.transformation.as_ref(), "transformation")?;
+    let kind = requested.transformation.declaration();
+    let target = requested.language("target_language")?;
     let mut findings = Vec::with_capacity(request.pairs.len());
     for (index, pair) in request.pairs.into_iter().enumerate() {
         if left.load(Ordering::Relaxed) {
@@ -108,11 +109,7 @@ mod tests {
                     expected_language: Some("en".to_owned()),
                 })
                 .collect(),
-            transformation: Some(isomer_proto::transform::v1::Transformation {
-                kind: Some(isomer_proto::transform::v1::transformation::Kind::Paraphrase(
-                    Default::default(),
-                )),
-            }),
+            transformation: Some(isomer_proto::transform::v1::Transformation::named("paraphrase")),
         }
     }
 

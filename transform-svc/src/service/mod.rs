@@ -1,4 +1,4 @@
-//! The gRPC handler: reads requests, builds answers, counts.
+//! The gRPC handler: reads requests, builds responses, counts usage.
 
 mod augmentation;
 pub(crate) mod convert;
@@ -23,13 +23,13 @@ use isomer_retention::Holder;
 use isomer_service_kit::{
     GrpcChannel, Services, Tenant, config::Validate, dispatch, holder, page_token, priority::Priority,
 };
+use isomer_transformations::CATALOGUE;
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
 use crate::{
     augment::VariantVectors,
     cache::SharedCache,
-    catalogue::ENTRIES,
     config::TransformConfig,
     engine::{Caller, Dispatch, Engine, Plan},
     error::TransformError,
@@ -47,7 +47,7 @@ pub struct TransformService {
     max_message_bytes: usize,
 }
 
-/// The results of a request in progress, as they come.
+/// The results of a request in progress, in order of completion.
 struct Running {
     began: Instant,
     plan: Arc<Plan>,
@@ -55,8 +55,8 @@ struct Running {
 }
 
 impl TransformService {
-    /// Validates the configuration, reads the prompts and opens the cache. Generators are made on
-    /// first use.
+    /// Validates the configuration, reads the prompts and opens the cache. Generators are created
+    /// on first use.
     ///
     /// # Errors
     /// If the configuration, a prompt file or the cache directory cannot be used.
@@ -64,11 +64,11 @@ impl TransformService {
         Self::with_shared(config, resolver, None, None)
     }
 
-    /// As [`TransformService::new`], with a cache that machines share behind its own, and limits of
-    /// generators that hold over all processes of a fleet.
+    /// Like [`TransformService::new`], with a second cache level shared by several machines, and
+    /// generator limits that hold over all processes of a fleet.
     ///
     /// # Errors
-    /// A configuration, prompt file or cache directory that cannot be used.
+    /// If the configuration, a prompt file or the cache directory cannot be used.
     pub fn with_shared(
         config: TransformConfig,
         resolver: Resolver,
@@ -102,7 +102,7 @@ impl TransformService {
         }
     }
 
-    /// What the cache holds.
+    /// Counts of the cache.
     pub fn cache_stats(&self) -> crate::cache::CacheStats {
         self.engine.cache().stats()
     }
@@ -116,7 +116,7 @@ impl TransformService {
         let began = Instant::now();
         let (mut plan, jobs) = self.engine.plan(caller, spec, items).await?;
         plan.priority = priority;
-        tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
+        tracing::debug!(transformation = plan.kind.name, texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
         let shape = Arc::clone(&plan);
         let results = Arc::clone(&self.engine)
@@ -134,7 +134,7 @@ impl TransformService {
         })
     }
 
-    /// For whom a request is.
+    /// The caller of a request.
     fn caller_of<T>(&self, request: &Request<T>) -> Caller {
         let holder = holder::of_request(request).and_then(Holder::parse);
         Caller::new(
@@ -145,7 +145,7 @@ impl TransformService {
     }
 }
 
-/// The gRPC services of this crate, to be served alone or beside others.
+/// The gRPC services of this crate, to be served alone or together with others.
 pub fn services(service: TransformService) -> Services {
     let limit = service.max_message_bytes;
     let transform = TransformServiceServer::new(service.clone())
@@ -175,14 +175,14 @@ impl TransformRpc for TransformService {
         } else {
             request.page_size as usize
         };
-        let end = start.saturating_add(size).min(ENTRIES.len());
-        let page = ENTRIES.get(start..end).unwrap_or_default();
+        let end = start.saturating_add(size).min(CATALOGUE.len());
+        let page = CATALOGUE.get(start..end).unwrap_or_default();
         Ok(Response::new(ListTransformationsResponse {
             transformations: page
                 .iter()
                 .map(|entry| convert::info(entry, self.engine.prompts()))
                 .collect(),
-            next_page_token: if end < ENTRIES.len() {
+            next_page_token: if end < CATALOGUE.len() {
                 page_token::token(LIST, &end.to_string())
             } else {
                 String::new()
@@ -215,7 +215,7 @@ impl TransformRpc for TransformService {
         let (caller, request) = (self.caller_of(&request), request.into_inner());
         let whose = (caller, convert::priority(request.priority)?);
         let running = self.start(request.spec, request.items, whose).await?;
-        tracing::trace!(transformation = running.plan.kind.name(), "streaming");
+        tracing::trace!(transformation = running.plan.kind.name, "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.
         let state = Some((running.results, Totals::default(), running.began));

@@ -20,7 +20,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Counts a finished job and the results it was turned into.
+    /// Counts a finished job and its results.
     pub(crate) fn add(&mut self, plan: &Plan, finished: &Finished, results: &[TransformResult]) {
         for result in results {
             let outcome = result.outcome();
@@ -32,7 +32,7 @@ impl Totals {
             };
             *count += 1;
             self.summary.language_too_short += u64::from(result.language_check() == LanguageCheck::TooShort);
-            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name(), "outcome" => outcome.name())
+            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name, "outcome" => outcome.name())
                 .increment(1);
             self.usage.texts += 1;
             self.summary.cache_hits += u64::from(
@@ -88,8 +88,8 @@ impl Totals {
         self.waited = self.waited.max(other.waited);
     }
 
-    /// Tokens as the generator counts them, or estimates if it does not; retries after overload are
-    /// calls too.
+    /// Tokens as reported by the generator, or estimated if it reports none; retries after overload
+    /// count as calls too.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             cached_texts: self.summary.cache_hits,
@@ -97,7 +97,7 @@ impl Totals {
         }
     }
 
-    /// The total time, and the longest that one text waited for a permit of the generator.
+    /// The total time, and the maximum time that one text waited for a permit of the generator.
     pub(crate) fn timing(&self, total: Duration) -> Timing {
         let message = |duration: Duration| prost_types::Duration::try_from(duration).ok();
         Timing {

@@ -1,19 +1,18 @@
-//! How often the checks on answers that are not a rewrite are right, on answers labelled by hand
-//! before the checks were written (`tests/fixtures/answers/README.md`).
+//! Accuracy of the checks on answers that are not a rewrite, on answers labelled by hand before the
+//! checks were written (`tests/fixtures/answers/README.md`).
 //!
 //! `cargo test -p isomer-transform --test it answers:: -- --nocapture` prints the tables of
-//! docs/reference/checks.md, and the answers of the half that was looked at that a check gets
-//! wrong.
+//! docs/reference/checks.md, and the answers of the development half that a check gets wrong.
 
 use isomer_proto::ProtoEnum;
 use std::collections::BTreeMap;
 
 use isomer_transform::{
-    catalogue::{ENTRIES, Kind},
     checks::{self, Check},
     clean::clean,
     prompt::Purpose,
 };
+use isomer_transformations::{Declaration, declaration};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -24,24 +23,26 @@ struct Answer {
     original: String,
     answer: String,
     labels: Vec<String>,
-    /// The answer without the Markdown around it, if that is its only fault.
+    /// The answer without the Markdown around it, if the Markdown is its only fault.
     text: Option<String>,
 }
 
 impl Answer {
-    fn kind(&self) -> Kind {
-        ENTRIES
-            .iter()
-            .find(|entry| entry.name == self.transformation)
-            .unwrap()
-            .kind
+    fn kind(&self) -> &'static Declaration {
+        declaration(&self.transformation).unwrap()
     }
 
     fn cleaned(&self) -> String {
-        clean(Purpose::Paraphrase, &self.original, &self.answer, ("<text>", "</text>")).text
+        clean(
+            Purpose::of_id("paraphrase").unwrap(),
+            &self.original,
+            &self.answer,
+            ("<text>", "</text>"),
+        )
+        .text
     }
 
-    /// Names of the checks that fire, as labels name them: lead-ins are remarks too.
+    /// Names of the checks that fire, as used in labels: lead-ins are remarks too.
     fn fired(&self) -> Vec<&'static str> {
         let fired = checks::run(self.kind(), &self.original, &self.cleaned(), None);
         let label = |check: Check| match check {
@@ -123,8 +124,8 @@ fn answers_that_are_no_rewrite_are_found_and_named() {
         let cells = LABELS.map(|label| format!("{:.2} {:.2}", scores[label].precision(), scores[label].recall()));
         println!("| {language} | {} |", cells.join(" | "));
     }
-    // As measured on the answers that were held out, less 0.01. Refusals and remarks are taken for
-    // each other.
+    // The values measured on the held-out answers, minus 0.01. Refusals and remarks are confused
+    // with each other.
     for (label, precision, recall) in [
         ("refusal", 0.88, 0.90),
         ("remark", 0.89, 0.81),

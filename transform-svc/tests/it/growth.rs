@@ -1,6 +1,7 @@
 //! The processor time of the guards and the checks on texts of growing size.
 
-use isomer_transform::{catalogue::Kind, checks, guards, language::Language};
+use isomer_transform::{checks, guards, language::Language};
+use isomer_transformations::declaration;
 
 /// Two texts that together make a guard or a check work hard.
 struct Pair {
@@ -10,7 +11,7 @@ struct Pair {
     rewrite: String,
 }
 
-/// A word that no other number gives: its first letter is a capital.
+/// A word that is unique to its number, with a capital first letter.
 fn word(prefix: &str, number: usize) -> String {
     let mut word = prefix.to_owned();
     let mut rest = number;
@@ -26,7 +27,7 @@ fn words(prefix: &str, count: usize, between: &str) -> String {
     all.join(between)
 }
 
-/// The same with other ends, in reverse order.
+/// The same words with other endings, in reverse order.
 fn reversed(prefix: &str, count: usize, ending: &str) -> String {
     let all: Vec<String> = (0..count).rev().map(|number| word(prefix, number) + ending).collect();
     all.join("")
@@ -171,7 +172,7 @@ fn pairs(n: usize) -> Vec<Pair> {
     pairs
 }
 
-/// Nanoseconds for which this thread has run.
+/// Processor time of this thread, in nanoseconds.
 fn processor_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the C library writes the struct that it is given, which lives on this stack.
@@ -186,7 +187,8 @@ fn time(work: impl Fn()) -> u64 {
     processor_time() - before
 }
 
-/// Linear growth takes four times as long for four times the words, quadratic growth sixteen times.
+/// With four times the words, linear growth takes four times as long and quadratic growth sixteen
+/// times.
 #[test]
 fn guards_and_checks_take_time_in_proportion_to_the_text() {
     const SLACK: u64 = 5_000_000;
@@ -194,7 +196,7 @@ fn guards_and_checks_take_time_in_proportion_to_the_text() {
     let language = |pair: &Pair| Language::parse(pair.language);
     let guards: Look<'_> = ("guards", &|pair| {
         guards::run(
-            Kind::Paraphrase,
+            declaration("paraphrase").unwrap(),
             &pair.original,
             &pair.rewrite,
             language(pair),
@@ -202,7 +204,12 @@ fn guards_and_checks_take_time_in_proportion_to_the_text() {
         );
     });
     let checks: Look<'_> = ("checks", &|pair| {
-        checks::run(Kind::Paraphrase, &pair.original, &pair.rewrite, language(pair));
+        checks::run(
+            declaration("paraphrase").unwrap(),
+            &pair.original,
+            &pair.rewrite,
+            language(pair),
+        );
     });
     let (few, many) = (pairs(1_000), pairs(4_000));
     let mut slow = Vec::new();
@@ -212,7 +219,7 @@ fn guards_and_checks_take_time_in_proportion_to_the_text() {
         for (what, look) in looks.into_iter().flatten() {
             let (mut short, mut long) = (time(|| look(few)), time(|| look(many)));
             let too_long = |short: u64, long: u64| long > 9 * short + SLACK;
-            // Other work on this machine costs time too; the least of some attempts counts.
+            // Other work on this machine costs time too, so the minimum of several attempts counts.
             for _ in 0..4 {
                 if too_long(short, long) {
                     (short, long) = (short.min(time(|| look(few))), long.min(time(|| look(many))));

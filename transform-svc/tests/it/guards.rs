@@ -1,5 +1,5 @@
-//! How often the meaning guards are right, on rewrites labelled by hand before the guards were
-//! written (`tests/fixtures/guards/README.md`).
+//! Accuracy of the meaning guards on rewrites labelled by hand before the guards were written
+//! (`tests/fixtures/guards/README.md`).
 //!
 //! `cargo test -p isomer-transform --test it guards:: -- --nocapture` prints the table of
 //! docs/reference/guards.md, and the pairs of the development half that a guard gets wrong.
@@ -8,10 +8,10 @@ use isomer_proto::ProtoEnum;
 use std::collections::BTreeMap;
 
 use isomer_transform::{
-    catalogue::{ENTRIES, Kind},
     guards::{self, Guard},
     language::Language,
 };
+use isomer_transformations::declaration;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -43,11 +43,7 @@ impl Rewrite {
     }
 
     fn guarded(&self) -> guards::Guarded {
-        let kind = ENTRIES
-            .iter()
-            .find(|entry| entry.name == self.transformation)
-            .unwrap()
-            .kind;
+        let kind = declaration(&self.transformation).unwrap();
         let source = Language::parse(&self.language).unwrap();
         let target = self
             .target
@@ -138,8 +134,8 @@ fn guards_are_right_as_often_as_the_readme_says() {
     }
 }
 
-/// Rewrites that nobody made for the guards: PAWS-X pairs that people call paraphrases, so that
-/// nearly every alarm is a false one.
+/// Rewrites from another source: PAWS-X pairs that people call paraphrases, so that nearly every
+/// alarm is a false one.
 #[test]
 fn paraphrases_by_people_seldom_raise_an_alarm() {
     for (language, most) in [
@@ -153,7 +149,7 @@ fn paraphrases_by_people_seldom_raise_an_alarm() {
         let (mut pairs, mut fired, mut untold) = (0_u32, [0_u32; 3], [0_u32; 3]);
         for row in rows.iter().filter(|row| row["label"] == 1) {
             let (original, rewrite) = (row["sentence1"].as_str().unwrap(), row["sentence2"].as_str().unwrap());
-            let guarded = guards::run(Kind::Paraphrase, original, rewrite, code, code);
+            let guarded = guards::run(declaration("paraphrase").unwrap(), original, rewrite, code, code);
             pairs += 1;
             for (place, guard) in Guard::all().enumerate() {
                 fired[place] += u32::from(guarded.fired.contains(&guard));

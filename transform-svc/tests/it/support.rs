@@ -1,10 +1,10 @@
-//! What the tests of this crate share.
+//! Helpers of this crate's tests.
 
 use std::path::Path;
 
 use isomer_models::{ModelsConfig, Resolver};
 use isomer_proto::transform::v1::{
-    Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
+    Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec,
     transform_service_client::TransformServiceClient, transformation::Kind,
 };
 use isomer_service_kit::{Fault, GrpcChannel};
@@ -31,7 +31,7 @@ pub fn config(stub: &Stub, home: &Path) -> TransformConfig {
     }
 }
 
-/// A resolver of models below `home` that never goes to the network.
+/// A resolver of models below `home` without network access.
 pub fn resolver(home: &Path) -> Resolver {
     let models = ModelsConfig {
         home: home.to_owned(),
@@ -45,7 +45,7 @@ pub fn service(config: TransformConfig, home: &Path) -> TransformService {
     TransformService::new(config, resolver(home)).unwrap()
 }
 
-/// A client of a service in this process, over the same path that any client takes.
+/// A client of a service in this process, over the same code path as for any client.
 pub async fn client(config: TransformConfig, home: &Path) -> Client {
     client_of(service(config, home)).await
 }
@@ -56,7 +56,7 @@ pub async fn client_of(service: TransformService) -> Client {
 
 pub fn spec(kind: Kind) -> TransformSpec {
     TransformSpec {
-        transformation: Some(Transformation { kind: Some(kind) }),
+        transformation: Some(kind.into()),
         ..Default::default()
     }
 }

@@ -7,9 +7,9 @@ use isomer_proto::{
     eval::v1::{GetRunRequest, RunState, TaskType, run_service_client::RunServiceClient},
     tei::v1 as tei,
     transform::v1::{
-        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, JudgeScale, OnFailure, Paraphrase,
+        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, JudgeScale, OnFailure,
         PartialFailurePolicy, Sampling, TextItem, TransformRequest, TransformSpec, Transformation, VariantSource,
-        judge_request::Pair, transformation::Kind,
+        judge_request::Pair,
     },
 };
 use isomer_service_kit::client::{self, ClientConfig};
@@ -32,7 +32,7 @@ pub struct Case {
     pub row: &'static str,
     pub name: &'static str,
     pub ends: &'static [End],
-    /// Whether models are used at all.
+    /// Whether models are used.
     pub uses: bool,
     way: Way,
 }
@@ -42,14 +42,14 @@ enum Way {
     Grpc(fn(End) -> Vec<Vec<u8>>),
     /// Path, and body of a POST.
     Http(fn(End) -> (String, Option<String>)),
-    /// A run, to its end.
+    /// A run, which is watched to its end.
     Run,
     Free,
-    /// The answer is that this server does not offer it.
+    /// The server does not offer this.
     Refused,
 }
 
-/// A call that can be made again, with the same texts.
+/// A call that can be repeated with the same texts.
 pub struct Repeatable {
     row: &'static str,
     request: Request,
@@ -62,7 +62,7 @@ enum Request {
 }
 
 impl Repeatable {
-    /// How the call is refused, with all that the caller is told; none where it is answered.
+    /// The refusal of the call with all its details; `None` if it succeeds.
     pub async fn refusal(&self, harness: &Harness, key: &Key) -> Option<String> {
         match &self.request {
             Request::Grpc(messages) => {
@@ -71,7 +71,7 @@ impl Repeatable {
                 Some(format!("{status:?} {}", String::from_utf8_lossy(status.details())))
             }
             Request::Http(path, Some(body)) => calls::refusal(harness, key, path, body).await,
-            // A page shows the texts to who asked for it.
+            // A page shows the texts to its own caller.
             Request::Http(_, None) => None,
             Request::Run => run(harness, key).await.err(),
         }
@@ -87,7 +87,7 @@ impl Repeatable {
 }
 
 impl Case {
-    /// A call of the case that ends as it should; none where it uses no model.
+    /// A call of the case with the given end; `None` if it uses no model.
     pub fn repeatable(&self, end: End) -> Option<Repeatable> {
         let request = match &self.way {
             Way::Grpc(messages) => Request::Grpc(messages(end)),
@@ -114,7 +114,7 @@ impl Case {
                 calls::free(harness, key, self.row).await
             }
             Way::Free => {
-                // Whatever it answers.
+                // Any response is accepted.
                 let _ = calls::http(harness, key, &self.row.replace(['{', '}', '*'], ""), None, End::Answer).await;
                 Ok(())
             }
@@ -122,7 +122,7 @@ impl Case {
     }
 }
 
-/// A text that is in no cache, with the word that makes the call end as it should.
+/// A text that is not cached, with the word that makes the call end as required.
 pub fn text(end: End) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(1000);
     let number = NUMBER.fetch_add(1, SeqCst);
@@ -136,7 +136,7 @@ pub fn text(end: End) -> String {
     )
 }
 
-/// Two texts: the first is answered, the second makes the call end as it should.
+/// Two texts: the first is answered, and the second makes the call end as required.
 fn texts(end: End) -> [String; 2] {
     [text(End::Answer), text(end)]
 }
@@ -151,9 +151,7 @@ fn items(end: End) -> Vec<TextItem> {
 }
 
 pub fn paraphrase() -> Transformation {
-    Transformation {
-        kind: Some(Kind::Paraphrase(Paraphrase::default())),
-    }
+    Transformation::named("paraphrase")
 }
 
 pub fn sampling() -> Option<Sampling> {
@@ -284,7 +282,8 @@ fn http_rerank(end: End) -> (String, Option<String>) {
     ("/v1/rerank".to_owned(), Some(body.to_string()))
 }
 
-/// A POST to a path of other servers' APIs. `TEXT` and `MODEL` stand for a text and the encoder.
+/// A POST to a path of other servers' APIs. `TEXT` and `MODEL` are replaced by a text and the
+/// encoder.
 fn post(end: End, path: &str, body: serde_json::Value) -> (String, Option<String>) {
     let body = body.to_string().replace("TEXT", &text(end)).replace("MODEL", ENCODER);
     (path.replace("MODEL", ENCODER), Some(body))
@@ -386,8 +385,8 @@ fn tei() -> Vec<Case> {
         }),
         grpc("/tei.v1.Rerank/Rerank", |end| vec![tei_rerank(vec![text(end)])]),
         Case {
-            // Its documents are ranked when the last has come: a client that leaves before has used
-            // nothing.
+            // Its documents are ranked when the last one has arrived, so a client that leaves
+            // earlier has used nothing.
             ends: &[End::Answer, End::Error],
             ..grpc("/tei.v1.Rerank/RerankStream", |end| {
                 let message = |text| tei::RerankStreamRequest {
@@ -508,12 +507,12 @@ pub fn all() -> Vec<Case> {
         uses("/openai/deployments/{*path}", "a text", Http(http_azure)),
         uses("/v1/rerank", "a document", Http(http_rerank)),
         Case {
-            // A failure is shown on the page, which is served all the same.
+            // The page displays the failure and is served anyway.
             ends: &[End::Answer, End::Deadline, End::Gone],
             ..uses("/", "a trial", Http(page))
         },
         Case {
-            // Left, cancelled and restarted runs: gateway/tests/it/runs.rs.
+            // Abandoned, cancelled and restarted runs are tested in gateway/tests/it/runs.rs.
             ends: &[End::Answer],
             ..uses("/isomer.eval.v1.RunService/CreateRun", "a run", Way::Run)
         },

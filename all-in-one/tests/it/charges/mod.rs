@@ -1,9 +1,9 @@
 //! A caller that uses a model through the gateway pays for it, by every route and however the call
 //! ends.
 //!
-//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One
-//! without a case fails the test. For each case and each end, what the models counted is compared
-//! with what the key was charged.
+//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. A row
+//! without a case fails the test. For each case and each end, the usage counted by the models is
+//! compared with the key's charge.
 
 mod calls;
 pub(crate) mod cases;
@@ -17,11 +17,6 @@ use std::collections::BTreeSet;
 
 use cases::{Case, End};
 use futures::future::{join, join_all};
-use isomer_eval::{
-    report::terms::transformation::{CATALOGUE, NOT_SCORABLE},
-    suite::Transformation,
-};
-use isomer_transform::catalogue;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
@@ -56,30 +51,7 @@ fn every_rpc_and_every_route_has_a_case() {
     assert_eq!(rows, cases, "left: rows that are served; right: rows with a case");
 }
 
-/// Too much would be reserved for a transformation by rule that the gateway takes for another.
-#[test]
-fn tokens_are_reserved_for_the_transformations_that_ask_a_generator() {
-    for entry in catalogue::ENTRIES {
-        let kind = catalogue::with_defaults(entry.name).unwrap();
-        assert_eq!(isomer_gateway::asks_generator(&kind), entry.calls > 0, "{}", entry.name);
-    }
-}
-
-/// What a suite may name is the catalogue, without what no data set can be scored on.
-#[test]
-fn a_suite_names_the_transformations_of_the_catalogue() {
-    let served = catalogue::ENTRIES.iter().map(|entry| entry.name);
-    let scored: Vec<&str> = served.filter(|name| !NOT_SCORABLE.contains(name)).collect();
-    assert_eq!(scored, CATALOGUE.map(|row| row.name));
-    for entry in catalogue::ENTRIES {
-        let Some(transformation) = Transformation::named(entry.name) else {
-            continue;
-        };
-        assert_eq!(transformation.is_by_rule(), entry.calls == 0, "{}", entry.name);
-    }
-}
-
-/// Harnesses that are used at the same time: most of a case is waiting.
+/// Number of harnesses used concurrently, because most of a case is waiting.
 const HARNESSES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,10 +67,10 @@ async fn what_the_models_counted_is_what_the_key_was_charged() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// How often charges are read before they count as wrong.
+/// Number of times that charges are read before they count as wrong.
 const LOOKS: usize = 5;
 
-/// Faults of calls that use nothing.
+/// Errors of calls that use nothing.
 async fn in_vain(cases: &[Case]) -> Vec<String> {
     let harness = Harness::new().await;
     let mut wrong = Vec::new();
@@ -117,7 +89,7 @@ async fn in_vain(cases: &[Case]) -> Vec<String> {
     wrong
 }
 
-/// Faults of calls that use models, made one after the other in one harness.
+/// Errors of calls that use models, made one after the other in one harness.
 async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
     let harness = Harness::new().await;
     let mut wrong = Vec::new();
@@ -144,13 +116,13 @@ async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String
     wrong
 }
 
-/// Charges must equal what was counted; where generators were cut off, they may add at most what
-/// those calls could have used.
+/// Charges must equal the counted usage; for generator calls that were cut off, they may add at
+/// most the possible usage of these calls.
 fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
     let least = counted.finished;
     let most = (
         least.0 + counted.cut * models::MOST_OF_A_CALL,
-        // A dollar a token, and generators have no price.
+        // A token costs a dollar, and generators have no price.
         least.1,
     );
     let told = format!(

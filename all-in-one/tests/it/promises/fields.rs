@@ -17,6 +17,10 @@ pub fn names(rpc: &str, path: &str) -> bool {
         let Some(within) = message.take() else { return false };
         if let Some(field) = within.field.iter().find(|field| field.name() == name) {
             if field.r#type() == Type::Message {
+                // The names in a struct are the caller's.
+                if field.type_name() == ".google.protobuf.Struct" {
+                    return true;
+                }
                 message = comments::message(field.type_name().trim_start_matches('.'));
             }
             continue;
@@ -37,6 +41,9 @@ fn a_path_is_followed_through_lists_and_messages() {
     ] {
         assert!(names(create, path), "{path}");
     }
+    let transform = "/isomer.transform.v1.TransformService/Transform";
+    assert!(names(transform, "spec.transformation.parameters.count"));
+    assert!(!names(transform, "spec.transformation.parameter.count"));
     for path in [
         "spec.gate.rules[0].of",
         "spec.gate.rules[0].quantity.x",

@@ -30,7 +30,7 @@ fn encode(encoder: &str, inputs: usize) -> EncodeRequest {
 }
 
 fn kind(kind: Kind) -> Transformation {
-    Transformation { kind: Some(kind) }
+    kind.into()
 }
 
 fn paraphrase() -> Transformation {
@@ -201,12 +201,12 @@ fn delete_provider(id: &str, etag: &str) -> Call {
 }
 
 fn rpc_id(rpc: &str, id: &str) -> Call {
-    // For messages whose field 1 is an id.
+    // This is for messages whose field 1 is an id.
     let request = GetRunRequest { id: id.to_owned() };
     call(rpc, request)
 }
 
-/// A provider declared in the file: it exists, and may not be changed.
+/// A provider declared in the file, which must not be changed.
 const DECLARED: &str = "far";
 const NOBODY: &str = "nobody";
 /// A valid address at which no server listens; the harness allows calls to it.
@@ -484,14 +484,44 @@ fn transforms() -> Vec<Row> {
         ),
         row("MultiSwap", "An item whose `language` is another: INVALID_ARGUMENT", {
             let swap = kind(Kind::MultiSwap(MultiSwap::default()));
-            transform(
-                TransformSpec {
-                    transformation: Some(swap),
-                    ..spec("")
-                },
-                vec![german],
-            )
+            transform(wanting(swap), vec![german])
         }),
+        row(
+            "Transformation",
+            "INVALID_ARGUMENT: neither or both",
+            [
+                Transformation::default(),
+                Transformation {
+                    name: "paraphrase".to_owned(),
+                    ..Transformation::named("paraphrase")
+                },
+            ]
+            .into_iter()
+            .flat_map(|wanted| transform(wanting(wanted), one()))
+            .collect(),
+        ),
+        row(
+            "Transformation",
+            "INVALID_ARGUMENT: an unknown name (the error names the nearest one)",
+            transform(wanting(Transformation::named("paraphase")), one()),
+        ),
+        row(
+            "Transformation",
+            "INVALID_ARGUMENT: an unknown parameter",
+            transform(wanting(open("keywords", "count", 3.0)), one()),
+        ),
+        row(
+            "Transformation",
+            "INVALID_ARGUMENT: or a value of another type or out of its range",
+            [
+                open("distractors", "count", 2.5),
+                open("distractors", "count", 11.0),
+                open("noise", "channel", 1.0),
+            ]
+            .into_iter()
+            .flat_map(|wanted| transform(wanting(wanted), one()))
+            .collect(),
+        ),
         row(
             "Noise",
             "INVALID_ARGUMENT: no channel or an unknown one",
@@ -527,9 +557,27 @@ fn noise(channel: &str, dose: Option<f64>) -> Transformation {
 }
 
 fn noisy(channel: &str, dose: Option<f64>) -> TransformSpec {
+    wanting(noise(channel, dose))
+}
+
+fn wanting(transformation: Transformation) -> TransformSpec {
     TransformSpec {
-        transformation: Some(noise(channel, dose)),
+        transformation: Some(transformation),
         ..spec("")
+    }
+}
+
+/// A transformation by name, with a number for a parameter.
+fn open(name: &str, parameter: &str, value: f64) -> Transformation {
+    let number = prost_types::Value {
+        kind: Some(prost_types::value::Kind::NumberValue(value)),
+    };
+    Transformation {
+        name: name.to_owned(),
+        parameters: Some(prost_types::Struct {
+            fields: [(parameter.to_owned(), number)].into(),
+        }),
+        kind: None,
     }
 }
 

@@ -121,123 +121,25 @@ class Axis(str, enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ParaphraseTransformation:
-    """Same meaning, other words."""
-    name: str = dataclasses.field(default='paraphrase', metadata={"const": 'paraphrase'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BacktranslationTransformation:
-    """To a pivot language and back."""
-    name: str = dataclasses.field(default='backtranslation', metadata={"const": 'backtranslation'})
+class Transformation:
+    """A transformation that turns each text into one text, with its parameters by name. `worded`: the transformation in `of`, made with the prompt of the id in `prompt`."""
+    name: str
+    of: Optional[Transformation] = dataclasses.field(default=None)
+    prompt: Optional[str] = dataclasses.field(default=None)
     pivot_language: Optional[str] = dataclasses.field(default=None)
-    """BCP-47 pivot; absent: drawn per text."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StyleChangeTransformation:
-    """Informal to formal, formal to informal."""
-    name: str = dataclasses.field(default='style_change', metadata={"const": 'style_change'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpansionTransformation:
-    """Longer."""
-    name: str = dataclasses.field(default='expansion', metadata={"const": 'expansion'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SummarisationTransformation:
-    """Shorter."""
-    name: str = dataclasses.field(default='summarisation', metadata={"const": 'summarisation'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SummarisedExpansionTransformation:
-    """Longer, then shorter."""
-    name: str = dataclasses.field(default='summarised_expansion', metadata={"const": 'summarised_expansion'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TranslationTransformation:
-    """Into one language."""
-    name: str = dataclasses.field(default='translation', metadata={"const": 'translation'})
+    """`backtranslation`: The pivot; absent: drawn for each text."""
     target_language: Optional[str] = dataclasses.field(default=None)
-    """BCP-47 target; absent: drawn once for each seed of the run, without replacement."""
+    """`translation`: The target; absent: drawn once for the run."""
     all_targets: bool = dataclasses.field(default=False)
-    """Into each of the service's targets, as a transformation of its own. A plan has none with
-    this left: see [`Transformation::each`].
-    """
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CrossTranslationTransformation:
-    """Into a language drawn per text."""
-    name: str = dataclasses.field(default='cross_translation', metadata={"const": 'cross_translation'})
+    """`translation`: Into each target language that is drawn from, as a transformation of its own."""
     target_languages: List[str] = dataclasses.field(default_factory=lambda: cast('List[str]', []))
-    """Permitted targets; empty: the service's."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class KeywordsTransformation:
-    """The most relevant words."""
-    name: str = dataclasses.field(default='keywords', metadata={"const": 'keywords'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomKeywordsTransformation:
-    """A random part of the words; needs no generator."""
-    name: str = dataclasses.field(default='random_keywords', metadata={"const": 'random_keywords'})
+    """`cross_translation`: Permitted targets; absent: all."""
     keep_ratio: Optional[float] = dataclasses.field(default=None)
-    """Share of words kept; absent: the service's."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StopwordRemovalTransformation:
-    """Function words removed; needs no generator."""
-    name: str = dataclasses.field(default='stopword_removal', metadata={"const": 'stopword_removal'})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NoiseTransformation:
-    """Errors of one kind at a dose; needs no generator."""
-    name: str = dataclasses.field(default='noise', metadata={"const": 'noise'})
+    """`random_keywords`: Share of words that stay; at least 3 words do."""
     channel: Optional[str] = dataclasses.field(default=None)
-    """Kind of error; absent: each one, as a transformation of its own. A plan has none with
-    this left, nor without a dose: see [`Transformation::each`].
-    """
+    """`noise`: Kind of error."""
     dose: Optional[float] = dataclasses.field(default=None)
-    """Share of the letters, words or gaps that change; absent: each dose, likewise."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WordedTransformation:
-    """One of the others, made with a prompt that is not its default."""
-    name: str = dataclasses.field(default='worded', metadata={"const": 'worded'})
-    of: Transformation
-    """Which."""
-    prompt: str
-    """Id of the prompt, e.g. `paraphrase-b`."""
-
-
-Transformation = Union[
-    ParaphraseTransformation,
-    BacktranslationTransformation,
-    StyleChangeTransformation,
-    ExpansionTransformation,
-    SummarisationTransformation,
-    SummarisedExpansionTransformation,
-    TranslationTransformation,
-    CrossTranslationTransformation,
-    KeywordsTransformation,
-    RandomKeywordsTransformation,
-    StopwordRemovalTransformation,
-    NoiseTransformation,
-    WordedTransformation,
-]
-"""A transformation that turns each text into one text, with its parameters. Definitions:
-`TransformService`.
-"""
+    """`noise`: Expected share of the letters, words or gaps that change."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

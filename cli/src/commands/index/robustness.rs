@@ -1,4 +1,4 @@
-//! `isomer index robustness`: one collection on queries and on the same queries in other words.
+//! `isomer index robustness`: one collection on queries and on the same queries rephrased.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use isomer_index::compare::{self, Query, rules};
 use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
-        OnFailure, Outcome, TextItem, TransformResult, TransformSpec, TransformStreamRequest, Transformation,
+        OnFailure, Outcome, TextItem, TransformResult, TransformSpec, TransformStreamRequest,
         transform_stream_response::Event,
     },
 };
@@ -17,11 +17,13 @@ use super::{
     compared::{self, InOtherWords},
     failure,
 };
+use isomer_transformations::wire;
+
 use crate::{
     args::index_compare::IndexRobustnessArgs,
     commands::{
         augment::prefetch_generator,
-        transform::catalogue::{catalogue, client, kind_named},
+        transform::catalogue::{catalogue, client, named},
     },
     connect::{Connection, Session},
     exit::{Failure, GATE_NOT_PASSED},
@@ -31,7 +33,7 @@ use crate::{
 pub(super) async fn run(session: &Session, args: IndexRobustnessArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(session.global.quiet);
     for name in &args.transformations {
-        kind_named("--transformation", name)?;
+        named("--transformation", name)?;
     }
     if !(0.0..=1.0).contains(&args.max_unchanged) {
         return Err(Failure::usage("--max-unchanged: give a share from 0 to 1"));
@@ -77,7 +79,7 @@ pub(super) async fn run(session: &Session, args: IndexRobustnessArgs) -> Result<
     compared::robustness(session.global.format, &all, settings.resampling.level)?;
     let verdict = Verdict::of_all(all.iter().filter_map(|own| Some(own.gate.as_ref()?.verdict)));
     let invalid = all.iter().any(|own| own.invalid && own.gate.is_some());
-    // What says nothing does not pass; what fails among the rest still fails.
+    // An invalid result does not pass, but a failure among the others still fails.
     let valid = all.iter().filter(|own| !own.invalid);
     let failed = valid
         .filter_map(|own| own.gate.as_ref())
@@ -89,7 +91,7 @@ pub(super) async fn run(session: &Session, args: IndexRobustnessArgs) -> Result<
     })
 }
 
-/// The queries in other words; those that could not be transformed stay as they were.
+/// The rephrased queries; those that could not be transformed stay unchanged.
 async fn transformed(
     connection: &Connection,
     args: &IndexRobustnessArgs,
@@ -99,9 +101,7 @@ async fn transformed(
 ) -> Result<Vec<String>, Failure> {
     let request = TransformStreamRequest {
         spec: Some(TransformSpec {
-            transformation: Some(Transformation {
-                kind: Some(kind_named("--transformation", name)?),
-            }),
+            transformation: Some(wire::message(&named("--transformation", name)?)),
             generator_id: args.generator.clone().unwrap_or_default(),
             seed: Some(args.seed),
             on_failure: OnFailure::KeepOriginal.into(),

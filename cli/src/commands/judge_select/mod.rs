@@ -1,6 +1,6 @@
 //! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit
-//! distance and time (PTEB, steps 1 and 2). Everything generated is cached, so that a stopped run
-//! continues where it was.
+//! distance and time (PTEB, steps 1 and 2). All generated texts are cached, so that an interrupted
+//! run resumes.
 
 mod data;
 mod tables;
@@ -11,10 +11,11 @@ use isomer_eval::selection::{self, GoldSet, JudgeResult, JudgeScore, Paraphraser
 use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
-        JudgeRequest, JudgeScale, OnFailure, TextItem, TransformSpec, TransformStreamRequest, Transformation,
-        judge_request::Pair, transform_stream_response::Event, transformation::Kind,
+        JudgeRequest, JudgeScale, OnFailure, TextItem, TransformSpec, TransformStreamRequest, judge_request::Pair,
+        transform_stream_response::Event,
     },
 };
+use isomer_transformations::{Transformation, wire};
 
 use super::{augment::prefetch_generator, judge, stdout_failure, transform::catalogue};
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<ExitCode, Failure> {
-    let kind = catalogue::kind_named("--transformation", &args.transformation)?;
+    let transformation = catalogue::named("--transformation", &args.transformation)?;
     if !args.word_bins.is_sorted_by(|a, b| a < b) || args.word_bins.first() == Some(&0) {
         return Err(Failure::usage(
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
@@ -45,7 +46,7 @@ pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<Exit
             transformation: args.transformation.clone(),
             word_bins: args.word_bins.clone(),
         },
-        kind,
+        transformation,
     };
     let mut judges = Vec::new();
     for id in &args.judges {
@@ -68,13 +69,13 @@ pub(super) async fn run(session: &Session, args: JudgeSelectArgs) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the steps share.
+/// The data shared by the steps.
 struct Selecting<'a> {
     connection: Connection,
     display: Display,
     args: &'a JudgeSelectArgs,
     settings: Settings,
-    kind: Kind,
+    transformation: Transformation,
 }
 
 /// A paraphrase, in the order of its dataset's distinct texts.
@@ -174,7 +175,7 @@ impl Selecting<'_> {
     }
 
     /// Paraphrases of a dataset's distinct texts; those that failed every check are counted and
-    /// left out.
+    /// omitted.
     async fn paraphrase(
         &self,
         id: &str,
@@ -192,9 +193,7 @@ impl Selecting<'_> {
             });
         let request = TransformStreamRequest {
             spec: Some(TransformSpec {
-                transformation: Some(Transformation {
-                    kind: Some(self.kind.clone()),
-                }),
+                transformation: Some(wire::message(&self.transformation)),
                 generator_id: id.to_owned(),
                 seed: Some(self.args.seed),
                 max_attempts: Some(self.args.attempts),

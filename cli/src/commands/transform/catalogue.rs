@@ -1,10 +1,10 @@
 //! The transformation service and its catalogue.
 
+use isomer_config::spelling::nearest;
 use isomer_proto::transform::v1::{
     ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
-    transformation::Kind,
 };
-use isomer_transform::catalogue::{ENTRIES, with_defaults};
+use isomer_transformations::{CATALOGUE, Transformation};
 
 use crate::{
     connect::{Connection, MAX_MESSAGE_BYTES},
@@ -19,19 +19,14 @@ pub(crate) fn client(connection: &Connection) -> TransformServiceClient<isomer_c
 }
 
 /// The transformation with this name, with default parameters.
-pub(crate) fn kind_named(flag: &str, name: &str) -> Result<Kind, Failure> {
-    with_defaults(name).map_err(|nearest| {
+pub(crate) fn named(flag: &str, name: &str) -> Result<Transformation, Failure> {
+    Transformation::named(name).ok_or_else(|| {
+        let nearest = nearest(name, CATALOGUE.iter().map(|row| row.name));
         Failure::usage(format!(
             "{flag}: unknown transformation `{name}`{}; `isomer transform --transformation list` prints the catalogue",
             nearest.map_or_else(String::new, |nearest| format!(", did you mean `{nearest}`?"))
         ))
     })
-}
-
-/// The name of a transformation with its default parameters; empty for any other.
-pub(crate) fn kind_name(kind: &Kind) -> &'static str {
-    let of_kind = |name: &&str| with_defaults(name).is_ok_and(|named| named == *kind);
-    ENTRIES.iter().map(|entry| entry.name).find(of_kind).unwrap_or_default()
 }
 
 /// Every transformation.

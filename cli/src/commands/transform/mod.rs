@@ -1,4 +1,4 @@
-//! `isomer transform`: texts in, transformed texts out, in the same order.
+//! `isomer transform`: transforms texts, in the same order.
 
 mod cache;
 pub(super) mod catalogue;
@@ -7,17 +7,21 @@ mod output;
 
 use std::{io::Write, process::ExitCode};
 
-use catalogue::{catalogue, client, kind_named};
+use catalogue::{catalogue, client, named};
 use isomer_models::ModelKind;
 use isomer_proto::{
     encoder::v1::Priority,
     transform::v1::{
-        OnFingerprintChange, Sampling, TextItem, TransformSpec, TransformStreamRequest, Transformation,
-        transform_stream_response::Event, transformation::Kind,
+        OnFingerprintChange, ParameterInfo, Sampling, TextItem, TransformSpec, TransformStreamRequest,
+        transform_stream_response::Event,
     },
 };
+use isomer_transformations::{
+    CATALOGUE, Transformation, Value,
+    wire::{self, from_proto},
+};
 use output::{Errors, Ordered, StoredTexts, line, summary};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::{
     args::{Format, Global, TransformArgs, TransformCommand},
@@ -30,7 +34,7 @@ use crate::{
 pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<ExitCode, Failure> {
     match args.command.take() {
         Some(TransformCommand::Judge(args)) => return super::judge::run(session, args).await,
-        Some(TransformCommand::JudgeSelect(args)) => return super::judge_select::run(session, args).await,
+        Some(TransformCommand::JudgeSelect(args)) => return Box::pin(super::judge_select::run(session, args)).await,
         Some(TransformCommand::Cache(command)) => return cache::run(session, command),
         None => {}
     }
@@ -39,7 +43,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
         let connection = session.connect_with_prompts(args.prompts_dir.as_deref()).await?;
         return list(&session.global, &connection).await;
     }
-    let kind = kind(&args)?;
+    let chosen = transformation(&args)?;
     let (records, frames) = if args.groups {
         groups::read(&args)?.unzip()
     } else {
@@ -58,7 +62,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
         })
         .collect();
     let request = TransformStreamRequest {
-        spec: Some(spec(&args, kind)),
+        spec: Some(spec(&args, &chosen)),
         items,
         priority: Priority::Batch.into(),
     };
@@ -107,8 +111,8 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
             if args.groups {
                 display.message(&format!("{} groups written, {without} pairs left out", done - without));
             }
-            // A generator that fails on every text leaves the originals, which must not be taken
-            // for its output.
+            // If a generator fails on every text, the results are the originals, which must not be
+            // mistaken for its output.
             errors.refuse_silence(records.len())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -120,13 +124,12 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
 }
 
 impl TransformArgs {
-    /// The transformation's name.
     fn name(&self) -> &str {
         self.transformation.as_deref().unwrap_or_default()
     }
 }
 
-/// Fetches a local generator, with progress, before the service asks for it.
+/// Fetches a local generator, with progress, before the service requests it.
 async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Display) -> Result<(), Failure> {
     let catalogue = catalogue(connection).await?;
     let needs_generator = catalogue.iter().any(|t| t.name == args.name() && t.needs_generator);
@@ -140,9 +143,9 @@ async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Displ
     }
 }
 
-fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
+fn spec(args: &TransformArgs, chosen: &Transformation) -> TransformSpec {
     TransformSpec {
-        transformation: Some(Transformation { kind: Some(kind) }),
+        transformation: Some(wire::message(chosen)),
         generator_id: args.generator.clone().unwrap_or_default(),
         seed: Some(args.seed),
         max_attempts: Some(args.attempts),
@@ -163,51 +166,79 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
     }
 }
 
-fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
-    let mut kind = kind_named("--transformation", args.name())?;
-    let misplaced = |flag: &str, with: &str| Failure::usage(format!("{flag} goes with {with} only"));
-    match (args.target_languages.as_slice(), &mut kind) {
-        ([], _) => {}
-        ([target], Kind::Translation(translation)) => translation.target_language = Some(target.clone()),
-        (_, Kind::Translation(_)) => {
-            return Err(Failure::usage(
-                "--target-language: translation has one target for the whole run; cross_translation draws from several",
-            ));
-        }
-        (targets, Kind::CrossTranslation(cross)) => cross.target_languages = targets.to_vec(),
-        _ => return Err(misplaced("--target-language", "translation and cross_translation")),
+/// The transformation with the parameters given by flags.
+fn transformation(args: &TransformArgs) -> Result<Transformation, Failure> {
+    let mut chosen = named("--transformation", args.name())?;
+    let row = chosen.declaration();
+    let targets = args.target_languages.as_slice();
+    if targets.len() > 1 && row.parameter("target_language").is_some() {
+        return Err(Failure::usage(
+            "--target-language: translation has one target for the whole run; cross_translation draws from several",
+        ));
     }
-    match (&args.pivot_language, &mut kind) {
-        (None, _) => {}
-        (Some(pivot), Kind::Backtranslation(back)) => back.pivot_language = Some(pivot.clone()),
-        _ => return Err(misplaced("--pivot-language", "backtranslation")),
+    let several = row.parameter("target_languages").is_some();
+    let target = match targets {
+        [target] if !several => ("target_language", Some(Json::from(target.as_str()))),
+        [] => ("target_language", None),
+        targets => ("target_languages", Some(Json::from(targets))),
+    };
+    let of_flags = [
+        ("--target-language", target.0, target.1),
+        (
+            "--pivot-language",
+            "pivot_language",
+            args.pivot_language.as_deref().map(Json::from),
+        ),
+        ("--count", "count", args.count.map(Json::from)),
+        ("--swaps", "swaps", args.swaps.map(Json::from)),
+        ("--stride", "stride", args.stride.map(Json::from)),
+        ("--cuts", "cuts", args.cuts.map(Json::from)),
+        ("--channel", "channel", args.channel.as_deref().map(Json::from)),
+        ("--dose", "dose", args.dose.map(Json::from)),
+    ];
+    for (flag, name, value) in of_flags {
+        let Some(value) = value else { continue };
+        let parameter = row.parameter(name).ok_or_else(|| misplaced(flag, name))?;
+        parameter
+            .check(&value)
+            .map_err(|error| Failure::usage(format!("{flag} {}; {}", error.problem, error.hint)))?;
+        chosen = chosen.with(name, value);
     }
-    match (args.count, &mut kind) {
-        (None, _) => {}
-        (count, Kind::Distractors(distractors)) => distractors.count = count,
-        _ => return Err(misplaced("--count", "distractors")),
+    for given in &args.parameters {
+        let (name, text) = given
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--parameter {given}: write NAME=VALUE, e.g. dose=0.05")))?;
+        let parameter = row.parameter(name).filter(|parameter| parameter.in_requests());
+        let parameter = parameter.ok_or_else(|| misplaced("--parameter", name))?;
+        let value = parameter.parse(text);
+        let value =
+            value.map_err(|error| Failure::usage(format!("--parameter {name} {}; {}", error.problem, error.hint)))?;
+        chosen = chosen.with(name, value);
     }
-    match (args.swaps, &mut kind) {
-        (None, _) => {}
-        (swaps, Kind::MultiSwap(swap)) => swap.swaps = swaps,
-        _ => return Err(misplaced("--swaps", "multi_swap")),
+    let must = row
+        .parameters
+        .iter()
+        .find(|one| one.value == Value::Name && chosen.parameters().text(one.name).is_none());
+    if let Some(missing) = must {
+        return Err(Failure::usage(format!(
+            "--{} is missing: `{}` has no default for it; --transformation list prints the accepted values",
+            missing.name, row.name
+        )));
     }
-    match ((args.stride, args.cuts), &mut kind) {
-        ((None, None), _) => {}
-        ((stride, cuts), Kind::Continuation(wanted)) => (wanted.stride, wanted.cuts) = (stride, cuts),
-        _ => return Err(misplaced("--stride and --cuts", "continuation")),
+    Ok(chosen)
+}
+
+/// A flag for a parameter that the transformation does not have.
+fn misplaced(flag: &str, parameter: &str) -> Failure {
+    let with: Vec<&str> = CATALOGUE
+        .iter()
+        .filter(|row| row.parameter(parameter).is_some())
+        .map(|row| row.name)
+        .collect();
+    if with.is_empty() {
+        return Failure::usage(format!("{flag}: no transformation has a parameter `{parameter}`"));
     }
-    match ((&args.channel, args.dose), &mut kind) {
-        ((Some(channel), dose), Kind::Noise(noise)) => (noise.channel, noise.dose) = (channel.clone(), dose),
-        ((None, _), Kind::Noise(_)) => {
-            return Err(Failure::usage(
-                "--channel is missing: say which noise, e.g. --channel keyboard; --transformation list prints the channels",
-            ));
-        }
-        ((None, None), _) => {}
-        _ => return Err(misplaced("--channel and --dose", "noise")),
-    }
-    Ok(kind)
+    Failure::usage(format!("{flag} goes with {} only", with.join(" and ")))
 }
 
 async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Failure> {
@@ -218,7 +249,8 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
         let axis = info.axis().as_str_name().trim_start_matches("AXIS_").to_lowercase();
         if global.format == Format::Json {
             let line = json!({"name": info.name, "axis": axis, "description": info.description, "needs_generator": info.needs_generator,
-                "prompt": info.prompt_version, "served": info.served, "channels": info.channels, "doses": info.doses,
+                "prompt": info.prompt_version, "served": info.served,
+                "parameters": info.parameters.iter().map(parameter).collect::<Vec<_>>(),
                 "prompts": info.prompts.iter().map(|p| json!({"id": p.id, "version": p.version, "digest": p.digest,
                     "generators": p.generators})).collect::<Vec<_>>()});
             writeln!(out, "{line}").map_err(failed)?;
@@ -229,10 +261,26 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
             if !others.is_empty() {
                 writeln!(out, "{:<36} prompts: {}", "", others.join(", ")).map_err(failed)?;
             }
-            if !info.channels.is_empty() {
-                writeln!(out, "{:<36} channels: {}", "", info.channels.join(", ")).map_err(failed)?;
+            for parameter in &info.parameters {
+                let values: Vec<String> = parameter.values.iter().map(|value| plain(&from_proto(value))).collect();
+                let accepted = if values.is_empty() {
+                    parameter.accepts.clone()
+                } else {
+                    values.join(", ")
+                };
+                writeln!(out, "{:<36} {}: {accepted}", "", parameter.name).map_err(failed)?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn parameter(info: &ParameterInfo) -> Json {
+    let values: Vec<Json> = info.values.iter().map(from_proto).collect();
+    json!({"name": info.name, "description": info.description, "accepts": info.accepts, "values": values})
+}
+
+/// A value without quotation marks.
+fn plain(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -13,14 +13,14 @@ const COLUMN: f64 = 112.0;
 const RIGHT: f64 = 220.0;
 const ROW: f64 = 30.0;
 const TOP: f64 = 44.0;
-/// Characters of a line of an encoder's name.
+/// Maximum number of characters in a line of an encoder's name.
 const NAME: usize = 29;
 
-/// One line an encoder, one column a ranking; the best stands at the top. None with fewer than two
+/// One line per encoder, one column per ranking; the best is at the top. Empty with fewer than two
 /// encoders.
 pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
     let first = scope.rank_shifts.first()?;
-    // Controls last of the axes, the total at the end.
+    // Controls are the last axes, and the total comes at the end.
     let columns: Vec<&Quantity> = first
         .under
         .iter()
@@ -45,7 +45,7 @@ pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
             chart = chart.add(label(x(c + 1), 14.0 + i as f64 * 13.0, "tick middle", part));
         }
     }
-    // Encoders that changed rank are drawn over those that did not.
+    // Encoders that changed rank are drawn over the others.
     let mut order: Vec<&RankShift> = scope.rank_shifts.iter().collect();
     let gain = |one: &RankShift| columns.last().map_or(0.0, |last| under(one, last).1);
     order.sort_by(|a, b| gain(a).abs().total_cmp(&gain(b).abs()));
@@ -88,13 +88,13 @@ pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
     Some(chart.to_string())
 }
 
-/// Rank, and ranks gained.
+/// The rank, and the number of ranks gained.
 fn under(one: &RankShift, quantity: &Quantity) -> (f64, f64) {
     let found = one.under.iter().find(|under| under.quantity == *quantity);
     found.map_or((one.original, 0.0), |under| (under.rank, under.gained))
 }
 
-/// Height of a name. Encoders that share a place stand under one another around it.
+/// Height of a name. Encoders with equal rank are placed below each other around it.
 fn beside(scope: &ScopeProfile, one: &RankShift, quantity: Option<&Quantity>, y: &dyn Fn(f64) -> f64) -> f64 {
     let rank = |one: &RankShift| quantity.map_or(one.original, |quantity| under(one, quantity).0);
     let tied: Vec<&str> = scope
@@ -110,7 +110,7 @@ fn beside(scope: &ScopeProfile, one: &RankShift, quantity: Option<&Quantity>, y:
 fn heading(quantity: &Quantity) -> String {
     match quantity.level {
         Level::Total => "Total".to_owned(),
-        _ => Axis::ALL
+        _ => Axis::SCORED
             .into_iter()
             .find(|axis| axis.name() == quantity.name)
             .map_or_else(|| quantity.name.clone(), |axis| axis.title().to_owned()),

@@ -128,7 +128,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     })
 }
 
-/// A forest plot for each language group if there are two, else one.
+/// A forest plot for each language group if there are two, else a single one.
 fn forests(report: &Report) -> Vec<Value> {
     let scopes = &report.profile.scopes;
     let shown = |scope: &&ScopeProfile| scopes.len() == 1 || scope.scope != Scope::All;
@@ -158,11 +158,11 @@ fn rank_flow(report: &Report) -> Value {
     chart.map_or(Value::from(()), Value::from_safe_string)
 }
 
-/// Examples, those that moved furthest first, with the positions of their transformation and
-/// dataset in the filters.
+/// Examples, largest drift first, with the positions of their transformation and dataset in the
+/// filters.
 fn examples(report: &Report) -> Vec<Value> {
     let mut sorted: Vec<&Example> = report.examples.iter().collect();
-    // A stable sort: equal and absent drifts keep the order of the report.
+    // The sort is stable, so equal and absent drifts keep the order of the report.
     let drift = |example: &Example| example.drift.unwrap_or(f64::NEG_INFINITY);
     sorted.sort_by(|a, b| drift(b).total_cmp(&drift(a)));
     sorted
@@ -183,7 +183,7 @@ fn examples(report: &Report) -> Vec<Value> {
 
 /// A quantity as a heading.
 fn quantity(name: String) -> String {
-    let axis = Axis::ALL.into_iter().find(|axis| axis.name() == name);
+    let axis = Axis::SCORED.into_iter().find(|axis| axis.name() == name);
     match (axis, name.as_str()) {
         (Some(axis), _) => axis.title().to_owned(),
         (None, "original") => "Original".to_owned(),

@@ -49,7 +49,7 @@ macro_rules! line {
     ($page:expr, $($part:tt)*) => {{ let _ = writeln!($page, $($part)*); }};
 }
 
-/// Data in running text and cells: no markup of its own, no new lines, no cell borders.
+/// Data in running text and cells: without markup, line breaks or cell borders.
 pub(super) fn plain(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -72,19 +72,19 @@ pub(super) fn row(page: &mut String, cells: &[String]) {
     line!(page, "| {} |", cells.join(" | "));
 }
 
-/// A table head whose first `left` columns hold words and whose other columns hold numbers.
+/// A table head whose first `left` columns contain words and whose other columns contain numbers.
 pub(super) fn header(page: &mut String, cells: &[&str], left: usize) {
     line!(page, "| {} |", cells.join(" | "));
     let rules: Vec<&str> = (0..cells.len()).map(|i| if i < left { "---" } else { "--:" }).collect();
     line!(page, "| {} |", rules.join(" | "));
 }
 
-/// Standard deviation over seeds; a dash where there is only one seed.
+/// Standard deviation over seeds; a dash if there is only one seed.
 fn sd_over_seeds(moved: &Moved) -> String {
     moved.sd.map_or("–".to_owned(), fine)
 }
 
-/// Change with its interval over other items, e.g. `−2.1 [−3.0, −1.2]`.
+/// Change with its interval for other items, for example `−2.1 [−3.0, −1.2]`.
 fn change(moved: &Moved) -> String {
     match &moved.intervals.items {
         Some(found) => format!("{} {}", signed(moved.delta), ends(found)),
@@ -92,9 +92,9 @@ fn change(moved: &Moved) -> String {
     }
 }
 
-/// A quantity as a heading: an axis with its short name, else as it is.
+/// A quantity as a heading: an axis by its short name, others unchanged.
 fn quantity(name: &str) -> String {
-    let axis = Axis::ALL.into_iter().find(|axis| axis.name() == name);
+    let axis = Axis::SCORED.into_iter().find(|axis| axis.name() == name);
     axis.map_or_else(|| plain(name), |axis| axis.title().to_owned())
 }
 
@@ -488,7 +488,7 @@ fn checks(page: &mut String, report: &Report) {
     line!(page);
 }
 
-/// How often each meaning guard fired, and how often it could not tell.
+/// Counts of each meaning guard: findings, and texts on which it could not decide.
 fn guard_warnings(fired: &BTreeMap<String, u64>, untold: &BTreeMap<String, u64>) -> String {
     let fired = fired.iter().map(|(name, n)| format!("{name} {n}"));
     let untold = untold

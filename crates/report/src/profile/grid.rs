@@ -3,7 +3,7 @@
 use super::{Axis, LanguageGroup};
 use crate::terms::ChannelDose;
 
-/// A transformation as the profile sees it.
+/// A transformation as the profile uses it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name with parameters.
@@ -33,7 +33,7 @@ pub struct Grid {
     pub encoders: Vec<String>,
     /// Dataset names.
     pub datasets: Vec<String>,
-    /// The group of each dataset: its languages or parts are averaged before anything is said over
+    /// The group of each dataset: its languages or parts are averaged before any statistic over
     /// datasets.
     pub groups: Vec<String>,
     /// Transformations.
@@ -46,7 +46,7 @@ pub struct Grid {
     pub transformed: Vec<Vec<Vec<Vec<f64>>>>,
     /// `[dataset][transformation]`: whether all seeds gave the same texts.
     pub same_texts: Vec<Vec<bool>>,
-    /// Kind of task of each dataset: what splits in halves are stratified by.
+    /// Kind of task of each dataset, by which split halves are stratified.
     pub tasks: Vec<String>,
     /// Whether each dataset is in English.
     pub languages: Vec<LanguageGroup>,
@@ -89,7 +89,7 @@ impl Grid {
 
     /// Axes that occur, in the order of the tables.
     pub fn axes(&self) -> Vec<Axis> {
-        Axis::ALL
+        Axis::SCORED
             .into_iter()
             .filter(|axis| self.columns.iter().any(|column| column.axis == *axis))
             .collect()
@@ -234,7 +234,7 @@ mod tests {
         );
         assert_eq!(scope.rank_stability[0].n, 2);
         assert_eq!(made.shifts[0].shift.n, 2);
-        // Encoder b begins 1 above and loses twice as much: its total lies 2 below a's, tested over
+        // Encoder b starts 1 above and loses twice as much: its total is 2 below a's, tested over
         // two groups.
         let total = made
             .baseline
@@ -256,7 +256,7 @@ mod tests {
         let made = profile(&grid, None);
         let groups: Vec<usize> = made.scopes.iter().map(|scope| scope.groups.len()).collect();
         assert_eq!(groups, [2, 2, 1]);
-        // Alone in its scope, a language keeps its own name.
+        // A language that is alone in its scope keeps its own name.
         assert_eq!(made.scopes[1].groups, ["x", "y (de)"]);
         assert_eq!(made.scopes[2].groups, ["y"]);
     }

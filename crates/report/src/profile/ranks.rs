@@ -128,7 +128,7 @@ impl RankStability {
 fn axis_of(grid: &Grid, quantity: &Quantity) -> Option<Axis> {
     match quantity.level {
         Level::Original | Level::Total => None,
-        Level::Axis => Axis::ALL.into_iter().find(|axis| axis.name() == quantity.name),
+        Level::Axis => Axis::SCORED.into_iter().find(|axis| axis.name() == quantity.name),
         Level::Transformation => grid
             .columns
             .iter()

@@ -144,7 +144,7 @@ fn rankings(tables: &mut Tables, grid: &Grid, report: &Report) {
 }
 
 fn title(axis: &str) -> String {
-    let known = Axis::ALL.into_iter().find(|one| one.name() == axis);
+    let known = Axis::SCORED.into_iter().find(|one| one.name() == axis);
     known.map_or_else(|| axis.to_owned(), |axis| short_title(axis).to_owned())
 }
 
@@ -154,7 +154,7 @@ fn short_title(axis: Axis) -> &'static str {
         Axis::Lexical => "Lexical/Stylistic",
         Axis::Length => "Length",
         Axis::Language => "Language",
-        Axis::Augmentation | Axis::Noise => axis.title(),
+        Axis::Augmentation | Axis::Noise | Axis::Adversarial => axis.title(),
     }
 }
 
@@ -280,8 +280,8 @@ fn abbreviation(task: &str) -> &str {
     }
 }
 
-/// Table 16: a dataset in several languages, side by side. Datasets of unknown language are left
-/// out.
+/// Table 16: a dataset in several languages, side by side. Datasets of unknown language are
+/// skipped.
 fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
     let mut families: Vec<(&str, Vec<usize>)> = Vec::new();
     let spoken = |d: usize| {

@@ -18,7 +18,10 @@ use super::{
     DatasetInfo, Report,
     format::{fine, signed_fine},
 };
-use crate::profile::{Column, Grid, LanguageGroup, NotComputed};
+use crate::{
+    profile::{Column, Grid, LanguageGroup, NotComputed},
+    terms::ChannelDose,
+};
 
 /// A table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -198,7 +201,7 @@ fn grid(report: &Report) -> Grid {
         .transformations
         .iter()
         .map(|one| Column {
-            noise: one.transformation.noise(),
+            noise: ChannelDose::of(&one.transformation),
             ..Column::new(&one.label, one.axis)
         })
         .collect();

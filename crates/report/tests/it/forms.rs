@@ -1,5 +1,5 @@
-//! Forms of a report that no run made: what `report.json` promises, and what the other forms show
-//! of it.
+//! Formats of a synthetic report: the promises of `report.json`, and the content of the other
+//! formats.
 
 use std::{path::PathBuf, sync::LazyLock};
 
@@ -20,8 +20,8 @@ fn report() -> Report {
     MADE.clone()
 }
 
-/// Set to write the committed files anew: `ISOMER_BLESS=1 cargo test -p isomer-report --test it
-/// forms::`.
+/// Whether to write the committed files again:
+/// `ISOMER_BLESS=1 cargo test -p isomer-report --test it forms::`.
 fn blessing() -> bool {
     std::env::var_os("ISOMER_BLESS").is_some()
 }
@@ -93,7 +93,8 @@ fn a_report_is_valid_and_a_broken_one_is_not() {
     assert!(broken(&|v| v["datasets"][0]["colour"] = "red".into())[0].contains("colour"));
 }
 
-/// The browser checks read the committed file; it is what the code makes of the same numbers.
+/// The browser checks read the committed file, which must equal the code's output for the same
+/// numbers.
 #[test]
 fn the_committed_report_is_the_one_made_here() {
     let made = serde_json::to_value(report()).unwrap();
@@ -158,7 +159,7 @@ fn a_file_that_is_no_report_of_this_version_is_refused_with_its_reason() {
     assert!(message("{\"schema\": \"isomer.report/1\"}").contains("missing field"));
 }
 
-/// Reports of the first versions lack what came later, and can still be rendered.
+/// Reports of the first versions lack later fields, and can still be rendered.
 #[test]
 fn a_report_without_the_later_fields_is_still_read() {
     let mut old = serde_json::to_value(report()).unwrap();
@@ -184,7 +185,7 @@ fn error_rates_are_shares_of_all_texts_of_a_transformation() {
     let texts: u64 = (0..6).map(|d| 160 + 40 * d).sum::<u64>() * 3;
     assert_eq!(rates.texts, texts);
     assert!((rates.unchanged - 99.0 / texts as f64).abs() < 1e-12);
-    // Truncated where more than three were kept, all but three of them: 1 + 2 + 3 + 4 + 5.
+    // Truncated if more than three were kept, all but three of them: 1 + 2 + 3 + 4 + 5.
     assert!((rates.checks["truncated"] - 45.0 / texts as f64).abs() < 1e-12);
     assert_eq!(report.unchanged_share("backtranslation", None), rates.unchanged);
     // The lexical axis: paraphrase keeps 0 + 1 + … + 5.
@@ -227,14 +228,14 @@ fn the_papers_tables_hold_the_profiles_numbers_in_the_papers_places() {
     // Table 16: English and German STSBenchmark side by side.
     let german = encoder.datasets[1].total.as_ref().unwrap().mean - encoder.datasets[1].original;
     assert!((cell(&report, "hteb-16-stsbenchmark", &encoder.encoder, 6).1.unwrap() - german).abs() < 1e-9);
-    // Table 14 of PTEB is baseline less encoder.
+    // Table 14 of PTEB is baseline minus encoder.
     let difference = |d: usize| encoder.datasets[d].transformations[0].moved.mean - paraphrased(d);
     let shift = (difference(0) + difference(2)) / 2.0;
     assert!((cell(&report, "pteb-14", &second.encoder, 1).1.unwrap() - shift).abs() < 1e-9);
     // Table 7 pairs data sets and runs: 2 x 3.
     assert_eq!(cell(&report, "pteb-7", &second.encoder, 4).0, "6");
-    // HTEB's table 5: 4 + d texts of 160 + 40 d fail at first, 3 + d still do; the paper's rates
-    // come first.
+    // HTEB's table 5: 4 + d texts of 160 + 40 d fail at first, and 3 + d at the end; the paper's
+    // rates come first.
     let texts: f64 = (0..6).map(|d| 160.0 + 40.0 * f64::from(d)).sum();
     let errors = report.tables.iter().find(|one| one.id == "hteb-5").unwrap();
     let column = |group: &str| {
@@ -364,7 +365,7 @@ fn the_page_has_every_chart_and_filters_without_a_script() {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/charts")).unwrap();
     let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
     let charts = folder.map(|entry| stem(entry.unwrap().path()));
-    // `mod` holds what charts share, and so does `scale`; `history` is a chart of another page
+    // `mod` and `scale` contain shared code of charts; `history` is a chart of another page
     // (`report_history.rs`).
     let elsewhere = ["mod", "scale", "history"];
     let mut charts: Vec<String> = charts.filter(|name| !elsewhere.contains(&name.as_str())).collect();
@@ -427,8 +428,7 @@ fn ratings_stand_beside_error_rates_and_drift() {
     let files = files(&report).unwrap();
     for (name, content) in &files[1..3] {
         let page = String::from_utf8(content.clone()).unwrap();
-        // Of the ratings themselves, and at the foot of the drift; on the page at the error rates
-        // too.
+        // With the ratings themselves, and below the drift; on the page also with the error rates.
         let times = if *name == "report.html" { 3 } else { 2 };
         assert_eq!(page.matches(&told).count(), times, "{told} in {name}");
         assert!(page.contains("no correlation is defined"), "{name}");
@@ -452,8 +452,7 @@ fn form(report: &Report, name: &str) -> String {
     String::from_utf8(files.into_iter().find(|(one, _)| *one == name).unwrap().1).unwrap()
 }
 
-/// An interval is what a reader takes a plus-minus for: where the spread over seeds stands, it says
-/// that it is that.
+/// A reader takes a plus-minus for an interval: a spread over seeds is therefore labelled as one.
 #[test]
 fn axes_have_intervals_in_both_forms_and_no_spread_over_seeds_is_a_plus_minus() {
     let report = report();
@@ -468,7 +467,7 @@ fn axes_have_intervals_in_both_forms_and_no_spread_over_seeds_is_a_plus_minus() 
         assert!(page.contains(&items), "{name}: {items}");
         assert!(page.contains(&datasets), "{name}: {datasets}");
         assert!(page.contains("SD over seeds"), "{name}");
-        // Outside of the papers' tables and of ratings (over texts), nothing stands after a
+        // Except in the papers' tables and for ratings (over texts), no number follows a
         // plus-minus.
         let own = page
             .split(if name == "report.md" {
@@ -502,13 +501,13 @@ fn every_axis_is_named_as_rules_name_it() {
     let report = report();
     for name in ["report.html", "report.md"] {
         let page = form(&report, name);
-        for axis in Axis::ALL {
+        for axis in Axis::SCORED {
             let title = axis.title().to_lowercase();
             assert!(title.contains(axis.name()), "{title}");
             let shown = report.profile.axes.contains(&axis);
             assert!(!shown || page.contains(axis.title()), "{name}: {title}");
         }
-        // Over the columns of the chart of places the name stands in two lines.
+        // Above the columns of the chart of ranks the name takes two lines.
         let flow = page
             .find("aria-labelledby=\"flow-title")
             .map_or("", |at| page[at..].split("</svg>").next().unwrap());
@@ -585,7 +584,7 @@ fn a_sample_says_so_with_its_sampling_error_and_scopes_hold_known_languages_only
             .iter()
             .any(|note| note.starts_with("1 of 6 data sets are samples"))
     );
-    // A data set whose language nobody says is in no table of English data.
+    // A data set of unknown language is in no table of English data.
     report.datasets[3].language = None;
     report.datasets[3].languages.clear();
     isomer_report::complete(&mut report);
@@ -629,7 +628,7 @@ fn a_rule_whose_estimate_is_no_mean_says_so_and_shows_the_mean_of_the_profile() 
             said.rules[0].estimate.unwrap()
         )));
     }
-    // Of another round than the last the profile holds other data sets.
+    // For a round other than the last, the profile contains other data sets.
     let mut earlier = gate.clone();
     earlier.sequential = Some(isomer_report::SequentialReport {
         spending: "pocock".to_owned(),
@@ -701,7 +700,7 @@ fn the_verdict_comes_first_and_the_judges_acceptance_stands_in_the_overview() {
         report.headline
     );
     assert!(page.contains("Rewrites that keep the meaning"));
-    // A judge that does not tell the probes apart accepts nothing, and no share is shown.
+    // A judge that does not distinguish the probes accepts nothing, and no share is shown.
     let mut blind = report.clone();
     blind.judge.as_mut().unwrap().inseparable = Some("it rates all alike".to_owned());
     isomer_report::complete(&mut blind);
@@ -754,7 +753,7 @@ fn of_few_encoders_the_changed_orders_are_told_and_no_deviation_of_tau() {
     );
 }
 
-/// What a chart shows of a name is all of it.
+/// Charts show names in full.
 #[test]
 fn the_heat_map_clips_no_name() {
     let mut report = report();

@@ -1,20 +1,25 @@
 //! Answers of language models. The original text comes first, up to a zero byte.
 
 use isomer_transform::{
-    catalogue::Kind,
     checks, clean, distractors, guards,
     judge::{Scale, number},
     language::{self, Language},
     list, measures,
     prompt::Purpose,
 };
+use isomer_transformations::{Declaration, declaration};
 
 use crate::input::{Input, text};
+
+#[allow(clippy::unwrap_used, reason = "the names are written here")]
+fn row(name: &str) -> &'static Declaration {
+    declaration(name).unwrap()
+}
 
 /// An answer, cleaned, checked and measured. Cleaning adds nothing, and a cleaned text is clean.
 pub(super) fn texts(data: &[u8]) {
     let mut input = Input(data);
-    let Some(purpose) = input.choice(&Purpose::ALL) else {
+    let Some(purpose) = input.choice(&Purpose::all()) else {
         return;
     };
     let (original, raw) = (text(input.until(0)), text(input.0));
@@ -22,7 +27,8 @@ pub(super) fn texts(data: &[u8]) {
     assert!(cleaned.text.len() <= raw.len() + 16, "cleaning adds to a text");
     assert!(!cleaned.unfinished || cleaned.text.is_empty());
     let english = Language::parse("en");
-    let failed = checks::run(Kind::Paraphrase, &original, &cleaned.text, english);
+    let paraphrase = row("paraphrase");
+    let failed = checks::run(paraphrase, &original, &cleaned.text, english);
     assert_eq!(failed.contains(&checks::Check::Empty), cleaned.text.trim().is_empty());
     let measured = measures::measure(&original, &cleaned.text);
     assert!((0.0..=1.0).contains(&measured.edit_distance) && (0.0..=1.0).contains(&measured.jaccard));
@@ -38,7 +44,7 @@ pub(super) fn lists(data: &[u8]) {
     let (original, answer) = (text(input.until(0)), text(input.0));
     let items = list::items(&answer, WANTED);
     assert!(items.iter().map(String::len).sum::<usize>() <= 2 * answer.len() + 16);
-    let set = distractors::read(&original, &answer, WANTED, Language::parse("en"));
+    let set = distractors::read(row("distractors"), &original, &answer, WANTED, Language::parse("en"));
     assert!(set.texts.len() <= WANTED);
     assert_eq!(set.texts.len() < WANTED, set.failed.contains(&checks::Check::TooFew));
     for (i, one) in set.texts.iter().enumerate() {
@@ -62,9 +68,10 @@ pub(super) fn guards(data: &[u8]) {
     let mut input = Input(data);
     let (original, rewrite) = (text(input.until(0)), text(input.0));
     let english = Language::parse("en");
+    let paraphrase = row("paraphrase");
     for source in [english, Language::parse("de"), None] {
-        let _ = guards::run(Kind::Paraphrase, &original, &rewrite, source, source);
+        let _ = guards::run(paraphrase, &original, &rewrite, source, source);
     }
-    let same = guards::run(Kind::Paraphrase, &original, &original, english, english);
+    let same = guards::run(paraphrase, &original, &original, english, english);
     assert!(same.fired.is_empty(), "{:?} of a text compared with itself", same.fired);
 }

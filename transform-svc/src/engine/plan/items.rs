@@ -4,23 +4,19 @@
 use std::collections::HashMap;
 
 use isomer_proto::transform::v1 as proto;
+use isomer_transformations::Draw as Drawn;
 use rayon::prelude::*;
 
 use super::{Draw, Job, Member, Plan, spec::read_language};
 use crate::{
-    catalogue::Kind,
     error::TransformError,
     language::{self, Language},
-    plain::{
-        multi_swap::{LANGUAGES as TAGGED, tagger_for},
-        stopwords,
-    },
 };
 
-/// With fewer texts than this, language detection stays on one core.
+/// For fewer texts than this, language detection stays on one core.
 const DETECTED_TOGETHER: usize = 64;
 
-/// What two items must share to be one job.
+/// The properties that two items must share to form one job.
 #[derive(PartialEq, Eq, Hash)]
 struct Same {
     text: String,
@@ -55,28 +51,9 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
             Some(tag) => Some(read_language(tag, || format!("items[{index}].language"))?),
             None => None,
         };
-        if let Some(language) =
-            given.filter(|language| plan.kind == Kind::StopwordRemoval && !stopwords::knows(*language))
-        {
-            return Err(TransformError::invalid(
-                format!("items[{index}].language"),
-                format!("there is no list of function words for {}", language.name()),
-                format!("there is one for {}", stopwords::LANGUAGES),
-            ));
-        }
-        if plan.kind == Kind::MultiSwap
-            && let Err(message) = tagger_for(given)
-        {
-            return Err(TransformError::invalid(
-                format!("items[{index}].language"),
-                message,
-                format!("the languages with a tagger: {TAGGED}"),
-            ));
-        }
-        if let (Some(noise), Some(language)) = (plan.noise, given) {
-            noise.check(language).map_err(|problem| {
-                let hint = "leave the texts of this language out, or take another channel";
-                TransformError::invalid(format!("items[{index}].language"), problem, hint)
+        if let (Some(rule), Some(language)) = (&plan.rule, given) {
+            rule.check_language(language).map_err(|refused| {
+                TransformError::invalid(format!("items[{index}].language"), refused.problem, refused.hint)
             })?;
         }
         let language = given.or(detected);
@@ -84,7 +61,7 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
         let same = Same {
             language,
             drawn,
-            id: if matches!(plan.kind, Kind::RandomKeywords | Kind::MultiSwap) {
+            id: if plan.kind.draw == Drawn::Words {
                 item.id.clone()
             } else {
                 String::new()
@@ -112,7 +89,7 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
     Ok(jobs)
 }
 
-/// Detects the languages of texts that do not give theirs, on all cores if there are many. A text
+/// Detects the languages of texts that do not name theirs, on all cores if there are many. A text
 /// that is too long is refused before detection.
 fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language>> {
     let most_bytes = most_chars.saturating_mul(4);
@@ -126,7 +103,7 @@ fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language
 }
 
 /// The target or pivot language of a text: a function of seed, run and id (or the text, if it has
-/// none), never of the order.
+/// no id), never of the order.
 fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<Language> {
     match &plan.draw {
         Draw::None => None,
@@ -135,13 +112,13 @@ fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<L
         Draw::PerRun(None) => language::draw_target(plan.seed, &plan.run, source),
         Draw::PerText(candidates) => {
             let id = if id.is_empty() { text } else { id };
-            language::draw_for_text(candidates, plan.seed, plan.kind.name(), &plan.run, id, source)
+            language::draw_for_text(candidates, plan.seed, plan.kind.name, &plan.run, id, source)
         }
     }
 }
 
-/// Why a text cannot be transformed at all. `given` is the language that the request names;
-/// `source` is that one or the detected one.
+/// The reason why a text cannot be transformed at all. `given` is the language that the request
+/// names; `source` is that language or the detected one.
 fn refusal(
     plan: &Plan,
     given: Option<Language>,
@@ -158,17 +135,17 @@ fn refusal(
             "no language is left to draw: the only one permitted is {name}, which the text is in"
         ));
     };
-    if plan.kind == Kind::Translation && given == Some(drawn) {
+    if plan.kind.draw == Drawn::Target && given == Some(drawn) {
         return Some(format!(
             "the target is {}, which the text is in; name another, or none to have one drawn",
             drawn.name()
         ));
     }
-    if plan.kind != Kind::Backtranslation {
+    if plan.kind.draw != Drawn::PivotPerText {
         return None;
     }
     match source {
-        // An empty text is reported as empty, whatever its language.
+        // An empty text is reported as empty, whatever its language is.
         None if text.trim().is_empty() => None,
         None => Some(
             "the text is too short to tell its language, so that there is none to translate back into; give `language`"

@@ -2,77 +2,118 @@
 
 use std::sync::Arc;
 
+use isomer_config::spelling::nearest;
 use isomer_proto::transform::v1 as proto;
 use isomer_service_kit::{choice, priority::Priority};
-use proto::{GuardMode, OnFailure, OnFingerprintChange, transformation::Kind as Wanted};
+use isomer_transformations::{
+    Answer, CATALOGUE, Draw as Drawn, Making, Parameter, ParameterError, Transformation, declaration, wire,
+};
+use proto::{GuardMode, OnFailure, OnFingerprintChange};
 
-use super::{super::continuation, CacheAccess, Caller, Draw, MAX_TOKENS, Plan};
+use super::{CacheAccess, Caller, Draw, MAX_TOKENS, Plan};
 use crate::{
-    catalogue::Kind,
-    distractors::{DEFAULT_COUNT, MAX_COUNT},
     error::TransformError,
     language::{self, Language},
-    plain::{multi_swap::MAX_SWAPS, noise::Noise, random_keywords::KEEP_RATIO},
-    prompt::{Prompt, Prompts},
+    prompt::{Prompt, Prompts, Purpose},
+    rules,
 };
 
 /// Default seed (HTEB's first).
 const DEFAULT_SEED: u64 = 1337;
 const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
-/// Retries sample at least this hot if the request does not say: a greedy model would repeat its
+/// Minimum temperature of retries if the request sets none, because a greedy model would repeat its
 /// answer.
 const RETRY_TEMPERATURE: f64 = 0.7;
 const FIELD: &str = "spec.transformation";
+/// Default number of distractors, for a prompt that does not state one.
+const DEFAULT_COUNT: u32 = 4;
 
-/// The parts of a spec that need more than the request to be checked.
+/// The parts of a spec that cannot be validated from the request alone.
 #[derive(Debug)]
 pub(super) struct Unresolved {
     pub(super) generator_id: String,
     pub(super) prompts: Vec<String>,
 }
 
-/// The transformation a message names.
-pub(crate) fn kind_of(transformation: Option<&proto::Transformation>, field: &str) -> Result<Kind, TransformError> {
-    let wanted = transformation
-        .and_then(|transformation| transformation.kind.as_ref())
-        .ok_or_else(|| {
-            TransformError::invalid(
-                field,
-                "no transformation is set",
-                format!("set one of {}", crate::catalogue::served_names()),
-            )
-        })?;
-    Ok(match wanted {
-        Wanted::Paraphrase(_) => Kind::Paraphrase,
-        Wanted::Backtranslation(_) => Kind::Backtranslation,
-        Wanted::StyleChange(_) => Kind::StyleChange,
-        Wanted::Expansion(_) => Kind::Expansion,
-        Wanted::Summarisation(_) => Kind::Summarisation,
-        Wanted::SummarisedExpansion(_) => Kind::SummarisedExpansion,
-        Wanted::Translation(_) => Kind::Translation,
-        Wanted::CrossTranslation(_) => Kind::CrossTranslation,
-        Wanted::Keywords(_) => Kind::Keywords,
-        Wanted::RandomKeywords(_) => Kind::RandomKeywords,
-        Wanted::StopwordRemoval(_) => Kind::StopwordRemoval,
-        Wanted::Distractors(_) => Kind::Distractors,
-        Wanted::MultiSwap(_) => Kind::MultiSwap,
-        Wanted::Continuation(_) => Kind::Continuation,
-        Wanted::Noise(_) => Kind::Noise,
-    })
+/// A transformation named by a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Requested {
+    pub(crate) transformation: Transformation,
+    /// Path of its parameters, for example `spec.transformation.noise`.
+    path: String,
 }
 
-/// The target language a translation names.
-pub(crate) fn target_of(
-    transformation: Option<&proto::Transformation>,
-    field: &str,
-) -> Result<Option<Language>, TransformError> {
-    match transformation.and_then(|transformation| transformation.kind.as_ref()) {
-        Some(Wanted::Translation(proto::Translation {
-            target_language: Some(tag),
-            ..
-        })) => read_language(tag, || format!("{field}.translation.target_language")).map(Some),
-        _ => Ok(None),
+impl Requested {
+    /// Reads a message; `field` is its path.
+    pub(crate) fn read(message: Option<&proto::Transformation>, field: &str) -> Result<Self, TransformError> {
+        let known = || CATALOGUE.iter().map(|row| row.name);
+        let list = || known().collect::<Vec<_>>().join(", ");
+        let message = message.filter(|message| message.kind.is_some() || !message.name.is_empty());
+        let message = message.ok_or_else(|| {
+            TransformError::invalid(field, "no transformation is set", format!("set one of {}", list()))
+        })?;
+        if message.kind.is_some() && !(message.name.is_empty() && message.parameters.is_none()) {
+            let hint = "set one of its messages, or `name` and `parameters`";
+            return Err(TransformError::invalid(field, "a message and a name are set", hint));
+        }
+        let named = wire::read(message);
+        let row = declaration(&named.name).ok_or_else(|| {
+            let hint = match nearest(&named.name, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("give one of {}", list()),
+            };
+            let problem = format!("unknown transformation `{}`", named.name);
+            TransformError::invalid(format!("{field}.name"), problem, hint)
+        })?;
+        let requested = Self {
+            transformation: Transformation::new(row, named.given),
+            path: format!("{field}.{}", named.path),
+        };
+        let checked = requested.transformation.check(Parameter::in_requests);
+        checked.map_err(|error| requested.refused(error))?;
+        Ok(requested)
+    }
+
+    /// Path of a parameter.
+    fn field(&self, parameter: &str) -> String {
+        format!("{}.{parameter}", self.path)
+    }
+
+    fn refused(&self, error: ParameterError) -> TransformError {
+        TransformError::invalid(self.field(&error.parameter), error.problem, error.hint)
+    }
+
+    /// The language named by a parameter, if any.
+    pub(crate) fn language(&self, parameter: &str) -> Result<Option<Language>, TransformError> {
+        let tag = self.transformation.parameters().text(parameter);
+        tag.map(|tag| read_language(tag, || self.field(parameter))).transpose()
+    }
+
+    /// The origin of drawn languages.
+    fn draw(&self) -> Result<Draw, TransformError> {
+        let parameters = self.transformation.parameters();
+        Ok(match self.transformation.declaration().draw {
+            Drawn::Nothing | Drawn::Words => Draw::None,
+            Drawn::Target => match self.language("target_language")? {
+                Some(target) => Draw::Given(target),
+                None => Draw::PerRun(parameters.given_whole("seed_rank")),
+            },
+            Drawn::PivotPerText => match self.language("pivot_language")? {
+                Some(pivot) => Draw::Given(pivot),
+                None => Draw::PerText(language::known(&language::PIVOTS)),
+            },
+            Drawn::TargetPerText => {
+                let tags = parameters.texts("target_languages");
+                if tags.is_empty() {
+                    return Ok(Draw::PerText(language::known(&language::TARGETS)));
+                }
+                let field = self.field("target_languages");
+                let targets = tags.iter().enumerate();
+                let targets = targets.map(|(at, tag)| read_language(tag, || format!("{field}[{at}]")));
+                Draw::PerText(targets.collect::<Result<_, _>>()?)
+            }
+        })
     }
 }
 
@@ -86,92 +127,7 @@ pub(crate) fn read_language(tag: &str, field: impl Fn() -> String) -> Result<Lan
     })
 }
 
-/// Where drawn languages come from.
-fn draw_of(transformation: Option<&proto::Transformation>) -> Result<Draw, TransformError> {
-    let Some(wanted) = transformation.and_then(|transformation| transformation.kind.as_ref()) else {
-        return Ok(Draw::None);
-    };
-    Ok(match wanted {
-        Wanted::Translation(translation) => match target_of(transformation, FIELD)? {
-            Some(target) => Draw::Given(target),
-            None => Draw::PerRun(translation.seed_rank),
-        },
-        Wanted::Backtranslation(backtranslation) => match &backtranslation.pivot_language {
-            Some(tag) => Draw::Given(read_language(tag, || {
-                format!("{FIELD}.backtranslation.pivot_language")
-            })?),
-            None => Draw::PerText(language::known(&language::PIVOTS)),
-        },
-        Wanted::CrossTranslation(cross) if cross.target_languages.is_empty() => {
-            Draw::PerText(language::known(&language::TARGETS))
-        }
-        Wanted::CrossTranslation(cross) => {
-            let mut targets = Vec::with_capacity(cross.target_languages.len());
-            for (at, tag) in cross.target_languages.iter().enumerate() {
-                targets.push(read_language(tag, || {
-                    format!("{FIELD}.cross_translation.target_languages[{at}]")
-                })?);
-            }
-            Draw::PerText(targets)
-        }
-        _ => Draw::None,
-    })
-}
-
-/// How many distractors.
-fn count_of(transformation: Option<&proto::Transformation>) -> Result<u32, TransformError> {
-    let count = match transformation.and_then(|transformation| transformation.kind.as_ref()) {
-        Some(Wanted::Distractors(distractors)) => distractors.count.unwrap_or(DEFAULT_COUNT),
-        _ => return Ok(DEFAULT_COUNT),
-    };
-    if !(1..=MAX_COUNT).contains(&count) {
-        return Err(TransformError::invalid(
-            format!("{FIELD}.distractors.count"),
-            format!("{count} distractors for a text"),
-            format!("give 1 to {MAX_COUNT}"),
-        ));
-    }
-    Ok(count)
-}
-
-/// An integer parameter of a transformation, checked against its bounds.
-fn number(field: &str, given: Option<u32>, default: u32, most: u32) -> Result<u32, TransformError> {
-    let number = given.unwrap_or(default);
-    if (1..=most).contains(&number) {
-        return Ok(number);
-    }
-    Err(TransformError::invalid(
-        format!("{FIELD}.{field}"),
-        format!("{number} is out of range"),
-        format!("give 1 to {most}"),
-    ))
-}
-
-/// Swaps of `multi_swap`; stride and cuts of `continuation`.
-fn numbers_of(transformation: Option<&proto::Transformation>) -> Result<[u32; 3], TransformError> {
-    let most = MAX_SWAPS as u32;
-    let mut numbers = [most, continuation::STRIDE, continuation::CUTS];
-    match transformation.and_then(|transformation| transformation.kind.as_ref()) {
-        Some(Wanted::MultiSwap(swap)) => numbers[0] = number("multi_swap.swaps", swap.swaps, most, most)?,
-        Some(Wanted::Continuation(wanted)) => {
-            let (stride, cuts) = (continuation::MAX_STRIDE, continuation::MAX_CUTS);
-            numbers[1] = number("continuation.stride", wanted.stride, continuation::STRIDE, stride)?;
-            numbers[2] = number("continuation.cuts", wanted.cuts, continuation::CUTS, cuts)?;
-        }
-        _ => {}
-    }
-    Ok(numbers)
-}
-
-/// Channel and dose of `noise`.
-fn noise_of(transformation: Option<&proto::Transformation>) -> Result<Option<Noise>, TransformError> {
-    match transformation.and_then(|transformation| transformation.kind.as_ref()) {
-        Some(Wanted::Noise(message)) => Noise::read(message, &format!("{FIELD}.noise")).map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// The prompts that a request names. Each must fit one of the plan's calls.
+/// The prompts that a request names. Each must match one of the plan's calls.
 pub(super) fn named_prompts(
     prompts: &Prompts,
     plan: &Plan,
@@ -181,7 +137,7 @@ pub(super) fn named_prompts(
     for (at, id) in ids.iter().enumerate() {
         let field = format!("spec.prompts[{at}]");
         let prompt = prompts.named(id, &field)?;
-        let purposes = plan.kind.purposes();
+        let purposes: Vec<Purpose> = plan.purposes().collect();
         if !purposes.contains(&prompt.purpose()) {
             let mut fit: Vec<_> = purposes
                 .iter()
@@ -193,7 +149,7 @@ pub(super) fn named_prompts(
             } else {
                 format!("name one of {}", fit.join(", "))
             };
-            let message = format!("`{id}` is not a prompt for `{}`", plan.kind.name());
+            let message = format!("`{id}` is not a prompt for `{}`", plan.kind.name);
             return Err(TransformError::invalid(field, message, hint));
         }
         if let Some(other) = named.iter().find(|other| other.purpose() == prompt.purpose()) {
@@ -205,11 +161,14 @@ pub(super) fn named_prompts(
     Ok(named)
 }
 
-/// A prompt with a fixed number of distractors cannot be asked for another number.
-pub(super) fn check_count(prompt: &Prompt, count: u32) -> Result<(), TransformError> {
-    if prompt.purpose() == crate::prompt::Purpose::Distractors && count != DEFAULT_COUNT && !prompt.takes_count() {
+/// A prompt with a fixed number of texts cannot be used for another number.
+pub(super) fn check_count(prompt: &Prompt, plan: &Plan) -> Result<(), TransformError> {
+    let Some(count) = plan.requested.transformation.parameters().given_whole("count") else {
+        return Ok(());
+    };
+    if prompt.purpose().answer() == Answer::List && count != DEFAULT_COUNT && !prompt.takes_count() {
         return Err(TransformError::invalid(
-            format!("{FIELD}.distractors.count"),
+            plan.requested.field("count"),
             format!("the prompt {} does not say how many", prompt.tag()),
             format!("ask for {DEFAULT_COUNT}, or write {{count}} into the prompt"),
         ));
@@ -234,29 +193,19 @@ fn within(field: &str, value: f64, low_open: bool, low: f64, high: f64) -> Resul
     ))
 }
 
-/// Reads a spec. Its generator, its prompts and so its steps are found later.
+/// Reads a spec. Its generator, prompts and steps are found later.
 pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), TransformError> {
-    let kind = kind_of(spec.transformation.as_ref(), FIELD)?;
-    if !kind.entry().served {
-        return Err(TransformError::NotServed(kind.name()));
-    }
-    let draw = draw_of(spec.transformation.as_ref())?;
-    let count = count_of(spec.transformation.as_ref())?;
-    let [swaps, stride, cuts] = numbers_of(spec.transformation.as_ref())?;
-    let noise = noise_of(spec.transformation.as_ref())?;
-    let keep_ratio = match spec.transformation.and_then(|transformation| transformation.kind) {
-        Some(Wanted::RandomKeywords(proto::RandomKeywords {
-            keep_ratio: Some(ratio),
-        })) => ratio,
-        _ => KEEP_RATIO,
-    };
+    let requested = Requested::read(spec.transformation.as_ref(), FIELD)?;
+    let kind = requested.transformation.declaration();
+    let rule = rules::rule(&requested.transformation).map_err(|error| requested.refused(error))?;
+    let draw = requested.draw()?;
     let sampling = spec.sampling.unwrap_or_default();
     let narrowed = sampling.top_p.is_some_and(|p| p != 1.0) || sampling.top_k.is_some();
-    if kind == Kind::Continuation && (sampling.max_tokens.is_some() || narrowed) {
+    if matches!(kind.making, Making::Continuation) && (sampling.max_tokens.is_some() || narrowed) {
         return Err(TransformError::invalid(
             "spec.sampling",
             "`continuation` takes neither max_tokens, nor top_k, nor a top_p other than 1",
-            format!("leave them out; {FIELD}.continuation.stride and .cuts say how much is generated"),
+            "leave them out; the parameters stride and cuts say how much is generated",
         ));
     }
     let max_attempts = spec.max_attempts.unwrap_or(DEFAULT_ATTEMPTS);
@@ -290,18 +239,8 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
     let plan = Plan {
         kind,
         draw,
-        count,
-        swaps,
-        stride,
-        cuts,
-        noise,
-        keep_ratio: within(
-            "spec.transformation.random_keywords.keep_ratio",
-            keep_ratio,
-            true,
-            0.0,
-            1.0,
-        )?,
+        requested,
+        rule,
         generator: None,
         steps: Vec::new(),
         seed: spec.seed.unwrap_or(DEFAULT_SEED),
@@ -310,7 +249,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
         on_failure,
         temperature: within(
             "spec.sampling.temperature",
-            sampling.temperature.unwrap_or(kind.default_temperature()),
+            sampling.temperature.unwrap_or(kind.temperature),
             false,
             0.0,
             2.0,

@@ -1,4 +1,4 @@
-//! Pairs rated by a language model: strictly read, retried, counted, cached.
+//! Pairs rated by a language model: strictly parsed, retried, counted, cached.
 
 use isomer_proto::transform::v1::{
     JudgeRequest, JudgeResponse, JudgeScale, Summarisation, Transformation, judge_request::Pair, transformation::Kind,
@@ -85,7 +85,7 @@ async fn ratings_come_in_order_and_what_is_no_rating_is_retried_and_then_counted
     let hot: Vec<f64> = stub.seen().iter().map(|seen| seen.temperature()).collect();
     assert_eq!(hot.iter().filter(|temperature| **temperature == 0.0).count(), 3);
 
-    // Good or bad, what has been answered is not asked again.
+    // An answer, valid or not, is not requested again.
     let mut second = client(config, home.path()).await;
     let again = judge(&mut second, request(JudgeScale::Similarity)).await.unwrap();
     assert_eq!((stub.calls(), scores(&again)), (6, scores(&response)));
@@ -104,9 +104,7 @@ async fn scales_do_not_share_ratings_and_quality_is_rated_against_the_task() {
     }
     assert_eq!(stub.calls(), 9);
     let summarised = JudgeRequest {
-        transformation: Some(Transformation {
-            kind: Some(Kind::Summarisation(Summarisation {})),
-        }),
+        transformation: Some(Kind::Summarisation(Summarisation {}).into()),
         ..request(JudgeScale::Quality)
     };
     judge(&mut client, summarised).await.unwrap();
@@ -149,7 +147,7 @@ async fn an_instruction_inside_a_rated_text_is_not_obeyed_and_a_failing_generato
         .iter()
         .find(|seen| seen.user().contains("Ignore the scale"))
         .unwrap();
-    // Between our own marks, of which the text can forge neither.
+    // The text is between our own marks, and cannot forge either of them.
     assert_eq!(asked.user().matches("</transformed>").count(), 1);
     assert!(asked.user().find("Ignore the scale") < asked.user().find("</transformed>"));
     let summary = response.summary.unwrap();
@@ -196,7 +194,7 @@ async fn bad_requests_are_refused_with_their_field() {
         ),
         (
             JudgeRequest {
-                transformation: Some(Transformation { kind: None }),
+                transformation: Some(Transformation::default()),
                 ..base()
             },
             "transformation",

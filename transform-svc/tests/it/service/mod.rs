@@ -1,5 +1,5 @@
-//! The service over gRPC, with a stub for the remote generator: in one program, since each takes
-//! long to link.
+//! The service over gRPC, with a stub as the remote generator. All tests are in one program,
+//! because each program takes long to link.
 
 mod adversarial;
 mod answers;
@@ -13,6 +13,7 @@ mod faults;
 mod guards;
 mod injection;
 mod judge;
+mod named;
 mod noise;
 mod secrets;
 mod transformations;
@@ -23,14 +24,14 @@ use isomer_stubs::openai::{Answer, Stub};
 
 use crate::support::{client, config, transform};
 
-/// A text that every check is content with.
+/// A text that passes every check.
 const TEXT: &str = "A man is playing the guitar on a busy street in town.";
 
 fn status(code: u16) -> Answer {
     Answer::Status(code, None)
 }
 
-/// Sends one text to a stub that answers by the script, then well.
+/// Sends one text to a stub that answers by the script, then correctly.
 async fn one(script: impl IntoIterator<Item = Answer>, spec: TransformSpec) -> (TransformResponse, Stub) {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Good).await;

@@ -6,6 +6,7 @@ use isomer_proto::transform::v1::{
 };
 use isomer_service_kit::Fault;
 use isomer_stubs::openai::{Answer, Stub};
+use isomer_transformations::wire::from_proto;
 use tonic::Code;
 
 use crate::support::{Client, client, config, spec, transform, try_transform};
@@ -36,10 +37,19 @@ async fn every_listed_channel_and_dose_is_served_without_a_generator() {
     let listed = client.list_transformations(ListTransformationsRequest::default()).await;
     let listed = listed.unwrap().into_inner().transformations;
     let info = listed.iter().find(|info| info.name == "noise").unwrap();
-    assert_eq!((info.channels.len(), info.doses.len(), info.calls), (9, 6, 0));
-    for channel in info.channels.iter().filter(|channel| *channel != "diacritics") {
+    let values = |name: &str| {
+        let parameter = info.parameters.iter().find(|parameter| parameter.name == name).unwrap();
+        parameter.values.iter().map(from_proto).collect::<Vec<_>>()
+    };
+    let channels: Vec<String> = values("channel")
+        .iter()
+        .map(|one| one.as_str().unwrap().to_owned())
+        .collect();
+    let doses: Vec<f64> = values("dose").iter().map(|one| one.as_f64().unwrap()).collect();
+    assert_eq!((channels.len(), doses.len(), info.calls), (9, 6, 0));
+    for channel in channels.iter().filter(|channel| *channel != "diacritics") {
         let mut changed = 0;
-        for dose in &info.doses {
+        for dose in &doses {
             let response = transform(&mut client, noise(channel, *dose), &[TEXT]).await;
             let result = &response.results[0];
             assert_eq!(result.outcome(), Outcome::Ok, "{channel} {dose}: {}", result.error);

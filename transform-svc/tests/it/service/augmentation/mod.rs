@@ -12,7 +12,7 @@ use std::time::Duration;
 use isomer_proto::transform::v1::{
     AugmentRequest, AugmentationPooling, AugmentationSpec, Distractors, EncodeAugmentedRequest,
     EncodeAugmentedResponse, MissingReason, Noise, PartialFailurePolicy, RandomKeywords, StopwordRemoval, TextItem,
-    Transformation, VariantSource, augmentation_service_client::AugmentationServiceClient, transformation::Kind,
+    VariantSource, augmentation_service_client::AugmentationServiceClient, transformation::Kind,
 };
 use isomer_proto::transform::v1::{Expansion, Paraphrase, Summarisation};
 use isomer_service_kit::{Fault, GrpcChannel};
@@ -47,7 +47,7 @@ impl Harness {
         Self::with(Answer::Slow(slow, Box::new(Answer::Good))).await
     }
 
-    /// With this answer of the slow generator.
+    /// A harness in which the slow generator gives this answer.
     async fn with(slow: Answer) -> Self {
         let home = tempfile::tempdir().unwrap();
         let stub = Stub::start(Answer::Good).await;
@@ -74,7 +74,7 @@ impl Harness {
 fn source(generator: &str, kind: Kind) -> VariantSource {
     VariantSource {
         generator_id: generator.into(),
-        transformation: Some(Transformation { kind: Some(kind) }),
+        transformation: Some(kind.into()),
     }
 }
 
@@ -125,7 +125,7 @@ fn rows(response: &EncodeAugmentedResponse) -> Vec<Vec<f32>> {
     values.chunks_exact(matrix.cols as usize).map(<[f32]>::to_vec).collect()
 }
 
-/// What the stub generator makes of a text.
+/// The stub generator's result for a text.
 fn reversed(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().rev().collect();
     format!("Indeed {}", words.join(" "))

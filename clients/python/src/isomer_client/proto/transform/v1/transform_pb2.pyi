@@ -10,6 +10,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from isomer_client.proto.common.v1 import common_pb2 as _common_pb2
@@ -580,8 +581,8 @@ class TransformationInfo(_message.Message):
     CALLS_FIELD_NUMBER: _builtins.int
     PROMPTS_FIELD_NUMBER: _builtins.int
     TARGET_LANGUAGES_FIELD_NUMBER: _builtins.int
-    CHANNELS_FIELD_NUMBER: _builtins.int
-    DOSES_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    GIVES_SEVERAL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, e.g. `paraphrase`."""
     axis: Global___Axis.ValueType
@@ -599,6 +600,8 @@ class TransformationInfo(_message.Message):
     """Whether Transform serves it; all are served."""
     calls: _builtins.int
     """Generator calls per attempt (2 for backtranslation)."""
+    gives_several: _builtins.bool
+    """Whether the result has several texts of another meaning, in TransformResult.texts."""
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PromptInfo]:
         """Prompts it can be made with: for each call the default first, then the other wordings (see
@@ -610,12 +613,8 @@ class TransformationInfo(_message.Message):
         """`translation` and `cross_translation`: the languages that targets are drawn from (BCP-47)."""
 
     @_builtins.property
-    def channels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """`noise`: its channels."""
-
-    @_builtins.property
-    def doses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """`noise`: its doses, ascending, as shares from 0 to 1."""
+    def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParameterInfo]:
+        """Parameters that a request may give, see Transformation.parameters."""
 
     def __init__(
         self,
@@ -630,16 +629,52 @@ class TransformationInfo(_message.Message):
         calls: _builtins.int = ...,
         prompts: _abc.Iterable[Global___PromptInfo] | None = ...,
         target_languages: _abc.Iterable[_builtins.str] | None = ...,
-        channels: _abc.Iterable[_builtins.str] | None = ...,
-        doses: _abc.Iterable[_builtins.float] | None = ...,
+        parameters: _abc.Iterable[Global___ParameterInfo] | None = ...,
+        gives_several: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "calls", b"calls", "channels", b"channels", "description", b"description", "doses", b"doses", "name", b"name", "needs_generator", b"needs_generator", "prompt_digest", b"prompt_digest", "prompt_version", b"prompt_version", "prompts", b"prompts", "served", b"served", "target_languages", b"target_languages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "calls", b"calls", "description", b"description", "gives_several", b"gives_several", "name", b"name", "needs_generator", b"needs_generator", "parameters", b"parameters", "prompt_digest", b"prompt_digest", "prompt_version", b"prompt_version", "prompts", b"prompts", "served", b"served", "target_languages", b"target_languages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TransformationInfo: _TypeAlias = TransformationInfo  # noqa: Y015
+
+@_typing.final
+class ParameterInfo(_message.Message):
+    """A parameter of a transformation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    ACCEPTS_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name, e.g. `target_language`."""
+    description: _builtins.str
+    """One sentence."""
+    accepts: _builtins.str
+    """Accepted values in words, e.g. `a whole number from 1 to 10`."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
+        """The accepted values where they are few: channels and doses of `noise`, target languages."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        accepts: _builtins.str = ...,
+        values: _abc.Iterable[_struct_pb2.Value] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepts", b"accepts", "description", b"description", "name", b"name", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ParameterInfo: _TypeAlias = ParameterInfo  # noqa: Y015
 
 @_typing.final
 class PromptInfo(_message.Message):
@@ -1091,7 +1126,12 @@ Global___Noise: _TypeAlias = Noise  # noqa: Y015
 
 @_typing.final
 class Transformation(_message.Message):
-    """Which transformation, with its parameters."""
+    """A transformation with its parameters: one of the messages of `kind`, or `name` and `parameters`.
+    Both forms mean the same. A transformation that is newer than a client has no message there.
+
+    INVALID_ARGUMENT: neither or both, an unknown name (the error names the nearest one), an unknown
+    parameter, or a value of another type or out of its range.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1110,6 +1150,10 @@ class Transformation(_message.Message):
     MULTI_SWAP_FIELD_NUMBER: _builtins.int
     CONTINUATION_FIELD_NUMBER: _builtins.int
     NOISE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name in the catalogue, e.g. `translation`."""
     @_builtins.property
     def paraphrase(self) -> Global___Paraphrase: ...
     @_builtins.property
@@ -1140,6 +1184,12 @@ class Transformation(_message.Message):
     def continuation(self) -> Global___Continuation: ...
     @_builtins.property
     def noise(self) -> Global___Noise: ...
+    @_builtins.property
+    def parameters(self) -> _struct_pb2.Struct:
+        """Parameters by name, e.g. `{"target_language": "fr"}`; see TransformationInfo.parameters. An
+        absent one has its default.
+        """
+
     def __init__(
         self,
         *,
@@ -1158,10 +1208,12 @@ class Transformation(_message.Message):
         multi_swap: Global___MultiSwap | None = ...,
         continuation: Global___Continuation | None = ...,
         noise: Global___Noise | None = ...,
+        name: _builtins.str = ...,
+        parameters: _struct_pb2.Struct | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "noise", b"noise", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "noise", b"noise", "parameters", b"parameters", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "noise", b"noise", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backtranslation", b"backtranslation", "continuation", b"continuation", "cross_translation", b"cross_translation", "distractors", b"distractors", "expansion", b"expansion", "keywords", b"keywords", "kind", b"kind", "multi_swap", b"multi_swap", "name", b"name", "noise", b"noise", "parameters", b"parameters", "paraphrase", b"paraphrase", "random_keywords", b"random_keywords", "stopword_removal", b"stopword_removal", "style_change", b"style_change", "summarisation", b"summarisation", "summarised_expansion", b"summarised_expansion", "translation", b"translation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["paraphrase", "backtranslation", "style_change", "expansion", "summarisation", "summarised_expansion", "translation", "cross_translation", "keywords", "random_keywords", "stopword_removal", "distractors", "multi_swap", "continuation", "noise"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015

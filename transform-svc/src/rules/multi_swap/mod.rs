@@ -1,20 +1,20 @@
-//! PARTIAL's multi-swap: pairs of words or phrases of one kind change places, so that every word
-//! stays and the meaning changes (section 4 there).
+//! PARTIAL's multi-swap: pairs of words or phrases of one kind are swapped, so that all words are
+//! kept and the meaning changes (section 4 there).
 //!
 //! 1. Tag: each word by part of speech, each named entity as one phrase by its type; an entity
 //!    takes precedence.
 //! 2. Group phrases with the same tag. All verb tags are one group and all noun tags are one; forms
-//!    of *be* are in no group. Equal words are taken once, ignoring case. A group of fewer than two
-//!    is dropped.
-//! 3. Draw three groups, and a pair from each. With fewer than three groups there is no variant.
-//! 4. Swap one pair after the other: the first variant has one swap, the second two, the third
-//!    three.
+//!    of *be* are in no group. Equal words are included once, ignoring case. A group of fewer than
+//!    two is dropped.
+//! 3. Draw three groups, and a pair from each. With fewer than three groups the text has no
+//!    variant.
+//! 4. Swap the pairs in turn: the first variant has one swap, the second two, the third three.
 //!
-//! The paper does not list which tags count. Here they are nouns, verbs, adjectives, adverbs,
-//! numbers and entities: its examples swap these, and they give its yield (39.1 % of PAWS-Wiki's
-//! positive pairs). With prepositions and determiners nearly twice as many pairs would have three
-//! groups. Modals are not verbs here (their tag, `MD`, is not a verb tag); `have` and `do` are, as
-//! auxiliaries too.
+//! The paper does not list the tags that are used. Here they are nouns, verbs, adjectives, adverbs,
+//! numbers and entities: its examples swap these, and they reproduce its yield (39.1 % of
+//! PAWS-Wiki's positive pairs). With prepositions and determiners nearly twice as many pairs would
+//! have three groups. Modals are not verbs here (their tag, `MD`, is not a verb tag); `have` and
+//! `do` are, also as auxiliaries.
 
 mod phrases;
 
@@ -24,17 +24,54 @@ use rand::{Rng, seq::index};
 
 pub use phrases::{English, Group, LANGUAGES, Phrase, PhraseTagger, tagger_for};
 
-use crate::seed;
+use isomer_transformations::Parameters;
 
-/// Groups needed and drawn.
+use super::{LanguageRefused, Refused, Rule, Subject};
+use crate::{checks::Check, language::Language, seed};
+
+/// Number of groups needed and drawn.
 pub const GROUPS: usize = 3;
-/// Most swaps: one per group.
-pub const MAX_SWAPS: usize = GROUPS;
-/// Draws until all variants differ. More than one is hardly ever needed: a swap would have to make
-/// the same text again, as with `no` and `no no` in `no no no`.
+/// Maximum number of draws until all variants differ. More than one is rarely needed: a swap would
+/// have to produce the same text again, as with `no` and `no no` in `no no no`.
 const DRAWS: u32 = 8;
 
-/// Why a text has no variants.
+/// The rule: up to this many swaps, at most one per group.
+#[derive(Debug)]
+pub struct MultiSwap {
+    swaps: usize,
+}
+
+impl MultiSwap {
+    pub(super) fn new(given: Parameters<'_>) -> Self {
+        Self {
+            swaps: given.whole("swaps") as usize,
+        }
+    }
+}
+
+impl Rule for MultiSwap {
+    fn check_language(&self, language: Language) -> Result<(), LanguageRefused> {
+        tagger_for(Some(language))
+            .map(|_| ())
+            .map_err(|problem| LanguageRefused {
+                problem,
+                hint: format!("the languages with a tagger: {LANGUAGES}"),
+            })
+    }
+
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
+        let tagger = tagger_for(text.language).map_err(|reason| Refused {
+            check: Check::GeneratorError,
+            reason,
+        })?;
+        multi_swap(&tagger, text.text, self.swaps, text.seed, text.run, text.id).map_err(|error| Refused {
+            check: Check::TooFew,
+            reason: error.to_string(),
+        })
+    }
+}
+
+/// The reason why a text has no variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SwapError {
     /// Too few groups with at least two members.
@@ -42,10 +79,10 @@ pub enum SwapError {
         "of the kinds of words (nouns, verbs, names …) {found} occur at least twice in it; {GROUPS} are needed to swap"
     )]
     TooFewGroups {
-        /// How many there are.
+        /// Number of groups found.
         found: usize,
     },
-    /// Every draw repeated a text that was there already.
+    /// Every draw repeated an earlier text.
     #[error("its words make the same text again when they change places")]
     NothingChanges,
 }
@@ -98,7 +135,7 @@ fn groups(text: &str, phrases: &[Phrase]) -> Vec<Vec<usize>> {
     groups.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// A pair from each of three groups.
+/// Draws a pair from each of three groups.
 fn draw(groups: &[Vec<usize>], rng: &mut impl Rng) -> Vec<(usize, usize)> {
     let drawn = index::sample(rng, groups.len(), GROUPS.min(groups.len()));
     drawn
@@ -111,8 +148,8 @@ fn draw(groups: &[Vec<usize>], rng: &mut impl Rng) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The text with phrase `order[n]` in the place of phrase n. Spaces and punctuation stay where they
-/// are. A capital that only marks the beginning of a sentence stays in its place too.
+/// The text with phrase `order[n]` in place of phrase n. Spaces and punctuation keep their
+/// positions. A capital that only marks the start of a sentence keeps its position too.
 fn rebuilt(text: &str, phrases: &[Phrase], order: &[usize]) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut next = 0;

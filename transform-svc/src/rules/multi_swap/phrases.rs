@@ -1,4 +1,4 @@
-//! The phrases of a text that can be swapped: words and named entities of the kinds that count.
+//! The phrases of a text that can be swapped: words and named entities of the supported kinds.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use isomer_tagger::{EntityLabel, Pos, Tagged, Tagger};
 
 use crate::language::Language;
 
-/// Languages there is a tagger for.
+/// Languages with a tagger.
 pub const LANGUAGES: &str = "English (en)";
 
 /// The group of a phrase. A phrase is swapped with others of its group.
@@ -14,13 +14,13 @@ pub const LANGUAGES: &str = "English (en)";
 pub enum Group {
     /// Common and proper nouns.
     Noun,
-    /// Verbs in any form, but for *be* and modals.
+    /// Verbs in any form, except *be* and modals.
     Verb,
     /// Adjectives.
     Adjective,
     /// Adverbs.
     Adverb,
-    /// Numbers that are in no entity.
+    /// Numbers outside any entity.
     Number,
     /// Named entities of one type.
     Entity(EntityLabel),
@@ -33,9 +33,9 @@ pub struct Phrase {
     pub span: Range<usize>,
     /// Its group.
     pub group: Group,
-    /// Whether a sentence begins with it.
+    /// Whether the phrase starts a sentence.
     pub opens: bool,
-    /// Whether its first word is a name, whose capital it keeps wherever it stands.
+    /// Whether its first word is a name, which keeps its capital in every position.
     pub name: bool,
 }
 
@@ -45,11 +45,11 @@ pub trait PhraseTagger: Send + Sync {
     fn phrases(&self, text: &str) -> Vec<Phrase>;
 }
 
-/// The tagger for a language, where there is one. A text too short to tell is taken for English.
+/// The tagger for a language. A text too short for detection is treated as English.
 ///
 /// # Errors
-/// For a language without a tagger, a message that says so. The model is compiled in, so one that
-/// cannot be read is an error of the build.
+/// If the language has no tagger. The model is compiled in, so an unreadable model is an error of
+/// the build.
 pub fn tagger_for(language: Option<Language>) -> Result<English, String> {
     match language {
         Some(language) if language.code() != "en" => Err(format!(
@@ -104,7 +104,7 @@ fn of_tagged(text: &str, tagged: &Tagged) -> Vec<Phrase> {
     phrases
 }
 
-/// `n't`: the verb before it must stay next to it.
+/// `n't`: the verb before it must stay adjacent.
 fn is_negation(word: &str) -> bool {
     matches!(word.to_lowercase().replace('’', "'").as_str(), "n't" | "nt" | "not")
 }

@@ -1,15 +1,33 @@
 //! GASE's control: a random subset of a text's words (appendix B there).
 
+use isomer_transformations::Parameters;
 use rand::seq::index;
 
+use super::{Refused, Rule, Subject};
 use crate::{seed, words};
 
-/// Share of the words kept: the mean number of keywords a language model extracts (16.1) over the
-/// mean number of words of a sentence (58.2), GASE table 3.
-pub const KEEP_RATIO: f64 = 16.1 / 58.2;
-
-/// Fewest words kept, if the text has that many.
+/// Minimum number of words kept, if the text has that many.
 pub const MIN_WORDS: usize = 3;
+
+/// The rule: a random share of the words.
+#[derive(Debug)]
+pub struct RandomKeywords {
+    keep_ratio: f64,
+}
+
+impl RandomKeywords {
+    pub(super) fn new(given: Parameters<'_>) -> Self {
+        Self {
+            keep_ratio: given.share("keep_ratio"),
+        }
+    }
+}
+
+impl Rule for RandomKeywords {
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
+        Ok(vec![random_keywords(text.text, self.keep_ratio, text.seed, text.id)])
+    }
+}
 
 /// Keeps a random `keep_ratio` of the words, rounded to the nearest number and at least
 /// [`MIN_WORDS`], in the order of the text and without punctuation. The draw is a function of
@@ -30,6 +48,9 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    /// The default of the catalogue.
+    const KEEP_RATIO: f64 = 16.1 / 58.2;
 
     const TEXT: &str = "The quick, brown fox jumps over the lazy dog; then it sleeps (for once) under an old oak tree.";
 

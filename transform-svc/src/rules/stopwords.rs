@@ -5,7 +5,8 @@ use std::{
     sync::LazyLock,
 };
 
-use crate::{language::Language, words};
+use super::{LanguageRefused, Refused, Rule, Subject};
+use crate::{checks::Check, language::Language, words};
 
 /// Our own lists of function words, by language.
 static LISTS: LazyLock<HashMap<&'static str, HashSet<&'static str>>> = LazyLock::new(|| {
@@ -28,16 +29,40 @@ static LISTS: LazyLock<HashMap<&'static str, HashSet<&'static str>>> = LazyLock:
     .collect()
 });
 
-/// Languages there is a list for.
+/// Languages with a list.
 pub const LANGUAGES: &str = "en, es, fr, de, tr, ar";
 
-/// Whether there is a list for a language.
-pub fn knows(language: Language) -> bool {
-    LISTS.contains_key(language.code())
+/// The rule.
+#[derive(Debug)]
+pub struct StopwordRemoval;
+
+impl Rule for StopwordRemoval {
+    fn check_language(&self, language: Language) -> Result<(), LanguageRefused> {
+        if LISTS.contains_key(language.code()) {
+            return Ok(());
+        }
+        Err(LanguageRefused {
+            problem: format!("there is no list of function words for {}", language.name()),
+            hint: format!("there is one for {LANGUAGES}"),
+        })
+    }
+
+    /// A text of unknown language is treated as English.
+    fn apply(&self, text: &Subject<'_>) -> Result<Vec<String>, Refused> {
+        let language = text.language.or_else(|| Language::parse("en"));
+        let removed = language.and_then(|language| remove(text.text, language));
+        removed.map(|text| vec![text]).ok_or_else(|| {
+            let name = text.language.map_or("this language", Language::name);
+            Refused {
+                check: Check::GeneratorError,
+                reason: format!("there is no list of function words for {name}; there is one for {LANGUAGES}"),
+            }
+        })
+    }
 }
 
 /// The words of a text that are not function words of its language, in order, without punctuation.
-/// Letter case is kept. `None` where there is no list for the language.
+/// Letter case is kept. `None` if the language has no list.
 pub fn remove(text: &str, language: Language) -> Option<String> {
     let list = LISTS.get(language.code())?;
     let is_stopword = |word: &str| {
@@ -122,7 +147,8 @@ mod tests {
             None
         );
         for code in LANGUAGES.split(", ") {
-            assert!(knows(Language::parse(code).unwrap()), "{code}");
+            let language = Language::parse(code).unwrap();
+            assert_eq!(StopwordRemoval.check_language(language), Ok(()), "{code}");
         }
     }
 }

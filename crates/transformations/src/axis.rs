@@ -1,0 +1,63 @@
+//! What a transformation varies.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Axis of a transformation (HTEB), and the controls beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Words and style.
+    Lexical,
+    /// Length.
+    Length,
+    /// Language.
+    Language,
+    /// Controls and augmentations: shown, but no part of the total.
+    Augmentation,
+    /// Errors in the text at a dose: shown, but no part of the total.
+    Noise,
+    /// Another meaning: never scored with a data set's labels.
+    #[serde(skip)]
+    Adversarial,
+}
+
+impl Axis {
+    /// The axes on which a data set can be scored, in the order of the tables.
+    pub const SCORED: [Self; 5] = [
+        Self::Lexical,
+        Self::Length,
+        Self::Language,
+        Self::Augmentation,
+        Self::Noise,
+    ];
+
+    /// Short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Length => "length",
+            Self::Language => "language",
+            Self::Augmentation => "augmentation",
+            Self::Noise => "noise",
+            Self::Adversarial => "adversarial",
+        }
+    }
+
+    /// As a heading, with the short name in brackets where it is another word.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Lexical => "Words and style (lexical)",
+            Self::Length => "Length",
+            Self::Language => "Language",
+            Self::Augmentation => "Controls (augmentation)",
+            Self::Noise => "Noise",
+            Self::Adversarial => "Other meaning (adversarial)",
+        }
+    }
+
+    /// Whether the axis counts towards the total (HTEB's three).
+    pub fn in_total(self) -> bool {
+        matches!(self, Self::Lexical | Self::Length | Self::Language)
+    }
+}
