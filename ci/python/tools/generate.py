@@ -30,7 +30,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from datetime import datetime
-from typing import Dict, List, Optional, Union, cast
+from typing import Dict, List, Optional, cast
 
 SCHEMA = "{version}"
 '''
