@@ -116,7 +116,7 @@ def null(report: Any, path: "tuple[Any, ...]") -> None:
         (lambda r: r["gate"].update(alpha=True), "`gate.alpha` is true or false, not a number"),
         (lambda r: r["gate"]["encoders"][0]["rules"][0].update(units=-1), "`gate.encoders[0].rules[0].units` is -1; expected 0 to"),
         (lambda r: r["run"].update(created="yesterday"), "`run.created` is 'yesterday', not a time"),
-        (lambda r: r["suite"]["transformations"][0].update(transformation={"name": "rot13"}), "is 'rot13', which this version does not know"),
+        (lambda r: r["suite"]["transformations"][0].update(transformation={"name": "rot13"}), "is 'rot13'; expected one of paraphrase, backtranslation, "),
     ],
 )
 def test_a_refusal_names_the_field_and_the_remedy(report: Dict[str, Any], change: Callable[[Dict[str, Any]], Any], told: str) -> None:

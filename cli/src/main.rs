@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&Failure::dependency(format!("cannot start the runtime: {error}"))),
     };
     let outcome = runtime.block_on(commands::run(cli));
-    // Model threads may be in the middle of a batch whose result is no longer needed.
+    // Model threads may be in the middle of a batch whose result is unused.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match outcome {
         Ok(code) => code,

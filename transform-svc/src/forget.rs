@@ -97,13 +97,14 @@ fn learn_from(entry: &Entry, texts: &mut Texts) -> bool {
     }
     let cleaned = clean(purpose, &entry.source, &entry.output, DELIMITERS).text;
     let mut new = texts.learn(&entry.output) | texts.learn(&cleaned);
-    let lists = CATALOGUE
-        .iter()
-        .filter(|row| row.prompts().iter().any(|kind| Purpose::Write(*kind) == purpose));
-    for row in lists.filter(|_| purpose.answer() == Answer::List) {
-        let most = row.parameter("count").map_or(1, Parameter::most);
-        for text in distractors::read(row, &entry.source, &entry.output, most, None).texts {
-            new |= texts.learn(&text);
+    if let Purpose::Write(kind) = purpose
+        && kind.answer == Answer::List
+    {
+        for row in CATALOGUE.iter().filter(|row| row.prompts().contains(&kind)) {
+            let most = row.parameter("count").map_or(1, Parameter::most);
+            for text in distractors::read(row, &entry.source, &entry.output, most, None).texts {
+                new |= texts.learn(&text);
+            }
         }
     }
     new

@@ -1,4 +1,4 @@
-//! A forgotten text, and texts derived from it, are no longer in any file, blob or record; other
+//! A forgotten text, and texts derived from it, are gone from every file, blob and record; other
 //! texts are still served.
 
 use std::{

@@ -36,10 +36,6 @@ SCHEMA = "{version}"
 '''
 
 
-def pascal(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.replace("-", "_").split("_"))
-
-
 def numbered(node: Any) -> List[Tuple[str, Any]]:
     return [(str(at), one) for at, one in enumerate(node)]
 
@@ -159,26 +155,10 @@ def enumeration(name: str, node: Json) -> Iterator[str]:
         yield from doc(one["description"], "    ")
 
 
-def union(name: str, node: Json) -> Iterator[str]:
-    """Objects that their `name` tells apart."""
-    names: List[str] = []
-    for one in node["oneOf"]:
-        names.append(f"{pascal(one['properties']['name']['const'])}{name}")
-        yield from dataclass(names[-1], one)
-        yield ""
-        yield ""
-    yield f"{name} = Union["
-    yield from (f"    {one}," for one in names)
-    yield "]"
-    yield from doc(node["description"], "")
-
-
 def definition(name: str, node: Json) -> Iterator[str]:
     if "properties" in node:
         return dataclass(name, node)
-    if all("const" in one for one in node["oneOf"]):
-        return enumeration(name, node)
-    return union(name, node)
+    return enumeration(name, node)
 
 
 def needs(node: Any) -> Iterator[str]:

@@ -14,6 +14,10 @@ use rapidfuzz::distance::osa;
 /// Longest name, in bytes, that is compared with others. No name of Isomer's is nearly so long.
 pub const LONGEST: usize = 200;
 
+/// Longest id of an encoder, in bytes. An id may be a path. Errors quote an id, so a longer one is
+/// refused before it is looked up.
+pub const LONGEST_ID: usize = 4096;
+
 /// Most names that [`similar`] gives.
 pub const MOST: usize = 3;
 

@@ -185,7 +185,7 @@ impl<T: Send> Batch<T> {
     }
 
     /// Gives each answering sequence its row, and divides the rest of the step among prompts, or
-    /// among guesses if there are no prompts.
+    /// among guesses if the list of prompts is empty.
     fn plan(&mut self) {
         let answering = self.active.iter().filter(|a| a.generated() > 0).count();
         let prompts = self.active.len() - answering;

@@ -201,7 +201,7 @@ impl Resolver {
             check(&manifest, &place.partial, wanted.entry.as_ref(), Source::Pypi)?;
             manifest.write(&place.partial)?;
             place.commit()?;
-            // The wheels are no longer needed; a leftover only takes disk space.
+            // The wheels have served their purpose; a leftover only takes disk space.
             if let Err(error) = std::fs::remove_dir_all(&downloads) {
                 tracing::debug!(%error, folder = %downloads.display(), "wheels could not be removed");
             }

@@ -141,7 +141,7 @@ impl RateLimiter {
     /// callers have precedence.
     ///
     /// # Errors
-    /// [`NoTurn::TooLate`] if there was no turn within the maximum wait.
+    /// [`NoTurn::TooLate`] if the maximum wait ended before a turn.
     pub async fn turn_of_batch(&self, tokens: u64) -> Result<(), NoTurn> {
         let latest = Instant::now() + self.patience;
         let too_late = |_| NoTurn::TooLate { wait: BURST };

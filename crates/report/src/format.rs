@@ -40,14 +40,7 @@ pub(super) fn signed_fine(value: f64) -> String {
     }
 }
 
-/// A share in whole percent; a share above zero but under one percent is shown as such.
-pub fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.01 {
-        "< 1 %".to_owned()
-    } else {
-        format!("{:.0} %", share * 100.0)
-    }
-}
+pub use isomer_transformations::percent;
 
 /// Three decimals, for correlations of rankings.
 pub(super) fn fine3(value: f64) -> String {

@@ -47,7 +47,7 @@ impl MaxAge {
         self.0.is_some_and(|most| age(begun) >= most)
     }
 
-    /// Whether a segment started at this time is no longer written to.
+    /// Whether writes to a segment that started at this time have ended.
     pub fn is_full(self, begun: SystemTime) -> bool {
         self.0.is_some_and(|most| age(begun) >= most / PARTS)
     }

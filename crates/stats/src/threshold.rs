@@ -122,7 +122,7 @@ impl Points {
         self.sorted.len()
     }
 
-    /// Whether there are no points.
+    /// Whether the list of points is empty.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }

@@ -5,17 +5,17 @@ use crate::{Axis, Parameter};
 /// A transformation as the catalogue declares it.
 #[derive(Debug)]
 pub struct Declaration {
-    /// Its name, e.g. `paraphrase`.
+    /// The catalogue's name, e.g. `paraphrase`.
     pub name: &'static str,
-    /// What it varies.
+    /// The property of a text that it varies.
     pub axis: Axis,
     /// One sentence.
     pub description: &'static str,
     /// How its texts are made.
     pub making: Making,
-    /// Its parameters, in the order in which a label shows them.
+    /// In the order in which a label shows them.
     pub parameters: &'static [Parameter],
-    /// What is drawn at random.
+    /// The part that is drawn at random.
     pub draw: Draw,
     /// Length of the result beside that of its text.
     pub length: Length,
@@ -41,7 +41,7 @@ pub enum Making {
     Continuation,
 }
 
-/// A kind of prompt.
+/// A task that prompts set a generator. Several wordings may set the same task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PromptKind {
     /// Id of the default prompt. The ids of other wordings begin with it.
@@ -65,10 +65,10 @@ pub enum Answer {
     List,
 }
 
-/// What is drawn at random.
+/// The part of a transformation that is drawn at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Draw {
-    /// Nothing, or what depends on the text alone.
+    /// Nothing, or a draw that depends on the text alone.
     Nothing,
     /// Words of each text, by its id.
     Words,
@@ -85,7 +85,7 @@ pub enum Draw {
 pub enum Length {
     /// About the same.
     Kept,
-    /// Longer.
+    /// More words than its text.
     Longer,
     /// Shorter: a longer one is an error.
     Shorter,

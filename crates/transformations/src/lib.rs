@@ -20,7 +20,7 @@ pub use axis::Axis;
 pub use catalogue::CATALOGUE;
 pub use declaration::{Answer, Declaration, Draw, Facts, Length, Making, PromptKind};
 pub use parameter::{Each, Parameter, ParameterError, Parameters, Scope, Value};
-pub use transformation::Transformation;
+pub use transformation::{Transformation, percent};
 
 /// The row of a name.
 pub fn declaration(name: &str) -> Option<&'static Declaration> {

@@ -4,14 +4,14 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::Declaration;
 
-/// A parameter.
+/// A setting of a transformation, as the catalogue declares it.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     /// Its name, e.g. `target_language`.
     pub name: &'static str,
     /// One sentence.
     pub description: &'static str,
-    /// Its values.
+    /// Type, bounds and default.
     pub value: Value,
     /// Where it may be given.
     pub scope: Scope,
@@ -30,9 +30,9 @@ pub enum Value {
     Languages,
     /// A whole number.
     Whole {
-        /// The least.
+        /// Lower bound, inclusive.
         least: u32,
-        /// The greatest.
+        /// Upper bound, inclusive.
         most: u32,
         /// Where it is absent.
         default: u32,
@@ -73,7 +73,7 @@ pub enum Each {
 pub struct ParameterError {
     /// Name of the parameter.
     pub parameter: String,
-    /// The problem.
+    /// Why its value is refused.
     pub problem: String,
     /// How to fix it.
     pub hint: String,
@@ -192,7 +192,7 @@ impl<'a> Parameters<'a> {
         Self { declaration, given }
     }
 
-    /// A whole number within its bounds; 0 if there is no such parameter.
+    /// A whole number within its bounds; 0 if the parameter is unknown.
     pub fn whole(&self, name: &str) -> u32 {
         let given = self.given.get(name).and_then(whole);
         match self.declaration.parameter(name).map(|parameter| parameter.value) {
@@ -208,7 +208,7 @@ impl<'a> Parameters<'a> {
         self.given.contains_key(name).then(|| self.whole(name))
     }
 
-    /// A share; 0 if there is no such parameter.
+    /// A share; 0 if the parameter is unknown.
     pub fn share(&self, name: &str) -> f64 {
         let given = self.given.get(name).and_then(Json::as_f64);
         match self.declaration.parameter(name).map(|parameter| parameter.value) {

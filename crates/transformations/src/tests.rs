@@ -74,6 +74,10 @@ fn noise_stands_for_each_channel_and_dose_that_it_leaves_open() {
         labels(named("noise").with("dose", 0.1)),
         ["noise(case 10 %)", "noise(ocr 10 %)"]
     );
+    assert_eq!(
+        labels(named("noise").with("channel", "ocr").with("dose", 0.002)),
+        ["noise(ocr < 1 %)"]
+    );
     assert_eq!(named("noise").label(), "noise");
     assert!(named("noise").each(|_| Vec::new()).is_empty());
 }
@@ -93,7 +97,7 @@ fn parameters_and_prompt_show_in_the_label() {
         "random_keywords(0.25)"
     );
     assert_eq!(named("paraphrase").label(), "paraphrase");
-    // A request's own parameter is no part of a name.
+    // A parameter of requests alone is not shown.
     assert_eq!(named("translation").with("seed_rank", 2).label(), "translation");
 }
 

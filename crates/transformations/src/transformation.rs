@@ -4,7 +4,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap as _};
 use serde_json::{Map, Value as Json, json};
 
-use crate::{Declaration, Draw, Each, Parameter, Parameters, Value, declaration, parameter::ParameterError, scorable};
+use crate::{
+    CATALOGUE, Declaration, Draw, Each, Parameter, Parameters, Value, declaration, parameter::ParameterError, scorable,
+};
 
 /// A transformation with its parameters, and the prompt that replaces its default one.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +55,7 @@ impl Transformation {
         self.declaration.name
     }
 
-    /// Its parameters.
+    /// Values of the given parameters, and defaults of the others.
     pub fn parameters(&self) -> Parameters<'_> {
         Parameters::new(self.declaration, &self.given)
     }
@@ -153,9 +155,7 @@ impl Transformation {
                 }
                 Value::Whole { .. } => Some(value.to_string()),
                 // A share that a suite varies is shown in percent.
-                Value::Share { .. } if parameter.each == Each::IfAbsent => {
-                    Some(format!("{:.0} %", value.as_f64()? * 100.0))
-                }
+                Value::Share { .. } if parameter.each == Each::IfAbsent => Some(percent(value.as_f64()?)),
                 Value::Share { .. } => Some(value.as_f64()?.to_string()),
                 Value::Flag => value.as_bool()?.then(|| parameter.name.replace('_', " ")),
             }
@@ -170,6 +170,15 @@ impl Transformation {
             return self.name().to_owned();
         }
         format!("{}({})", self.name(), parts.join(", "))
+    }
+}
+
+/// A share in whole percent; a share above zero but under one percent is shown as such.
+pub fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.01 {
+        "< 1 %".to_owned()
+    } else {
+        format!("{:.0} %", share * 100.0)
     }
 }
 
@@ -222,16 +231,35 @@ impl<'de> Deserialize<'de> for Transformation {
     }
 }
 
+/// The names that a report may have, for its schema.
+struct Name;
+
+impl JsonSchema for Name {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TransformationName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let worded = (WORDED, "One of the others, made with a prompt that is not its default.");
+        let names = CATALOGUE.iter().map(|row| (row.name, row.description)).chain([worded]);
+        let names = names.map(|(name, about)| json!({"type": "string", "const": name, "description": about}));
+        schemars::json_schema!({
+            "oneOf": names.collect::<Vec<_>>(),
+            "description": "A name of the catalogue of transformations.",
+        })
+    }
+}
+
 impl JsonSchema for Transformation {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Transformation".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let about = "A transformation that turns each text into one text, with its parameters by name. `worded`: the \
                      transformation in `of`, made with the prompt of the id in `prompt`.";
         let mut properties = Map::from_iter([
-            ("name".to_owned(), json!({"type": "string"})),
+            ("name".to_owned(), generator.subschema_for::<Name>().to_value()),
             (
                 "of".to_owned(),
                 json!({"anyOf": [{"$ref": "#/$defs/Transformation"}, {"type": "null"}]}),

@@ -10,7 +10,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Serialize
 use prost_types::{ListValue, Struct, Value as ProtoValue, value::Kind};
 use serde_json::{Map, Number, Value as Json};
 
-use crate::{Transformation, declaration};
+use crate::Transformation;
 
 static DESCRIPTOR: LazyLock<Option<MessageDescriptor>> = LazyLock::new(|| {
     let pool = DescriptorPool::decode(isomer_proto::FILE_DESCRIPTOR_SET).ok()?;
@@ -85,11 +85,6 @@ fn kind(name: &str, given: &Map<String, Json>) -> Option<proto::Transformation> 
     let form = Map::from_iter([(name.to_owned(), Json::Object(given.clone()))]);
     let dynamic = DynamicMessage::deserialize(descriptor, Json::Object(form)).ok()?;
     proto::Transformation::decode(&*dynamic.encode_to_vec()).ok()
-}
-
-/// The message of the transformation of this name, with default parameters.
-pub fn named(name: &str) -> Option<proto::Transformation> {
-    declaration(name).map(|row| message(&Transformation::new(row, Map::new())))
 }
 
 fn object(fields: &Struct) -> Map<String, Json> {

@@ -12,6 +12,7 @@ use std::{
 use isomer_models::{ModelKind, ResolvedModel, Resolver, progress::LogProgress};
 use isomer_proto::common::v1::{Dtype, VectorSpace};
 use isomer_segment_log::{Hourly, MaxAge};
+use isomer_service_kit::config::spelling::LONGEST_ID;
 
 use crate::{
     cache::{Bounds, VectorCache},
@@ -26,10 +27,6 @@ use crate::{
     space, weights,
 };
 use model_cache::ModelCache;
-
-/// Longest id, in bytes. An id may be a path. An error quotes the id, so a longer one is refused
-/// without it.
-const LONGEST_ID: usize = 4096;
 
 /// A loaded encoder, ready to run.
 pub struct Loaded {

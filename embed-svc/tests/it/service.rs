@@ -239,6 +239,14 @@ async fn bad_requests_are_refused_naming_the_field() {
         ),
         (
             EncodeRequest {
+                encoder_id: "n".repeat(4097),
+                ..request(&["a"])
+            },
+            Code::InvalidArgument,
+            "encoder_id",
+        ),
+        (
+            EncodeRequest {
                 encoder_id: "/etc".into(),
                 ..request(&["a"])
             },

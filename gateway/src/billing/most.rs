@@ -249,6 +249,30 @@ mod tests {
         assert_eq!(prompts("xxxx", usize::MAX), u64::MAX);
     }
 
+    /// Too much would be reserved for a transformation by rule that is taken for another.
+    #[test]
+    fn tokens_are_reserved_for_the_transformations_that_need_a_generator() {
+        for row in isomer_transformations::CATALOGUE {
+            let open = Transformation {
+                name: row.name.to_owned(),
+                ..Transformation::default()
+            };
+            for transformation in [Transformation::named(row.name), open] {
+                let items = [TextItem {
+                    text: "A cat.".to_owned(),
+                    ..TextItem::default()
+                }];
+                let most = generated(Some(&transformation), &items, None, None);
+                assert_eq!(most != Usage::default(), row.needs_generator(), "{}", row.name);
+            }
+        }
+        let newer = Transformation::named("of_tomorrow");
+        assert_ne!(
+            generated(Some(&newer), &[TextItem::default()], None, None),
+            Usage::default()
+        );
+    }
+
     #[test]
     fn a_continuation_is_reserved_for_with_the_whole_text_at_every_cut() {
         let text = "word ".repeat(4000);

@@ -3,13 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use isomer_proto::gateway::v1::Provider;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, config::spelling::LONGEST_ID};
 
 use super::{replica::Replica, route::Route};
-
-/// Longest id of an encoder, in bytes. An id may be a path. An error quotes the id, so a longer one
-/// is refused without it.
-const LONGEST_ID: usize = 4096;
 
 /// Every provider and the routes over them; replaced as a whole when the registry changes.
 #[derive(Debug, Default)]

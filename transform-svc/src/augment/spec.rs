@@ -11,8 +11,8 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, choice};
-use isomer_transformations::{Transformation, declaration, wire};
-use serde_json::Value as Json;
+use isomer_transformations::{Transformation, wire};
+use serde_json::json;
 
 use super::mode::{self, Mode};
 use crate::{
@@ -30,14 +30,12 @@ pub const MAX_SOURCES: usize = 8;
 pub(crate) struct Source {
     pub(crate) plan: Arc<Plan>,
     pub(crate) jobs: Vec<Job>,
-    /// The transformation as the request states it, including parameters.
-    transformation: String,
 }
 
 impl Source {
     /// A readable name: transformation, prompt and generator.
     fn name(&self) -> String {
-        let mut name = self.plan.kind.name.to_owned();
+        let mut name = self.plan.kind().name.to_owned();
         if let Some(generator) = &self.plan.generator {
             name.push_str(&format!(" by {}", generator.identity().id));
         }
@@ -56,7 +54,12 @@ impl Source {
         let top_k = plan.top_k.map(|most| format!("|top_k={most}")).unwrap_or_default();
         format!(
             "{}|{prompt}|{generator}|{}|{}|{}|{:?}|{}{top_k}",
-            self.transformation, plan.seed, plan.temperature, plan.top_p, plan.max_tokens, plan.max_attempts
+            identity(&plan.requested.transformation),
+            plan.seed,
+            plan.temperature,
+            plan.top_p,
+            plan.max_tokens,
+            plan.max_attempts
         )
     }
 }
@@ -64,12 +67,10 @@ impl Source {
 /// A transformation with its parameters, as vector spaces name it. Digests of stored spaces depend
 /// on it. It is therefore the same for both forms of a message, and unchanged from the time when
 /// there was only one form.
-fn identity(transformation: &proto::Transformation) -> String {
-    let named = wire::read(transformation);
-    let canonical = declaration(&named.name).map(|row| wire::message(&Transformation::new(row, named.given.clone())));
-    match canonical.and_then(|message| message.kind) {
+fn identity(transformation: &Transformation) -> String {
+    match wire::message(transformation).kind {
         Some(kind) => format!("Some(Transformation {{ kind: Some({kind:?}) }})"),
-        None => format!("{}{}", named.name, Json::Object(named.given)),
+        None => format!("{}{}", transformation.name(), json!(transformation.given())),
     }
 }
 
@@ -234,7 +235,6 @@ impl Wanted {
         let augmented = |index: u32| !matches!(plain.get(index as usize), Some(Some(_)));
         let mut sources = Vec::with_capacity(self.sources.len());
         for (index, source) in self.sources.into_iter().enumerate() {
-            let transformation = source.transformation.as_ref().map(identity).unwrap_or_default();
             let spec = TransformSpec {
                 transformation: source.transformation,
                 generator_id: source.generator_id,
@@ -259,7 +259,6 @@ impl Wanted {
             sources.push(Source {
                 plan: Arc::new(plan),
                 jobs,
-                transformation,
             });
         }
         Ok(Augmentation {

@@ -196,15 +196,15 @@ pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
 /// verdict.
 fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
     let expected = plan.language_of(job);
-    let (texts, mut fired) = if plan.kind.gives_several {
-        let set = distractors::read(plan.kind, &job.text, &attempted.text, plan.count() as usize, expected);
+    let (texts, mut fired) = if plan.kind().gives_several {
+        let set = distractors::read(plan.kind(), &job.text, &attempted.text, plan.count() as usize, expected);
         finished.language_check = set.language;
         (Some(set.texts), set.failed)
     } else {
         finished.language_check = expected
             .filter(|_| !attempted.text.is_empty())
             .map(|expected| language::check(&attempted.text, expected));
-        let fired = checks::run_told(plan.kind, &job.text, &attempted.text, finished.language_check);
+        let fired = checks::run_told(plan.kind(), &job.text, &attempted.text, finished.language_check);
         (None, fired)
     };
     if attempted.unfinished && !fired.contains(&Check::Truncated) {

@@ -92,7 +92,7 @@ pub(super) async fn until_all_cuts(
 fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
     let mut failed = texts.last().map_or_else(Vec::new, |last| {
         // A continuation is meant to be longer than its original and begins with it.
-        let mut fired = checks::run(plan.kind, &job.text, last, job.language);
+        let mut fired = checks::run(plan.kind(), &job.text, last, job.language);
         fired.retain(|check| *check != Check::Runaway);
         fired
     });

@@ -6,8 +6,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::runtime::Handle;
 
 use super::{
-    CacheAccess, Engine, Finished, Job, PLAIN_CONCURRENCY, Plan, attempt, continuation,
+    CacheAccess, Engine, Finished, Job, Plan, attempt, continuation,
     generation::prompt_tokens,
+    plain_concurrency,
     plan::{MAX_TOKENS, Step},
     task::computed,
 };
@@ -78,7 +79,7 @@ impl Engine {
                 let looked = computed(move || runtime.block_on(engine.look_up(&plan, &job, bypassed)));
                 async move { looked.await.unwrap_or(Err(TransformError::ShuttingDown)) }
             })
-            .buffer_unordered(PLAIN_CONCURRENCY);
+            .buffer_unordered(plain_concurrency());
         let mut looked = std::pin::pin!(looked);
         while let Some((items, found)) = looked.try_next().await? {
             estimate.texts += items;
@@ -134,7 +135,7 @@ fn lacking(plan: &Plan, job: &Job, found: &Finished) -> (Amount, Amount) {
     let first = found.attempts.saturating_sub(1);
     for attempt in first..plan.max_attempts.max(first + 1) {
         let done = if attempt == first { found.done_calls } else { 0 };
-        let (likely, longest) = if matches!(plan.kind.making, Making::Continuation) {
+        let (likely, longest) = if matches!(plan.kind().making, Making::Continuation) {
             continued(plan, job, done)
         } else {
             asked(plan, job, attempt, done)

@@ -12,7 +12,7 @@ mod inflight;
 mod plan;
 mod task;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{num::NonZero, path::Path, sync::Arc, thread, time::Duration};
 
 use futures::stream::{self, Stream, StreamExt};
 use isomer_models::Resolver;
@@ -44,8 +44,11 @@ pub use plan::{Job, Member, Plan, Step};
 pub(crate) use plan::{Requested, joined, read_language};
 use task::{computed, in_own_task};
 
-/// Texts processed at once if no generator limits them.
-const PLAIN_CONCURRENCY: usize = 32;
+/// Texts processed at once if no generator limits them. They are bound by the cores: more threads
+/// would delay every other call.
+fn plain_concurrency() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
 
 /// The outcome of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +198,7 @@ impl Finished {
     fn guarded(mut self, plan: &Plan, job: &Job) -> Self {
         let made = matches!(self.outcome, Outcome::Ok | Outcome::Recovered) && self.texts.is_empty();
         if made && plan.guards != GuardMode::Off {
-            self.guarded = guards::run(plan.kind, &job.text, &self.text, job.language, plan.language_of(job));
+            self.guarded = guards::run(plan.kind(), &job.text, &self.text, job.language, plan.language_of(job));
         }
         self
     }
@@ -296,7 +299,7 @@ impl Engine {
         let concurrency = plan
             .generator
             .as_ref()
-            .map_or(PLAIN_CONCURRENCY, |generator| generator.concurrency());
+            .map_or_else(plain_concurrency, |generator| generator.concurrency());
         stream::iter(jobs)
             .map(move |job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
@@ -336,7 +339,7 @@ impl Engine {
             return Ok(finished);
         }
         match &plan.generator {
-            Some(generator) if matches!(plan.kind.making, Making::Continuation) => {
+            Some(generator) if matches!(plan.kind().making, Making::Continuation) => {
                 continuation::until_all_cuts(self, plan, job, generator).await
             }
             Some(generator) => {
@@ -372,13 +375,13 @@ fn by_rule(rule: &dyn Rule, plan: &Plan, job: &Job) -> Finished {
         id: id.filter(|id| !id.is_empty()).unwrap_or(&job.text),
     });
     match applied {
-        Ok(texts) if plan.kind.gives_several => {
+        Ok(texts) if plan.kind().gives_several => {
             finished.outcome = Outcome::Ok;
             finished.texts = texts;
         }
         Ok(texts) => {
             let text = texts.concat();
-            finished.failed = crate::checks::run(plan.kind, &job.text, &text, None);
+            finished.failed = crate::checks::run(plan.kind(), &job.text, &text, None);
             if finished.failed.is_empty() {
                 finished.outcome = Outcome::Ok;
                 finished.text = text;

@@ -149,7 +149,7 @@ fn unknown(id: &str) -> String {
     if let Some(shared) = shared {
         return format!("`{id}` has no prompt of its own; it is made with {shared}");
     }
-    let names = || Purpose::all().into_iter().map(Purpose::name);
+    let names = || Purpose::all().iter().map(|purpose| purpose.name());
     let (base, wording) = id.split_once('-').map_or((id, None), |(base, rest)| (base, Some(rest)));
     match nearest(id, names()).or_else(|| nearest(base, names())) {
         Some(near) => {
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn every_built_in_prompt_delimits_its_texts_and_leaves_no_placeholder() {
         let prompts = Prompts::load(None).unwrap();
-        for purpose in Purpose::all() {
+        for purpose in Purpose::all().iter().copied() {
             for prompt in prompts.of(purpose) {
                 assert!(!prompt.delimiters().0.is_empty(), "{}", prompt.id());
                 let messages = if purpose.judges() {

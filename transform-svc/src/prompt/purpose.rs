@@ -1,5 +1,7 @@
 //! Purposes of prompts, and the placeholders that each must hold.
 
+use std::sync::LazyLock;
+
 use isomer_transformations::{Answer, CATALOGUE, PromptKind};
 
 use super::Placeholder;
@@ -20,15 +22,18 @@ pub enum Purpose {
 
 impl Purpose {
     /// All purposes: those of the catalogue's prompts, each once, then the judges'.
-    pub fn all() -> Vec<Self> {
-        let mut all: Vec<Self> = Vec::new();
-        for kind in CATALOGUE.iter().flat_map(|row| row.prompts()) {
-            if !all.contains(&Self::Write(*kind)) {
-                all.push(Self::Write(*kind));
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Purpose>> = LazyLock::new(|| {
+            let mut all: Vec<Purpose> = Vec::new();
+            for kind in CATALOGUE.iter().flat_map(|row| row.prompts()) {
+                if !all.contains(&Purpose::Write(*kind)) {
+                    all.push(Purpose::Write(*kind));
+                }
             }
-        }
-        all.extend([Self::JudgeSimilarity, Self::JudgeQuality, Self::JudgeFluency]);
-        all
+            all.extend([Purpose::JudgeSimilarity, Purpose::JudgeQuality, Purpose::JudgeFluency]);
+            all
+        });
+        &ALL
     }
 
     /// The purpose's name: the id of its default prompt, and the beginning of every other wording's
@@ -45,7 +50,7 @@ impl Purpose {
     /// The purpose of a prompt id: `paraphrase` and `paraphrase-b` both have the purpose
     /// paraphrase.
     pub fn of_id(id: &str) -> Option<Self> {
-        Self::all().into_iter().find(|purpose| {
+        Self::all().iter().copied().find(|purpose| {
             id.strip_prefix(purpose.name()).is_some_and(|rest| {
                 rest.is_empty()
                     || rest.strip_prefix('-').is_some_and(|wording| {
@@ -121,7 +126,7 @@ mod tests {
             assert_eq!(Purpose::of_id(id), None, "{id}");
         }
         for purpose in Purpose::all() {
-            assert_eq!(Purpose::of_id(purpose.name()), Some(purpose));
+            assert_eq!(Purpose::of_id(purpose.name()), Some(*purpose));
         }
     }
 }

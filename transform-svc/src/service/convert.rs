@@ -123,13 +123,13 @@ pub(crate) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto:
 }
 
 fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated: bool) -> proto::TransformResult {
-    let generated = plan.kind.needs_generator();
+    let generated = plan.kind().needs_generator();
     let (outcome, text, language) = match (finished.outcome, plan.on_failure) {
         (Outcome::Ok, _) => (proto::Outcome::Ok, Some(&finished.text), finished.language),
         (Outcome::Recovered, _) => (proto::Outcome::Recovered, Some(&finished.text), finished.language),
         (Outcome::Unchanged, _) => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
         // An original cannot replace distractors, which must have a different meaning.
-        (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind.gives_several => {
+        (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind().gives_several => {
             (proto::Outcome::KeptOriginal, Some(&job.text), job.language)
         }
         (Outcome::Failed, _) => (proto::Outcome::Failed, None, None),
@@ -167,7 +167,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         outcome: outcome.into(),
         failed_checks: numbers(&finished.failed),
         retried_checks: numbers(&finished.retried),
-        measures: if plan.kind.gives_several {
+        measures: if plan.kind().gives_several {
             distractors::mean(&finished.measures).map(measures)
         } else if outcome == proto::Outcome::KeptOriginal {
             Some(measures(measures::measure(&job.text, &job.text)))
@@ -178,7 +178,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         language: language.map(Language::code).unwrap_or_default().to_owned(),
         error: finished.error.clone(),
         language_check: language_check(finished.language_check).into(),
-        text_measures: if plan.kind.gives_several {
+        text_measures: if plan.kind().gives_several {
             finished.measures.iter().copied().map(measures).collect()
         } else {
             Vec::new()

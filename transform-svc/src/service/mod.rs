@@ -116,7 +116,7 @@ impl TransformService {
         let began = Instant::now();
         let (mut plan, jobs) = self.engine.plan(caller, spec, items).await?;
         plan.priority = priority;
-        tracing::debug!(transformation = plan.kind.name, texts = jobs.len(), "transforming");
+        tracing::debug!(transformation = plan.kind().name, texts = jobs.len(), "transforming");
         let plan = Arc::new(plan);
         let shape = Arc::clone(&plan);
         let results = Arc::clone(&self.engine)
@@ -215,7 +215,7 @@ impl TransformRpc for TransformService {
         let (caller, request) = (self.caller_of(&request), request.into_inner());
         let whose = (caller, convert::priority(request.priority)?);
         let running = self.start(request.spec, request.items, whose).await?;
-        tracing::trace!(transformation = running.plan.kind.name, "streaming");
+        tracing::trace!(transformation = running.plan.kind().name, "streaming");
         // The totals travel with the stream; the end message is made from them after the last
         // result.
         let state = Some((running.results, Totals::default(), running.began));

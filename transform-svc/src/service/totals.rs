@@ -32,7 +32,7 @@ impl Totals {
             };
             *count += 1;
             self.summary.language_too_short += u64::from(result.language_check() == LanguageCheck::TooShort);
-            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name, "outcome" => outcome.name())
+            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind().name, "outcome" => outcome.name())
                 .increment(1);
             self.usage.texts += 1;
             self.summary.cache_hits += u64::from(

@@ -1,5 +1,5 @@
-//! Promises that name no code: the words of the comment, and the test for them. A row whose words
-//! are no longer in the comment fails.
+//! Promises that name no code: the words of the comment, and the test for them. A row fails if
+//! the comment lacks its words.
 
 pub struct Stated {
     pub element: &'static str,

@@ -75,7 +75,7 @@ def value_read(value: Any, kind: Any, path: str, limits: Optional[Mapping[str, A
     """A value of JSON as this type, or ReportError that names its path."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        return _one_of(value, inner, path, limits)
+        return _optional(value, inner, path, limits)
     if origin is list:
         if not isinstance(value, list):
             _refused(path, f"is {_named(value)}, not a list")
@@ -107,18 +107,9 @@ def _any(value: Any) -> typing.List[Any]:
     return list(value)
 
 
-def _one_of(value: Any, kinds: typing.Tuple[Any, ...], path: str, limits: Optional[Mapping[str, Any]]) -> Any:
-    if type(None) in kinds:
-        if value is None:
-            return None
-        rest = tuple(kind for kind in kinds if kind is not type(None))
-        return value_read(value, rest[0], path, limits) if len(rest) == 1 else _one_of(value, rest, path, limits)
-    name = _object(value, path).get("name")
-    for kind in kinds:
-        (field,) = (one for one in dataclasses.fields(kind) if one.name == "name")
-        if field.metadata["const"] == name:
-            return value_read(value, kind, path)
-    _refused(f"{path}.name", f"is {name!r}, which this version does not know")
+def _optional(value: Any, kinds: typing.Tuple[Any, ...], path: str, limits: Optional[Mapping[str, Any]]) -> Any:
+    (kind,) = (kind for kind in kinds if kind is not type(None))
+    return None if value is None else value_read(value, kind, path, limits)
 
 
 def _object(value: Any, path: str) -> Mapping[str, Any]:

@@ -123,7 +123,7 @@ class Axis(str, enum.Enum):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transformation:
     """A transformation that turns each text into one text, with its parameters by name. `worded`: the transformation in `of`, made with the prompt of the id in `prompt`."""
-    name: str
+    name: TransformationName
     of: Optional[Transformation] = dataclasses.field(default=None)
     prompt: Optional[str] = dataclasses.field(default=None)
     pivot_language: Optional[str] = dataclasses.field(default=None)
@@ -140,6 +140,46 @@ class Transformation:
     """`noise`: Kind of error."""
     dose: Optional[float] = dataclasses.field(default=None)
     """`noise`: Expected share of the letters, words or gaps that change."""
+
+
+class TransformationName(str, enum.Enum):
+    """A name of the catalogue of transformations."""
+    PARAPHRASE = 'paraphrase'
+    """Other words, same meaning, same language (PTEB, HTEB, GASE)."""
+    BACKTRANSLATION = 'backtranslation'
+    """Into a pivot language and back (HTEB)."""
+    STYLE_CHANGE = 'style_change'
+    """Informal to formal, formal or scientific to informal (HTEB)."""
+    EXPANSION = 'expansion'
+    """More detail, same core meaning and sentence type (HTEB)."""
+    SUMMARISATION = 'summarisation'
+    """Shorter, same meaning and sentence type (HTEB, GASE)."""
+    SUMMARISED_EXPANSION = 'summarised_expansion'
+    """Expansion, then summarisation of it (HTEB)."""
+    TRANSLATION = 'translation'
+    """Into one target language for the whole run (HTEB)."""
+    CROSS_TRANSLATION = 'cross_translation'
+    """Into a target language drawn per text (HTEB)."""
+    KEYWORDS = 'keywords'
+    """The most relevant words (GASE)."""
+    HYDE = 'hyde'
+    """A passage that would answer the text, for queries of a search (HyDE)."""
+    DOC2QUERY = 'doc2query'
+    """A question that the text answers, for documents of a search (doc2query)."""
+    RANDOM_KEYWORDS = 'random_keywords'
+    """A random 16.1/58.2 of the words, at least 3, without punctuation; no generator (GASE control)."""
+    STOPWORD_REMOVAL = 'stopword_removal'
+    """The text without its function words; no generator (GASE control)."""
+    DISTRACTORS = 'distractors'
+    """Texts that look alike and mean something else (CLSD)."""
+    MULTI_SWAP = 'multi_swap'
+    """Words and names of one kind change places, once to three times; English, no generator (PARTIAL)."""
+    CONTINUATION = 'continuation'
+    """", and" plus generated tokens, cut every few tokens (PARTIAL)."""
+    NOISE = 'noise'
+    """Errors of one kind in a share of the letters, words or gaps; no generator."""
+    WORDED = 'worded'
+    """One of the others, made with a prompt that is not its default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -182,23 +182,23 @@ fn transformation(args: &TransformArgs) -> Result<Transformation, Failure> {
         [] => ("target_language", None),
         targets => ("target_languages", Some(Json::from(targets))),
     };
-    let of_flags = [
-        ("--target-language", target.0, target.1),
-        (
-            "--pivot-language",
-            "pivot_language",
-            args.pivot_language.as_deref().map(Json::from),
-        ),
-        ("--count", "count", args.count.map(Json::from)),
-        ("--swaps", "swaps", args.swaps.map(Json::from)),
-        ("--stride", "stride", args.stride.map(Json::from)),
-        ("--cuts", "cuts", args.cuts.map(Json::from)),
-        ("--channel", "channel", args.channel.as_deref().map(Json::from)),
-        ("--dose", "dose", args.dose.map(Json::from)),
+    let given = [
+        target,
+        ("pivot_language", args.pivot_language.as_deref().map(Json::from)),
+        ("count", args.count.map(Json::from)),
+        ("swaps", args.swaps.map(Json::from)),
+        ("stride", args.stride.map(Json::from)),
+        ("cuts", args.cuts.map(Json::from)),
+        ("channel", args.channel.as_deref().map(Json::from)),
+        ("dose", args.dose.map(Json::from)),
     ];
-    for (flag, name, value) in of_flags {
+    for (name, value) in given {
         let Some(value) = value else { continue };
-        let parameter = row.parameter(name).ok_or_else(|| misplaced(flag, name))?;
+        let flag = match name {
+            "target_languages" => "--target-language".to_owned(),
+            name => format!("--{}", name.replace('_', "-")),
+        };
+        let parameter = row.parameter(name).ok_or_else(|| misplaced(&flag, name))?;
         parameter
             .check(&value)
             .map_err(|error| Failure::usage(format!("{flag} {}; {}", error.problem, error.hint)))?;

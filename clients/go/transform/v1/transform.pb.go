@@ -34,17 +34,17 @@ type Axis int32
 
 const (
 	Axis_AXIS_UNSPECIFIED Axis = 0
-	// Words and style: paraphrase, backtranslation, style_change.
+	// Words and style.
 	Axis_AXIS_LEXICAL Axis = 1
-	// Length: expansion, summarisation, summarised_expansion.
+	// Length.
 	Axis_AXIS_LENGTH Axis = 2
-	// Language: translation, cross_translation.
+	// Language.
 	Axis_AXIS_LANGUAGE Axis = 3
-	// For augmentation: keywords, random_keywords, stopword_removal.
+	// For augmentation (GASE, HyDE, doc2query), and controls.
 	Axis_AXIS_AUGMENTATION Axis = 4
-	// Meant to change the meaning: distractors, multi_swap, continuation.
+	// Meant to change the meaning.
 	Axis_AXIS_ADVERSARIAL Axis = 5
-	// Errors in the text at a dose: noise.
+	// Errors in the text at a dose.
 	Axis_AXIS_NOISE Axis = 6
 )
 

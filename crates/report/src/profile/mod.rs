@@ -6,7 +6,6 @@
 //! and interval over datasets. The original is shown beside the total and is not part of it. A
 //! standard deviation is the sample SD, over seeds, of the number that it is shown beside.
 
-mod axis;
 mod build;
 mod critical;
 mod dose;
@@ -29,13 +28,13 @@ use crate::evidence::{
     subset::SubsetDelta,
 };
 
-pub use axis::Axis;
 pub use build::profile;
 pub use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
 pub use dose::{DoseCurve, DosePoint, HalfDose};
 pub use grid::{Column, Grid};
 pub use isomer_datasets::{LanguageGroup, is_english};
+pub use isomer_transformations::Axis;
 pub(crate) use items::shares;
 pub use items::{DatasetItems, UnitItems, add_intervals, difference};
 pub(crate) use items::{LEVEL, Replicates, Sum, over_datasets, resamples};

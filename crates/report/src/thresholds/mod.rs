@@ -30,7 +30,7 @@ use crate::{
     task::{LIST_DEPTH, TaskType},
 };
 
-/// The reason why there are no thresholds.
+/// The reason why thresholds are missing.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdError {
     /// The runs lack required data.

@@ -48,7 +48,7 @@ impl Clusters {
         self.members.len()
     }
 
-    /// Whether there are no clusters.
+    /// Whether the list of clusters is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

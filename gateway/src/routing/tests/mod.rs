@@ -727,6 +727,13 @@ async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
         (Code::NotFound, Some("encoder_id"))
     );
     assert!(fault.hint.unwrap().contains("f, g"));
+    let long = "n".repeat(4097);
+    let fault = scene.router.get(&long, None).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.field.as_deref()),
+        (Code::InvalidArgument, Some("encoder_id"))
+    );
+    assert!(!fault.message.contains(&long), "the id is not quoted");
     let asked = EncodeRequest {
         encoder_id: "g".to_owned(),
         ..request(&["x"])

@@ -19,7 +19,7 @@ fn row(name: &str) -> &'static Declaration {
 /// An answer, cleaned, checked and measured. Cleaning adds nothing, and a cleaned text is clean.
 pub(super) fn texts(data: &[u8]) {
     let mut input = Input(data);
-    let Some(purpose) = input.choice(&Purpose::all()) else {
+    let Some(purpose) = input.choice(Purpose::all()) else {
         return;
     };
     let (original, raw) = (text(input.until(0)), text(input.0));

@@ -82,7 +82,7 @@ targets! {
         "crates/datasets/src/clsd.rs: add read one_word_apart", "crates/datasets/src/bounds.rs",
     ];
     data::suite, 8 << 10, [
-        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/fields.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "crates/report/src/terms/transformation.rs: named",
+        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/fields.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "crates/transformations/src/transformation.rs: named",
         "eval-svc/src/suite/protocol.rs: guards retry_identical retry_temperature top_k worded with_prompt reworded", "eval-svc/src/suite/gate.rs",
     ];
     data::card, 4 << 10, ["crates/datasets/src/locate/card.rs"];

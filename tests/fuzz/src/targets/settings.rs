@@ -86,7 +86,7 @@ impl Validate for Shapes {
 /// then contains the text.
 pub(super) fn prompt_file(data: &[u8]) {
     let mut input = Input(data);
-    let Some(purpose) = input.choice(&Purpose::all()) else {
+    let Some(purpose) = input.choice(Purpose::all()) else {
         return;
     };
     let Ok(prompt) = Prompt::parse(purpose.name(), &text(input.0)) else {

@@ -61,7 +61,7 @@ pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) 
         let same = Same {
             language,
             drawn,
-            id: if plan.kind.draw == Drawn::Words {
+            id: if plan.kind().draw == Drawn::Words {
                 item.id.clone()
             } else {
                 String::new()
@@ -112,7 +112,7 @@ fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<L
         Draw::PerRun(None) => language::draw_target(plan.seed, &plan.run, source),
         Draw::PerText(candidates) => {
             let id = if id.is_empty() { text } else { id };
-            language::draw_for_text(candidates, plan.seed, plan.kind.name, &plan.run, id, source)
+            language::draw_for_text(candidates, plan.seed, plan.kind().name, &plan.run, id, source)
         }
     }
 }
@@ -135,13 +135,13 @@ fn refusal(
             "no language is left to draw: the only one permitted is {name}, which the text is in"
         ));
     };
-    if plan.kind.draw == Drawn::Target && given == Some(drawn) {
+    if plan.kind().draw == Drawn::Target && given == Some(drawn) {
         return Some(format!(
             "the target is {}, which the text is in; name another, or none to have one drawn",
             drawn.name()
         ));
     }
-    if plan.kind.draw != Drawn::PivotPerText {
+    if plan.kind().draw != Drawn::PivotPerText {
         return None;
     }
     match source {

@@ -61,8 +61,6 @@ pub struct Step {
 /// A validated request.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The transformation's row in the catalogue.
-    pub kind: &'static Declaration,
     pub(super) draw: Draw,
     /// The transformation with its parameters.
     pub(crate) requested: Requested,
@@ -107,6 +105,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The transformation's row in the catalogue.
+    pub fn kind(&self) -> &'static Declaration {
+        self.requested.transformation.declaration()
+    }
+
     /// The transformation's parameters.
     pub fn parameters(&self) -> Parameters<'_> {
         self.requested.transformation.parameters()
@@ -119,13 +122,13 @@ impl Plan {
 
     /// The purpose of each call, in order; empty if no generator is needed.
     pub fn purposes(&self) -> impl Iterator<Item = Purpose> + use<> {
-        self.kind.prompts().iter().copied().map(Purpose::Write)
+        self.kind().prompts().iter().copied().map(Purpose::Write)
     }
 
     /// The language that a text's transformation should be in: the target of a translation, else
     /// the text's own.
     pub fn language_of(&self, job: &Job) -> Option<Language> {
-        if self.kind.changes_language() {
+        if self.kind().changes_language() {
             job.drawn
         } else {
             job.language
@@ -206,11 +209,11 @@ pub(super) async fn plan(
     let (mut plan, jobs) = read.unwrap_or(Err(TransformError::ShuttingDown))?;
     // This step is last because it may fetch and load a model: an invalid request is refused before
     // that.
-    if plan.kind.needs_generator() {
+    if plan.kind().needs_generator() {
         let generator = registry.get(&unresolved.generator_id).await?.ok_or_else(|| {
             TransformError::invalid(
                 "spec.generator_id",
-                format!("`{}` needs a generator and this is `none`", plan.kind.name),
+                format!("`{}` needs a generator and this is `none`", plan.kind().name),
                 format!("name one: {}", crate::error::GENERATOR_FORMS),
             )
         })?;
@@ -223,7 +226,7 @@ pub(super) async fn plan(
             plan.steps.push(Step {
                 prompt,
                 // Backtranslation uses the drawn language first and the text's own language last.
-                drawn: plan.draw != Draw::None && (at == 0 || plan.kind.changes_language()),
+                drawn: plan.draw != Draw::None && (at == 0 || plan.kind().changes_language()),
             });
         }
         plan.generator = Some(generator);

@@ -149,7 +149,7 @@ pub(super) fn named_prompts(
             } else {
                 format!("name one of {}", fit.join(", "))
             };
-            let message = format!("`{id}` is not a prompt for `{}`", plan.kind.name);
+            let message = format!("`{id}` is not a prompt for `{}`", plan.kind().name);
             return Err(TransformError::invalid(field, message, hint));
         }
         if let Some(other) = named.iter().find(|other| other.purpose() == prompt.purpose()) {
@@ -237,7 +237,6 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Unresolved), Tra
     let guards = choice("spec.guards", spec.guards)?.unwrap_or(GuardMode::Warn);
     let on_failure = choice("spec.on_failure", spec.on_failure)?.unwrap_or(OnFailure::KeepOriginal);
     let plan = Plan {
-        kind,
         draw,
         requested,
         rule,

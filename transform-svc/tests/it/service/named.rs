@@ -77,7 +77,7 @@ async fn every_listed_transformation_is_served_by_its_name() {
             .filter(|(name, _)| name != "target_languages")
             .collect();
         let answer = try_transform(&mut client, of(open(&info.name, &Value::Object(given))), &[TEXT]).await;
-        // The stub continues no text, and its answers are no lists; the test only checks that each
+        // The stub neither continues texts nor answers with lists; the test only checks that each
         // name is known.
         if let Err(fault) = answer {
             assert_ne!(fault.code, Code::InvalidArgument, "{}: {fault}", info.name);

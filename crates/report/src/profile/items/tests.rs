@@ -126,7 +126,7 @@ fn other_data_sets_are_counted_by_group() {
     assert_eq!(own.units, 2);
     assert!((f64::midpoint(own.low, own.high) - total.delta).abs() < 1e-9);
     assert_eq!((made.n_datasets, made.n_groups), (3, 2));
-    // Within a data set there are no data sets to draw.
+    // A data set contains items only; data sets are not drawn.
     assert!(
         made.encoders[0].datasets[0]
             .total

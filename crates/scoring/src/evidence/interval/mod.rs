@@ -69,7 +69,7 @@ pub struct DeltaIntervals {
 }
 
 impl DeltaIntervals {
-    /// Whether there are no items.
+    /// Whether the list of items is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_none() && self.datasets.is_none()
     }

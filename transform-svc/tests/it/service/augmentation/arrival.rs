@@ -53,7 +53,7 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
         assert_eq!(rows(&response)[used.index as usize], expected);
     }
     assert!(harness.slow.calls() >= 1);
-    // Variants that were not ready in time are no longer requested.
+    // Variants that were not ready in time are not requested again.
     harness.slow.wait_until_idle().await;
     let strict = AugmentationSpec {
         partial_failure: PartialFailurePolicy::Fail.into(),

@@ -34,34 +34,34 @@ class _AxisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Axis.ValueType],
     DESCRIPTOR: _descriptor.EnumDescriptor
     AXIS_UNSPECIFIED: _Axis.ValueType  # 0
     AXIS_LEXICAL: _Axis.ValueType  # 1
-    """Words and style: paraphrase, backtranslation, style_change."""
+    """Words and style."""
     AXIS_LENGTH: _Axis.ValueType  # 2
-    """Length: expansion, summarisation, summarised_expansion."""
+    """Length."""
     AXIS_LANGUAGE: _Axis.ValueType  # 3
-    """Language: translation, cross_translation."""
+    """Language."""
     AXIS_AUGMENTATION: _Axis.ValueType  # 4
-    """For augmentation: keywords, random_keywords, stopword_removal."""
+    """For augmentation (GASE, HyDE, doc2query), and controls."""
     AXIS_ADVERSARIAL: _Axis.ValueType  # 5
-    """Meant to change the meaning: distractors, multi_swap, continuation."""
+    """Meant to change the meaning."""
     AXIS_NOISE: _Axis.ValueType  # 6
-    """Errors in the text at a dose: noise."""
+    """Errors in the text at a dose."""
 
 class Axis(_Axis, metaclass=_AxisEnumTypeWrapper):
     """What a transformation varies."""
 
 AXIS_UNSPECIFIED: Axis.ValueType  # 0
 AXIS_LEXICAL: Axis.ValueType  # 1
-"""Words and style: paraphrase, backtranslation, style_change."""
+"""Words and style."""
 AXIS_LENGTH: Axis.ValueType  # 2
-"""Length: expansion, summarisation, summarised_expansion."""
+"""Length."""
 AXIS_LANGUAGE: Axis.ValueType  # 3
-"""Language: translation, cross_translation."""
+"""Language."""
 AXIS_AUGMENTATION: Axis.ValueType  # 4
-"""For augmentation: keywords, random_keywords, stopword_removal."""
+"""For augmentation (GASE, HyDE, doc2query), and controls."""
 AXIS_ADVERSARIAL: Axis.ValueType  # 5
-"""Meant to change the meaning: distractors, multi_swap, continuation."""
+"""Meant to change the meaning."""
 AXIS_NOISE: Axis.ValueType  # 6
-"""Errors in the text at a dose: noise."""
+"""Errors in the text at a dose."""
 Global___Axis: _TypeAlias = Axis  # noqa: Y015
 
 class _OnFailure:

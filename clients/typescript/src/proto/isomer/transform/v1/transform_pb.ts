@@ -2388,42 +2388,42 @@ export enum Axis {
   UNSPECIFIED = 0,
 
   /**
-   * Words and style: paraphrase, backtranslation, style_change.
+   * Words and style.
    *
    * @generated from enum value: AXIS_LEXICAL = 1;
    */
   LEXICAL = 1,
 
   /**
-   * Length: expansion, summarisation, summarised_expansion.
+   * Length.
    *
    * @generated from enum value: AXIS_LENGTH = 2;
    */
   LENGTH = 2,
 
   /**
-   * Language: translation, cross_translation.
+   * Language.
    *
    * @generated from enum value: AXIS_LANGUAGE = 3;
    */
   LANGUAGE = 3,
 
   /**
-   * For augmentation: keywords, random_keywords, stopword_removal.
+   * For augmentation (GASE, HyDE, doc2query), and controls.
    *
    * @generated from enum value: AXIS_AUGMENTATION = 4;
    */
   AUGMENTATION = 4,
 
   /**
-   * Meant to change the meaning: distractors, multi_swap, continuation.
+   * Meant to change the meaning.
    *
    * @generated from enum value: AXIS_ADVERSARIAL = 5;
    */
   ADVERSARIAL = 5,
 
   /**
-   * Errors in the text at a dose: noise.
+   * Errors in the text at a dose.
    *
    * @generated from enum value: AXIS_NOISE = 6;
    */

@@ -1,3 +1,0 @@
-//! The property that a transformation varies.
-
-pub use isomer_transformations::Axis;
