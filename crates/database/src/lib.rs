@@ -251,6 +251,46 @@ mod tests {
         }
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_new_file_is_opened_by_several_at_once() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("records.sqlite").to_str().unwrap().to_owned();
+            let opening: Vec<_> = (0..6)
+                .map(|_| {
+                    let path = path.clone();
+                    tokio::spawn(async move { Database::open(&path).await })
+                })
+                .collect();
+            for opened in opening {
+                opened.await.unwrap().unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_database_or_is_damaged_is_named_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.sqlite");
+        let whole = {
+            let database = Database::open(path.to_str().unwrap()).await.unwrap();
+            database
+                .migrate("things", &["CREATE TABLE things (name TEXT)"])
+                .await
+                .unwrap();
+            drop(database);
+            std::fs::read(&path).unwrap()
+        };
+        let garbage = b"no database, but a longer text than a header".repeat(100);
+        let damaged = [vec![0xff; 100], whole.get(100..).unwrap_or_default().to_vec()].concat();
+        for (name, content) in [("garbage", garbage), ("damaged", damaged)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let fault = Database::open(path.to_str().unwrap()).await.unwrap_err();
+            assert!(fault.message.contains("is not a database"), "{name}: {fault}");
+        }
+    }
+
     #[tokio::test]
     async fn a_step_that_fails_is_tried_again() {
         let database = Database::open("sqlite::memory:").await.unwrap();

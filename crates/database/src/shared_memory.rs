@@ -6,12 +6,18 @@
 //! the database is opened. The first connection of all processes truncates the file, so one
 //! connection of this process stays open.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use sqlx::{
     AnyPool,
     any::{AnyConnectOptions, AnyPoolOptions},
 };
+
+use crate::PATIENCE;
 
 /// Number of allocated bytes: enough for a WAL of 16,384 pages.
 const BYTES: u64 = 128 << 10;
@@ -32,14 +38,31 @@ pub(crate) async fn hold(path: &Path, options: AnyConnectOptions) -> sqlx::Resul
         .max_lifetime(None)
         .connect_with(options)
         .await?;
-    // The first query maps the file.
-    sqlx::raw_sql("PRAGMA journal_mode = WAL; SELECT COUNT(*) FROM sqlite_master")
+    // The first query maps the file. SQLite does not wait for a lock when it changes the mode of a
+    // file that another connection has open.
+    let begun = Instant::now();
+    while let Err(error) = sqlx::raw_sql("PRAGMA journal_mode = WAL; SELECT COUNT(*) FROM sqlite_master")
         .execute(&held)
-        .await?;
+        .await
+    {
+        if begun.elapsed() > PATIENCE || !is_locked(&error) {
+            return Err(error);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let mut name = path.as_os_str().to_owned();
     name.push("-shm");
     allocate(Path::new(&name)).map_err(sqlx::Error::Io)?;
     Ok(held)
+}
+
+fn is_locked(error: &sqlx::Error) -> bool {
+    const SQLITE_BUSY: u32 = 5;
+    let code = error
+        .as_database_error()
+        .and_then(|error| error.code()?.parse::<u32>().ok());
+    // Extended codes have the kind in their last byte.
+    code.is_some_and(|code| code & 0xff == SQLITE_BUSY)
 }
 
 #[cfg(target_os = "linux")]
