@@ -1,16 +1,16 @@
 //! Messages as JSON and protobuf, and their frames. A frame is one byte of flags, four of length,
 //! then the message. gRPC and Connect use the same frames.
 
-use std::io::Read;
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use flate2::read::GzDecoder;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use tonic::Code;
 
 use super::{Call, Form};
-use crate::budget::PEAK_FACTOR;
+use crate::{
+    budget::{PEAK_FACTOR, Reservation},
+    layers::coding::Coding,
+};
 use isomer_fault::Fault;
 
 /// Flag: the frame's message is compressed.
@@ -50,7 +50,7 @@ impl Frame {
     }
 
     /// The message, decompressed if necessary.
-    pub(super) fn opened(self, encoding: Encoding, most: usize) -> Result<Bytes, Fault> {
+    pub(super) fn opened(self, encoding: Encoding, most: usize, memory: Option<&Reservation>) -> Result<Bytes, Fault> {
         if self.flags & COMPRESSED == 0 {
             return Ok(self.message);
         }
@@ -59,7 +59,7 @@ impl Frame {
                 "body",
                 "a message is marked as compressed, but no header names the compression",
             )),
-            Encoding::Gzip => gunzip(&self.message, most),
+            Encoding::Gzip => gunzip(&self.message, most, memory),
         }
     }
 }
@@ -105,26 +105,21 @@ impl Encoding {
     }
 
     /// Decompresses a body.
-    pub(super) fn open(self, body: Bytes, most: usize) -> Result<Bytes, Fault> {
+    pub(super) fn open(self, body: Bytes, most: usize, memory: Option<&Reservation>) -> Result<Bytes, Fault> {
         match self {
             Self::Identity => Ok(body),
-            Self::Gzip => gunzip(&body, most),
+            Self::Gzip => gunzip(&body, most, memory),
         }
     }
 }
 
-/// Decompresses, and stops at the bound even if more data follows.
-fn gunzip(packed: &[u8], most: usize) -> Result<Bytes, Fault> {
-    let mut unpacked = Vec::new();
-    let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    GzDecoder::new(packed)
-        .take(bound)
-        .read_to_end(&mut unpacked)
-        .map_err(|error| Fault::invalid("body", format!("is not gzip: {error}")))?;
-    if unpacked.len() > most {
-        return Err(too_large(most));
-    }
-    Ok(unpacked.into())
+/// Decompresses a message of a Connect call.
+fn gunzip(packed: &[u8], most: usize, memory: Option<&Reservation>) -> Result<Bytes, Fault> {
+    let unpacked = Coding::Gzip.unpack(packed, most, memory);
+    unpacked.map_err(|fault| match fault.code {
+        Code::InvalidArgument => Fault::invalid("body", fault.message).hint("compress it as gzip"),
+        _ => fault,
+    })
 }
 
 impl Call {

@@ -20,7 +20,7 @@ pub fn connect_frames(pieces: &[&[u8]], gzip: bool, most: usize) -> Result<(Vec<
     for piece in pieces {
         buffer.extend_from_slice(piece);
         while let Some(frame) = Frame::take(&mut buffer, most)? {
-            frames.push((frame.flags, frame.opened(encoding, most)?));
+            frames.push((frame.flags, frame.opened(encoding, most, None)?));
         }
     }
     Ok((frames, buffer.len()))

@@ -117,7 +117,7 @@ fn requests(
                 Some(frame) if frame.flags & END == 0 => {
                     let (call, bytes, memory) = (call.clone(), frame.message.len(), frames.memory.clone());
                     let read = move || {
-                        let message = frame.opened(encoding, call.most)?;
+                        let message = frame.opened(encoding, call.most, memory.as_ref())?;
                         if let Some(memory) = &memory {
                             memory.grow_to(call.decoded_size(&message))?;
                         }
@@ -155,7 +155,7 @@ fn answers(
                 return Ok(None);
             };
             let (call, bytes) = (call.clone(), frame.message.len());
-            let write = move || call.answered(frame.opened(Encoding::Identity, usize::MAX)?);
+            let write = move || call.answered(frame.opened(Encoding::Identity, usize::MAX, None)?);
             off_runtime(bytes, write).await?.map(Some)
         };
         Some(match next.await {

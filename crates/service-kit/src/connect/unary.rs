@@ -52,7 +52,7 @@ pub(super) async fn answer(
         let mut bytes = BytesMut::from(collected.to_bytes());
         let frame = Frame::take(&mut bytes, usize::MAX)?.filter(|_| bytes.is_empty());
         let frame = frame.ok_or_else(|| Fault::internal("the service's answer is not one message"))?;
-        let message = frame.opened(Encoding::Identity, usize::MAX)?;
+        let message = frame.opened(Encoding::Identity, usize::MAX, None)?;
         let message = match call.form {
             Form::Proto => message,
             Form::Json => {
@@ -119,7 +119,7 @@ async fn message(
     let read = async {
         let body = whole(body, call.most, memory.as_ref()).await?;
         off_runtime(body.len(), move || {
-            let message = encoding.open(body, call.most)?;
+            let message = encoding.open(body, call.most, memory.as_ref())?;
             if let Some(memory) = &memory {
                 memory.grow_to(call.decoded_size(&message))?;
             }

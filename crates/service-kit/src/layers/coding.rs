@@ -8,6 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use isomer_fault::Fault;
 
+use crate::budget::{PEAK_FACTOR, Reservation};
+
 pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 pub(super) const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 pub(super) const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
@@ -17,9 +19,12 @@ const FREE: usize = 1 << 20;
 /// Beyond [`FREE`], a message may decompress to at most this many bytes per compressed byte.
 const RATIO: usize = 128;
 
+/// Bytes that are decompressed at once.
+const PIECE: usize = 64 << 10;
+
 /// A compression that the server accepts and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     Gzip,
     Zstd,
 }
@@ -75,28 +80,40 @@ impl Coding {
         packed.saturating_mul(RATIO).max(FREE).min(most)
     }
 
-    /// Decompresses a message to at most `most` bytes.
-    pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
-        let bound = Self::bound(packed.len(), most);
-        let mut out = Vec::new();
-        // One byte beyond the bound shows that the message is too large.
-        let limit = bound as u64 + 1;
-        let read = match self {
-            Self::Gzip => GzDecoder::new(packed).take(limit).read_to_end(&mut out),
-            Self::Zstd => zstd::Decoder::with_buffer(packed).and_then(|mut decoder| {
-                // Largest window that a frame may require the decoder to keep: 8 MiB, which every
-                // decoder must support.
-                decoder.window_log_max(23)?;
-                decoder.take(limit).read_to_end(&mut out)
-            }),
-        };
-        read.map_err(|error| {
+    /// Decompresses a message to at most `most` bytes. Its memory is reserved as it grows.
+    pub(crate) fn unpack(self, packed: &[u8], most: usize, memory: Option<&Reservation>) -> Result<Bytes, Fault> {
+        let broken = |error: io::Error| {
             Fault::invalid(
                 "grpc-encoding",
                 format!("a message of the request cannot be decompressed: {error}"),
             )
             .hint("compress each message in the way that grpc-encoding names")
-        })?;
+        };
+        let bound = Self::bound(packed.len(), most);
+        let mut reader: Box<dyn Read> = match self {
+            Self::Gzip => Box::new(GzDecoder::new(packed)),
+            Self::Zstd => {
+                let mut decoder = zstd::Decoder::with_buffer(packed).map_err(broken)?;
+                // Largest window that a frame may require the decoder to keep: 8 MiB, which every
+                // decoder must support.
+                decoder.window_log_max(23).map_err(broken)?;
+                Box::new(decoder)
+            }
+        };
+        let (mut out, mut piece) = (Vec::new(), vec![0; PIECE]);
+        // One piece beyond the bound shows that the message is too large.
+        while out.len() <= bound {
+            let read = match reader.read(&mut piece) {
+                Ok(0) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(broken)?,
+            };
+            if let Some(memory) = memory {
+                let plain = (out.len() + read).min(bound);
+                memory.grow_to(packed.len().max(plain).saturating_mul(PEAK_FACTOR))?;
+            }
+            out.extend_from_slice(&piece[..read]);
+        }
         if out.len() <= bound {
             return Ok(out.into());
         }
@@ -129,6 +146,7 @@ impl Coding {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::{LimitsConfig, budget::Budget};
 
     const MOST: usize = 8 << 20;
 
@@ -137,10 +155,10 @@ mod tests {
         let plain: Vec<u8> = (0..2_000_000_u32).flat_map(|n| (n % 251).to_le_bytes()).collect();
         for coding in [Coding::Gzip, Coding::Zstd] {
             let text = b"the same sentence in other words".as_slice();
-            assert_eq!(coding.unpack(&coding.pack(text).unwrap(), MOST).unwrap(), text);
+            assert_eq!(coding.unpack(&coding.pack(text).unwrap(), MOST, None).unwrap(), text);
             let packed = coding.pack(&plain).unwrap();
             assert!(packed.len() < plain.len() / 2);
-            assert!(coding.unpack(b"neither one nor the other", MOST).is_err());
+            assert!(coding.unpack(b"neither one nor the other", MOST, None).is_err());
         }
     }
 
@@ -148,11 +166,11 @@ mod tests {
     fn a_bomb_goes_off_at_its_ratio_and_at_the_largest_message() {
         for coding in [Coding::Gzip, Coding::Zstd] {
             let packed = coding.pack(&vec![0; 64 << 20]).unwrap();
-            let fault = coding.unpack(&packed, MOST).unwrap_err();
+            let fault = coding.unpack(&packed, MOST, None).unwrap_err();
             assert_eq!(fault.reason, "REQUEST_TOO_LARGE", "{coding:?}: {fault}");
             let small = coding.pack(&vec![0; 1 << 20]).unwrap();
             assert_eq!(
-                coding.unpack(&small, MOST).unwrap().len(),
+                coding.unpack(&small, MOST, None).unwrap().len(),
                 1 << 20,
                 "a mebibyte of anything is taken"
             );
@@ -160,6 +178,23 @@ mod tests {
         assert_eq!(Coding::bound(10, MOST), FREE);
         assert_eq!(Coding::bound(20_000, MOST), 20_000 * RATIO);
         assert_eq!(Coding::bound(1 << 20, MOST), MOST);
+    }
+
+    #[test]
+    fn memory_is_reserved_while_a_message_is_decompressed() {
+        let budget = Budget::new(&LimitsConfig {
+            max_message_bytes: 1 << 20,
+            max_bytes_in_flight: 4 << 20,
+            ..LimitsConfig::default()
+        });
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let packed = coding.pack(&vec![0; 900 << 10]).unwrap();
+            let (first, second) = (budget.reserve(None), budget.reserve(None));
+            assert!(coding.unpack(&packed, MOST, Some(&first)).is_ok());
+            assert!(budget.reserved() >= PEAK_FACTOR * (900 << 10), "{coding:?}");
+            let fault = coding.unpack(&packed, MOST, Some(&second)).unwrap_err();
+            assert_eq!(fault.code, tonic::Code::ResourceExhausted, "{coding:?}: {fault}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn coding(zstd: bool) -> Coding {
 /// # Errors
 /// The reader's errors.
 pub fn unpack(zstd: bool, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
-    coding(zstd).unpack(packed, most)
+    coding(zstd).unpack(packed, most, None)
 }
 
 /// Compresses a message of an answer.

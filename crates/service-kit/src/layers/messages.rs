@@ -147,11 +147,9 @@ impl Reader {
 
     async fn unpack(&mut self, coding: Coding, packed: Bytes) -> Result<Bytes, axum::Error> {
         let most = self.checks.most;
-        let plain = off_runtime(packed.len(), move || coding.unpack(&packed, most)).await?;
-        let plain = plain.map_err(told)?;
-        let held = plain.len().saturating_mul(PEAK_FACTOR);
-        self.checks.reservation.grow_to(held).map_err(told)?;
-        Ok(plain)
+        let memory = self.checks.reservation.clone();
+        let plain = off_runtime(packed.len(), move || coding.unpack(&packed, most, Some(&memory))).await?;
+        plain.map_err(told)
     }
 
     async fn count(&mut self, plain: &Bytes) -> Result<(), axum::Error> {

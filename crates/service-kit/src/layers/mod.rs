@@ -3,7 +3,7 @@
 
 mod answer;
 mod arriving;
-mod coding;
+pub(crate) mod coding;
 mod detailed;
 mod direct;
 mod elements;
