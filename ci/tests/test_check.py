@@ -190,6 +190,14 @@ def test_a_command_that_contradicts_its_report_is_not_believed(tmp_path: pathlib
     ends(copied + "1", [WORSE], ReportError, "does not follow from its rules")
 
 
+def test_variants_of_a_suite_are_judged_beside_their_encoder(tmp_path: pathlib.Path) -> None:
+    suite = tmp_path / "suite.toml"
+    suite.write_text('forms = ["f16"]\n' + pathlib.Path(SUITE).read_text(encoding="utf-8"), encoding="utf-8")
+    found = check(ROBUST, suite=suite, rules=[RULE], undecided="warn", server="", binary=samples.binary())
+    assert [one.variant is not None for one in found.report.encoders] == [False, True]
+    assert found.report.gate is not None and len(found.report.gate.encoders) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -29,7 +29,6 @@ mod head;
 mod metric_names;
 pub mod model;
 pub mod pooling;
-pub mod quantise;
 pub mod registry;
 pub mod service;
 mod shared;

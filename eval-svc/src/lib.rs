@@ -23,6 +23,7 @@ mod run_service;
 pub mod selection;
 pub mod separation;
 mod statistics_service;
+pub mod stored_form;
 pub mod suite;
 mod task_service;
 pub mod work;

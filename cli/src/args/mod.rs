@@ -879,7 +879,7 @@ pub(crate) struct EvalArgs {
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Suites that ship: quick and noise (their data is built in; noise needs no language model), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite noise --model ./my-encoder\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite hteb-english --generator openai:gemma3:27b@http://localhost:11434/v1 --plan\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+    after_help = "Suites that ship: quick and noise (their data is built in; noise needs no language model), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite noise --model ./my-encoder\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite hteb-english --generator openai:gemma3:27b@http://localhost:11434/v1 --plan\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --model my-encoder --baseline my-encoder --form int8 --form binary:256\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.
@@ -947,6 +947,20 @@ pub(crate) struct RunArgs {
         value_name = "NAME"
     )]
     pub(crate) transformations: Vec<String>,
+    /// Score each encoder in a stored form too: f16, int8, binary or hamming, a number of leading
+    /// dimensions (256), or both (binary:256). `off`: none of the suite's [default: the suite's].
+    #[arg(long = "form", env = "ISOMER_FORMS", value_name = "FORM", value_delimiter = ',')]
+    pub(crate) forms: Vec<String>,
+    /// Score each encoder with its prompts in other words too: none, synonyms, lower_case,
+    /// upper_case, no_punctuation, typos, or all. `off`: none of the suite's [default: the
+    /// suite's].
+    #[arg(
+        long = "prompt-variant",
+        env = "ISOMER_PROMPT_VARIANTS",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub(crate) prompt_variants: Vec<String>,
     #[command(flatten)]
     pub(crate) judge: CheckJudgeArgs,
     #[command(flatten)]

@@ -72,7 +72,7 @@ fn cut(rows: &[TruncationRow], encoder: &str, dataset: Option<&str>, transformat
 /// more often than the originals. Part of their change comes from the encoder's maximum length.
 pub(super) fn headline(report: &Report) -> Vec<String> {
     let mut sentences = Vec::new();
-    for encoder in &report.encoders {
+    for encoder in report.encoders.iter().filter(|one| one.variant.is_none()) {
         let original = report.cut(&encoder.id, None, None).share();
         let longer: Vec<String> = report
             .suite
@@ -100,7 +100,7 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
 /// What a reader should know about prompts and cut texts before trusting a number.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    for encoder in &report.encoders {
+    for encoder in report.encoders.iter().filter(|one| one.variant.is_none()) {
         notes.extend(of_prompts(encoder));
         notes.extend(of_truncation(report, encoder));
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{
     CheckRow, JudgeReport, Report, encoding,
     format::{ends, percent, points, signed},
-    noise_view,
+    noise_view, variant_view,
 };
 use crate::{
     profile::{EncoderProfile, SubsetRow},
@@ -22,7 +22,10 @@ const ENOUGH_DATASETS: usize = 6;
 /// The findings, most important first. A score on texts that were not rewritten is not a finding;
 /// the report says so instead.
 pub fn headline(report: &Report) -> Vec<String> {
-    let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
+    // Variants of encoders have a section of their own.
+    let encoders = report.encoders.iter().zip(&report.profile.encoders);
+    let encoders = encoders.filter(|(info, _)| info.variant.is_none());
+    let mut ranked: Vec<&EncoderProfile> = encoders.map(|(_, own)| own).collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
     let mut sentences: Vec<String> = ranked
         .iter()
@@ -50,6 +53,7 @@ pub fn headline(report: &Report) -> Vec<String> {
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
     }
+    sentences.extend(variant_view::findings(report));
     sentences.extend(report.judge.as_ref().and_then(JudgeReport::finding));
     sentences.extend(encoding::headline(report));
     sentences

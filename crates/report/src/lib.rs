@@ -50,6 +50,7 @@ mod tables;
 pub mod terminal;
 pub mod terms;
 pub mod thresholds;
+mod variant_view;
 
 pub use complete::complete;
 pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
@@ -62,7 +63,7 @@ pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
 pub use languages::{DrawnTarget, LanguageReport, TargetScore};
 pub use model::{
     CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
-    ScoreRow, SuiteInfo, TransformationInfo,
+    ScoreRow, SuiteInfo, TransformationInfo, VariantInfo,
 };
 pub use paired::{GATE_K, Outcome, Paired, Texts as PairedTexts, paired_strata};
 pub use rename::renamed;

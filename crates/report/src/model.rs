@@ -203,6 +203,30 @@ pub struct EncoderInfo {
     pub unused_prompts: Vec<UnusedPrompt>,
     /// Whether the others are compared with this one.
     pub baseline: bool,
+    /// The variant that it is; absent: the encoder as its service has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantInfo>,
+}
+
+/// A variant of an encoder: its vectors in a stored form, or its prompts in other words. Statistics
+/// over encoders leave it out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VariantInfo {
+    /// Id of the encoder.
+    pub encoder: String,
+    /// Stored form, e.g. `binary:256`; absent for other prompts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<String>,
+    /// Prompt variant, e.g. `typos`; absent for a stored form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<String>,
+    /// Bytes of a vector.
+    pub bytes: u32,
+    /// Share of the encoder's first 10 documents that are among the first 10 of the variant: mean
+    /// over the original queries of a data set, then over data sets of retrieval. Absent without
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<f64>,
 }
 
 /// A generator that made texts.

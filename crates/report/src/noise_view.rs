@@ -11,9 +11,6 @@ use super::{
 };
 use crate::profile::{Axis, DoseCurve, EncoderProfile};
 
-/// The template, included by the page.
-pub(super) const TEMPLATE: &str = include_str!("page/noise.html");
-
 /// The dose used in the finding.
 const COMMON: f64 = 0.05;
 /// An explanation of the numbers.
@@ -106,6 +103,7 @@ pub(super) fn view(report: &Report) -> Option<Value> {
         return None;
     }
     Some(context! {
+        title => "Noise",
         legend => LEGEND,
         head => head(&doses),
         rows => rows(report, &doses).collect::<Vec<_>>(),

@@ -66,6 +66,59 @@ pub fn halves(row: &[f32], out: &mut Vec<u8>) -> Result<(), f32> {
     Ok(())
 }
 
+/// The scaling of each column's values to 256 steps, as in `quantize_embeddings` of
+/// sentence-transformers (version 6.2).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranges {
+    starts: Vec<f32>,
+    steps: Vec<f32>,
+}
+
+impl Ranges {
+    /// Ranges from the minimum to the maximum of each column. `None` if there are no rows.
+    pub fn of_rows(mut rows: impl Iterator<Item: AsRef<[f32]>>) -> Option<Self> {
+        let mut least = rows.next()?.as_ref().to_vec();
+        let mut most = least.clone();
+        for row in rows {
+            for ((least, most), value) in least.iter_mut().zip(&mut most).zip(row.as_ref()) {
+                *least = least.min(*value);
+                *most = most.max(*value);
+            }
+        }
+        let step = |(least, most): (&f32, &f32)| match (most - least) / 255.0 {
+            0.0 => 1.0,
+            step => step,
+        };
+        Some(Self {
+            steps: least.iter().zip(&most).map(step).collect(),
+            starts: least,
+        })
+    }
+
+    /// Columns.
+    pub fn width(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// A row as signed bytes: the number of whole steps above the start, minus 128. Values outside
+    /// the range are clamped to it.
+    pub fn quantised(&self, row: &[f32]) -> impl Iterator<Item = i8> {
+        let columns = row.iter().zip(&self.starts).zip(&self.steps);
+        columns.map(|((value, start), step)| {
+            let steps = ((value - start) / step).floor().clamp(0.0, 255.0);
+            #[allow(clippy::cast_possible_truncation)]
+            let byte = (steps - 128.0) as i8;
+            byte
+        })
+    }
+
+    /// The ranges as bytes, little-endian, for a digest.
+    pub fn bytes(&self) -> Vec<u8> {
+        let values = self.starts.iter().chain(&self.steps);
+        values.flat_map(|value| value.to_le_bytes()).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +207,16 @@ mod tests {
         ] {
             assert_eq!(widened(&u16::to_le_bytes(bits)).next(), Some(value));
         }
+    }
+
+    #[test]
+    fn a_column_without_spread_becomes_one_value() {
+        let ranges = Ranges::of_rows([[2.0, 1.0], [2.0, 256.0]].iter()).unwrap();
+        let bytes: Vec<i8> = [[2.0, 1.0], [2.0, 256.0], [1e9, -5.0]]
+            .iter()
+            .flat_map(|row| ranges.quantised(row))
+            .collect();
+        assert_eq!(bytes, [-128, -128, -128, 127, 127, -128]);
+        assert_eq!(Ranges::of_rows(std::iter::empty::<[f32; 2]>()), None);
     }
 }

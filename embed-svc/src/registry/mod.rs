@@ -12,7 +12,7 @@ use std::{
 use isomer_models::{ModelKind, ResolvedModel, Resolver, progress::LogProgress};
 use isomer_proto::common::v1::{Dtype, VectorSpace};
 use isomer_segment_log::{Hourly, MaxAge};
-use isomer_service_kit::config::spelling::LONGEST_ID;
+use isomer_service_kit::{config::spelling::LONGEST_ID, vectors::Ranges};
 
 use crate::{
     cache::{Bounds, VectorCache},
@@ -22,7 +22,6 @@ use crate::{
     error::EmbedError,
     folder::ModelFolder,
     model::Model,
-    quantise::Ranges,
     shared::{SharedSpace, SharedVectors},
     space, weights,
 };

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use isomer_service_kit::Tenant;
+use isomer_service_kit::{Tenant, vectors::Ranges};
 
 use super::{
     Inner,
@@ -10,7 +10,7 @@ use super::{
     finish::{Delivery, rows},
     request::{Item, prompt},
 };
-use crate::{engine::Priority, error::EmbedError, quantise::Ranges, registry::Loaded, tokenise::Cut};
+use crate::{engine::Priority, error::EmbedError, registry::Loaded, tokenise::Cut};
 
 /// Minimum number of vectors for reliable ranges; sentence-transformers warns below this number.
 const LEAST: usize = 100;
@@ -80,7 +80,7 @@ pub(super) async fn ranges(
 }
 
 fn of(rows: &[f32], delivery: Delivery) -> Result<Ranges, EmbedError> {
-    Ranges::of_vectors(rows, delivery.dimensions)
+    Ranges::of_rows(rows.chunks_exact(delivery.dimensions.max(1)))
         .ok_or_else(|| EmbedError::Internal("no vectors to calibrate on".into()))
 }
 

@@ -4,6 +4,7 @@ use isomer_proto::{
     common::v1::{Dtype, VectorSpace},
     encoder::v1::{Capability, Encoder, ListEncodersRequest, ListEncodersResponse},
 };
+use isomer_service_kit::vectors::Ranges;
 
 use sha2::{Digest, Sha256};
 
@@ -12,7 +13,6 @@ use crate::{
     batch::Want,
     config::EmbedConfig,
     error::EmbedError,
-    quantise::Ranges,
     registry::{Known, Loaded},
     space,
 };

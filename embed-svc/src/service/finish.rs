@@ -1,13 +1,9 @@
 //! Converts the model's vectors to the bytes of an answer.
 
 use isomer_proto::common::v1::{Dtype, Matrix};
-use isomer_service_kit::vectors;
+use isomer_service_kit::vectors::{self, Ranges, bits};
 
-use crate::{
-    error::EmbedError,
-    pooling::normalise,
-    quantise::{Ranges, bits},
-};
+use crate::{error::EmbedError, pooling::normalise};
 
 /// The format of delivered vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +90,7 @@ pub(super) fn matrix(
         match (delivery.dtype, ranges) {
             (Dtype::F16, _) => halves(row, owner(index, lengths), &mut data)?,
             (Dtype::Ubinary, _) => bits(row, &mut data),
-            (Dtype::Int8, Some(ranges)) => ranges.quantise(row, &mut data),
+            (Dtype::Int8, Some(ranges)) => data.extend(ranges.quantised(row).map(i8::cast_unsigned)),
             (Dtype::Int8, None) => return Err(EmbedError::Internal("int8 without ranges".into())),
             _ => row
                 .iter()

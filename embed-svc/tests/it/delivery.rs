@@ -4,13 +4,13 @@ use isomer_embed::{
     batch::{Sequence, Want},
     device::Device,
     model::Model,
-    quantise::{Ranges, bits},
     tokenise::Cut,
 };
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, EncodeResponse, Input, Output, TokenIds, encode_request, input},
 };
+use isomer_service_kit::vectors::{Ranges, bits};
 use serde::Deserialize;
 use serde_json::json;
 use tonic::Code;
@@ -30,22 +30,16 @@ struct Quantised {
 }
 
 fn int8(ranges: &Ranges, vectors: &[Vec<f32>]) -> Vec<Vec<i8>> {
-    let one = |row: &Vec<f32>| {
-        let mut out = Vec::new();
-        ranges.quantise(row, &mut out);
-        out.into_iter().map(|byte| i8::from_le_bytes([byte])).collect()
-    };
-    vectors.iter().map(one).collect()
+    vectors.iter().map(|row| ranges.quantised(row).collect()).collect()
 }
 
 #[test]
 fn bytes_and_bits_are_those_of_sentence_transformers() {
     let golden: Quantised =
         serde_json::from_slice(&std::fs::read(fixtures().join("pipeline/quantise.json")).unwrap()).unwrap();
-    let width = golden.embeddings[0].len();
-    let own = Ranges::of_vectors(&golden.embeddings.concat(), width).unwrap();
+    let own = Ranges::of_rows(golden.embeddings.iter()).unwrap();
     assert_eq!(int8(&own, &golden.embeddings), golden.int8_of_the_batch);
-    let calibrated = Ranges::of_vectors(&golden.calibration.concat(), width).unwrap();
+    let calibrated = Ranges::of_rows(golden.calibration.iter()).unwrap();
     assert_eq!(int8(&calibrated, &golden.embeddings), golden.int8_by_calibration);
     for (row, want) in golden.embeddings.iter().zip(&golden.ubinary) {
         let mut out = Vec::new();
@@ -81,7 +75,7 @@ async fn a_request_of_a_hundred_texts_is_its_own_calibration_set_and_a_smaller_o
     let texts = many(100);
     let floats = rows(&harness.encode(of(&texts, Dtype::F32)).await);
     let quantised = harness.encode(of(&texts, Dtype::Int8)).await;
-    let ranges = Ranges::of_vectors(&floats.concat(), HIDDEN).unwrap();
+    let ranges = Ranges::of_rows(floats.iter()).unwrap();
     assert_eq!(bytes(&quantised), int8(&ranges, &floats));
     let space = quantised.vector_space.unwrap();
     assert_eq!(space.quantisation.len(), 64);
@@ -106,7 +100,7 @@ async fn a_calibration_set_gives_every_request_the_same_ranges() {
     let lines = set.join("\n");
     let mut harness = Harness::new(|model, _| std::fs::write(model.join("calibration.txt"), &lines).unwrap()).await;
     let floats = rows(&harness.encode(of(&set, Dtype::F32)).await);
-    let ranges = Ranges::of_vectors(&floats.concat(), HIDDEN).unwrap();
+    let ranges = Ranges::of_rows(floats.iter()).unwrap();
     let texts = vec!["x y z".to_owned(), "hello world".to_owned()];
     let own = rows(&harness.encode(of(&texts, Dtype::F32)).await);
     let alone = harness.encode(of(&texts[..1], Dtype::Int8)).await;

@@ -17,6 +17,7 @@
 
 mod resolve;
 mod space;
+pub mod variant;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub use isomer_report::terms::{Part, PromptSource};
 use serde::{Deserialize, Serialize};
 
 use crate::task::TaskType;
+use variant::Wording;
 
 pub use resolve::{is_role, known_roles};
 pub(crate) use resolve::{resolve, unknown_role, unused};
@@ -93,6 +95,8 @@ pub(crate) struct Layers {
     request: Layer,
     suite: Layer,
     own: Layer,
+    /// The prompt of texts for which no source has one; absent: the encoder's default.
+    fallback: Option<Sent>,
 }
 
 impl Layers {
@@ -123,7 +127,43 @@ impl Layers {
                 .map(|(role, text)| (role.clone(), literal(text)))
                 .collect(),
             own,
+            fallback: None,
         }
+    }
+
+    /// The prompts of a variant of the encoder. A prompt whose text the encoder does not report
+    /// stays as it is under a rule.
+    #[must_use]
+    pub(crate) fn varied(mut self, encoder: &Encoder, wording: &Wording) -> Self {
+        match wording {
+            Wording::Given(prompts) => {
+                let literal = |(role, text): (&String, &String)| (role.clone(), Sent::Literal(text.clone()));
+                self.request.extend(prompts.iter().map(literal));
+            }
+            Wording::Rule(rule) => {
+                for sent in [&mut self.request, &mut self.suite, &mut self.own]
+                    .into_iter()
+                    .flat_map(BTreeMap::values_mut)
+                {
+                    if let Some(text) = sent.text() {
+                        *sent = Sent::Literal(rule.reworded(text));
+                    }
+                }
+                let default = encoder.vector_space.as_ref().map(|space| &space.prompt);
+                let default = default.filter(|prompt| !prompt.is_empty());
+                self.fallback = default.map(|prompt| Sent::Literal(rule.reworded(prompt)));
+            }
+        }
+        self
+    }
+
+    /// The prompt of texts for which no source has one.
+    pub(crate) fn fallback(&self) -> Option<Chosen> {
+        Some(Chosen {
+            source: PromptSource::Encoder,
+            role: "default".to_owned(),
+            sent: self.fallback.clone()?,
+        })
     }
 
     /// The sources in order of precedence.

@@ -10,14 +10,15 @@ const DOCUMENT: [&str; 3] = ["document", "passage", "corpus"];
 
 /// Chooses a prompt for the texts of one part of a data set.
 pub(crate) fn resolve(layers: &Layers, task: TaskType, name: &str, part: Part) -> Option<Chosen> {
-    layers.in_order().into_iter().find_map(|(source, layer)| {
+    let chosen = layers.in_order().into_iter().find_map(|(source, layer)| {
         let (role, sent) = in_layer(layer, task, name, part)?;
         Some(Chosen {
             source,
             role: role.to_owned(),
             sent: sent.clone(),
         })
-    })
+    });
+    chosen.or_else(|| layers.fallback())
 }
 
 /// The prompt of one source: the most specific role first.

@@ -26,7 +26,7 @@ use super::{
     progress::Meter,
     prompting::Key,
     units::UnitScore,
-    vectors::Vectors,
+    vectors::{StoredVectors, Vectors},
 };
 use crate::{
     encoding::EncodingError,
@@ -95,7 +95,7 @@ pub(super) async fn score(
     meter: &mut Meter,
 ) -> Result<Searched, RunError> {
     let Inputs { context, plan, .. } = inputs;
-    let Some(table) = sets.first().map(|set| &plan.tables[set.table]) else {
+    let Some((number, table)) = sets.first().map(|set| (set.table, &plan.tables[set.table])) else {
         return Err(RunError::Internal("a corpus is searched for no queries".to_owned()));
     };
     let encoder = &plan.encoders[position];
@@ -108,8 +108,8 @@ pub(super) async fn score(
             distinct.len() - 1
         });
     }
-    fill(inputs, position, &distinct, vectors, meter).await?;
-    let matrix = vectors.matrix(&distinct, &encoder.id)?;
+    fill(inputs, (position, number), &distinct, vectors, meter).await?;
+    let matrix = StoredVectors::new(plan, position, number, vectors)?.matrix(&distinct)?;
     let (mut hits, facts) = search(inputs, position, table, matrix, meter).await?;
     let mut scores = Vec::with_capacity(sets.len());
     let mut left: HashMap<Key, usize> = HashMap::new();
@@ -160,7 +160,7 @@ async fn search(
     let (first, total) = (corpus.start, corpus.len());
     let slot = table.prompts[position].of_documents();
     let wanted = Arc::new(ShardSearch {
-        encoder: encoder.clone(),
+        encoder: plan.encoders[plan.served(position)].clone(),
         prompt: plan.prompting[position].sent(slot).cloned(),
         queries: Queries::new(queries),
         terms: SearchTerms { k, ties },
@@ -235,7 +235,7 @@ fn stopped(error: JoinError) -> RunError {
 /// available, and the facts of its documents.
 pub(super) struct WithDocuments<'a> {
     /// Vectors of the queries.
-    pub vectors: &'a Vectors,
+    pub vectors: StoredVectors<'a>,
     /// Position of the first document among the texts.
     pub first: usize,
     /// One per document.
@@ -251,7 +251,7 @@ impl WithDocuments<'_> {
 impl Encodings for WithDocuments<'_> {
     fn cut(&self, position: usize, key: Key) -> Option<Option<bool>> {
         match position < self.first {
-            true => Encodings::cut(self.vectors, position, key),
+            true => Encodings::cut(&self.vectors, position, key),
             false => self.document(position).map(|document| document.cut),
         }
     }
@@ -269,16 +269,18 @@ impl Encodings for WithDocuments<'_> {
     }
 }
 
-impl Encodings for Vectors {
+impl Encodings for StoredVectors<'_> {
     fn cut(&self, _position: usize, key: Key) -> Option<Option<bool>> {
         self.contains(key).then(|| Self::cut(self, key))
     }
 
     fn zero(&self, _position: usize, key: Key) -> Option<bool> {
-        Some(self.row(key)?.iter().all(|value| *value == 0.0))
+        let is_zero = |row: &[f32]| row.iter().all(|value| *value == 0.0);
+        // Numbers of another type hide that the encoder returned nothing.
+        Some(is_zero(self.returned(key)?) || is_zero(&self.row(key).ok()??))
     }
 
     fn digest(&self, _position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]> {
-        self.row(key).map(digest_of_vector)
+        self.row(key).ok()?.map(|row| digest_of_vector(&row))
     }
 }

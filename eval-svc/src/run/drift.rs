@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::{
+    RunError,
     plan::{Plan, Variant},
     prompting::Slot,
     scale::scale,
     separation::Separated,
     transform::{Outcome, Transformed},
-    vectors::Vectors,
+    vectors::StoredVectors,
 };
 use crate::{report::DriftRow, stats};
 
@@ -52,12 +53,12 @@ pub(super) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, var
 }
 
 /// Drift of each pair under one prompt; every text must have a vector.
-pub(super) fn measure(pairs: &[Pair], slot: Slot, vectors: &Vectors) -> Vec<Option<f32>> {
+pub(super) fn measure(pairs: &[Pair], slot: Slot, vectors: &StoredVectors<'_>) -> Result<Vec<Option<f32>>, RunError> {
     let one = |(original, made): &Pair| {
-        let (a, b) = (vectors.row((slot, *original))?, vectors.row((slot, *made))?);
-        let distance = distance(a, b)?;
+        let rows = vectors.row((slot, *original))?.zip(vectors.row((slot, *made))?);
+        let distance = rows.and_then(|(a, b)| distance(&a, &b));
         // A text that came back unchanged has a drift of exactly 0, without rounding error.
-        Some(if original == made { 0.0 } else { distance as f32 })
+        Ok(distance.map(|distance| if original == made { 0.0 } else { distance as f32 }))
     };
     pairs.iter().map(one).collect()
 }

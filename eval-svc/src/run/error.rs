@@ -222,3 +222,11 @@ impl RunError {
         }
     }
 }
+
+/// A value of a request that is not valid.
+pub(super) fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
+    RunError::Invalid {
+        field: field.into(),
+        message: message.into(),
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     drift::{Drifted, Pair, pairs_of},
-    plan::{Plan, PlannedTransformation, Table, Variant},
+    plan::{EncoderVariant, Plan, PlannedTransformation, Table, Variant},
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
@@ -66,7 +66,10 @@ impl<'a> Moved<'a> {
             pairs_of(plan, transformed, d, variant)
         };
         let pairs: Vec<Vec<Pair>> = (0..plan.suite.seeds.len()).map(of_seed).collect();
-        for one in drifted.iter().filter(|one| (one.table, one.transformation) == (d, t)) {
+        let is_shown = |one: &&Drifted| {
+            (one.table, one.transformation) == (d, t) && plan.variants[one.encoder] == EncoderVariant::Plain
+        };
+        for one in drifted.iter().filter(is_shown) {
             for (pair, drift) in pairs[one.seed].iter().zip(&one.drift) {
                 if let Some(drift) = drift {
                     let per_encoder = moved.drift.entry((one.seed, *pair)).or_default();

@@ -86,7 +86,11 @@ pub(super) async fn forecast(
         add(&mut forecast.total, one);
     }
     let texts = most_encoded(plan, &kinds);
-    let ids = plan.encoders.iter().map(|encoder| encoder.id.clone());
+    // Stored forms are made of their encoder's vectors.
+    let encoders = plan.encoders.iter().enumerate();
+    let ids = encoders
+        .filter(|(e, _)| plan.form(*e).is_none())
+        .map(|(_, one)| one.id.clone());
     forecast.encodings = ids.map(|id| (id, texts)).collect();
     forecast.most_ratings = judging.map_or(0, |judging| most_ratings(plan, judging));
     forecast.refusal = refusal(plan.suite.limits, &forecast.total, judging.is_some()).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     measure::Scored,
-    plan::{Plan, Variant},
+    plan::{EncoderVariant, Plan, Variant},
 };
 use crate::profile::{Column, Grid};
 use isomer_report::terms::ChannelDose;
@@ -26,6 +26,8 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
             .collect(),
         plan.suite.seeds.clone(),
     );
+    let variants = plan.variants.iter();
+    grid.variants = variants.map(|one| *one != EncoderVariant::Plain).collect();
     for (d, table) in plan.tables.iter().enumerate() {
         grid.groups[d] = table.group();
         grid.tasks[d] = table.dataset.task().name().to_owned();

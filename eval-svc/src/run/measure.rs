@@ -25,7 +25,7 @@ use super::{
     separation::{self, Separated},
     transform::Transformed,
     units::{UnitKey, UnitScore, digest_of_texts},
-    vectors::Vectors,
+    vectors::{StoredVectors, Vectors, calibration},
 };
 use crate::{
     encoding,
@@ -155,9 +155,13 @@ pub(super) async fn measure(
     }
     // A later round does not score the originals again, but needs their vectors to measure drift.
     let distinct = |encoder: usize| -> usize {
-        let all = sets
-            .iter()
-            .flat_map(|set| [set.kept(inputs, encoder), set.moving(plan, encoder)]);
+        let all = sets.iter().flat_map(|set| {
+            [
+                set.kept(inputs, encoder),
+                set.moving(plan, encoder),
+                calibration(plan, encoder, set.table),
+            ]
+        });
         all.flatten().collect::<HashSet<Key>>().len()
     };
     let distinct: Vec<usize> = (0..plan.encoders.len()).map(distinct).collect();
@@ -166,14 +170,17 @@ pub(super) async fn measure(
     meters.score.grow((sets.len() * plan.encoders.len()) as u64);
     let separations = separation::sets(plan, transformed, round, &measured.separated);
     for (encoder, distinct) in distinct.into_iter().enumerate() {
-        let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
+        // Stored forms follow their encoder, and use its vectors.
+        let source = plan.source(encoder);
+        let mut vectors = std::mem::take(&mut carried.vectors[source]);
         let own = one_encoder(inputs, &sets, distinct, encoder, &mut vectors, meters).await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
         let meter = &mut meters.encode;
         let separated = separation::measure(inputs, &separations, encoder, &mut vectors, meter).await?;
         measured.separated.extend(separated);
-        if !last {
+        let more_forms = plan.form(encoder + 1).is_some();
+        if !last && !more_forms {
             let originals = plan.tables.iter().flat_map(|table| {
                 let copies: Vec<Key> = separation::keys(table, encoder).collect();
                 let own = keys(table, encoder, &table.texts);
@@ -185,7 +192,9 @@ pub(super) async fn measure(
                 own.into_iter().chain(copies)
             });
             vectors.keep(&originals.collect());
-            carried.vectors[encoder] = vectors;
+        }
+        if !last || more_forms {
+            carried.vectors[source] = vectors;
         }
     }
     // The same order as after a single round.
@@ -243,8 +252,8 @@ async fn one_encoder(
         !moved.contains_key(&(space, set.pairs_digest.as_str()))
     });
     let needed: HashSet<Key> = to_score
-        .flat_map(|(set, _)| set.kept(inputs, position))
-        .chain(to_move.flat_map(|set| set.moving(plan, position)))
+        .flat_map(|(set, _)| [set.kept(inputs, position), calibration(plan, position, set.table)].concat())
+        .chain(to_move.flat_map(|set| [set.moving(plan, position), calibration(plan, position, set.table)].concat()))
         .filter(|text| !vectors.contains(*text))
         .collect();
     let spared = (distinct - needed.len()) as u64;
@@ -287,12 +296,13 @@ async fn one_encoder(
                 Some((score, false))
             }
             None => {
-                fill(inputs, position, &texts, vectors, &mut meters.encode).await?;
+                fill(inputs, (position, set.table), &texts, vectors, &mut meters.encode).await?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors)?;
                 // Stored before the score, so that a score found later has its counts.
-                if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, vectors) {
+                if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, &stored) {
                     context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
                 }
-                let task = score_task(inputs, encoder, set, &texts, vectors)?;
+                let task = score_task(inputs, encoder, set, &texts, &stored)?;
                 let score = AbortOnDropHandle::new(tokio::spawn(context.work.score(task)));
                 pending.push_back(Pending {
                     set,
@@ -305,7 +315,10 @@ async fn one_encoder(
         };
         if let Some((score, cached)) = ready {
             let cuts = context.units.cuts(key);
-            let cuts = cuts.or_else(|| Cuts::of(plan, table, set.variant, &texts, vectors));
+            let cuts = cuts.or_else(|| {
+                let stored = StoredVectors::new(plan, position, set.table, vectors).ok()?;
+                Cuts::of(plan, table, set.variant, &texts, &stored)
+            });
             let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &texts));
             told(inputs, meters, cached);
             measured
@@ -323,8 +336,9 @@ async fn one_encoder(
             Some(drift) => drift.clone(),
             None => {
                 let moving = set.moving(plan, position);
-                fill(inputs, position, &moving, vectors, &mut meters.encode).await?;
-                let drift = drift::measure(&set.pairs, prompts.varied(), vectors);
+                fill(inputs, (position, set.table), &moving, vectors, &mut meters.encode).await?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors)?;
+                let drift = drift::measure(&set.pairs, prompts.varied(), &stored)?;
                 let stored = context.units.put_drift(space, &set.pairs_digest, &drift);
                 stored.map_err(RunError::Units)?;
                 moved.insert((space, &set.pairs_digest), drift.clone());
@@ -470,10 +484,11 @@ fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
     }
 }
 
-/// Encodes the texts that do not have a vector yet, prompt by prompt.
+/// Encodes the texts of a table that do not have a vector yet, prompt by prompt, and the texts on
+/// which a stored form is calibrated.
 pub(super) async fn fill(
     inputs: Inputs<'_>,
-    position: usize,
+    (position, table): (usize, usize),
     texts: &[Key],
     vectors: &mut Vectors,
     meter: &mut Meter,
@@ -481,10 +496,11 @@ pub(super) async fn fill(
     let Inputs {
         context, plan, live, ..
     } = inputs;
-    let (encoder, prompting) = (&plan.encoders[position], &plan.prompting[position]);
+    let (encoder, prompting) = (&plan.encoders[plan.served(position)], &plan.prompting[position]);
+    let calibrating = calibration(plan, position, table);
     let mut lacking: BTreeMap<Slot, Vec<u32>> = BTreeMap::new();
     let mut seen = HashSet::new();
-    for key in texts.iter().filter(|key| !vectors.contains(**key)) {
+    for key in texts.iter().chain(&calibrating).filter(|key| !vectors.contains(**key)) {
         if seen.insert(*key) {
             lacking.entry(key.0).or_default().push(key.1);
         }
@@ -557,7 +573,7 @@ async fn score_corpus(
         let table = &plan.tables[set.table];
         let first = corpus::documents(table, context.config.shard_documents).map_or(0, |corpus| corpus.start);
         let known = WithDocuments {
-            vectors,
+            vectors: StoredVectors::new(plan, position, set.table, vectors)?,
             first,
             facts: &searched.facts,
         };
@@ -576,11 +592,11 @@ fn score_task(
     encoder: &Encoder,
     set: &TextSet,
     texts: &[Key],
-    vectors: &Vectors,
+    vectors: &StoredVectors<'_>,
 ) -> Result<ScoreTask, RunError> {
     Ok(ScoreTask {
         dataset: Arc::clone(&inputs.plan.tables[set.table].dataset),
-        vectors: vectors.matrix(texts, &encoder.id)?,
+        vectors: vectors.matrix(texts)?,
         profile: inputs.plan.suite.profile,
         similarity: encoding::similarity(encoder),
     })

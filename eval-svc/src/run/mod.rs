@@ -11,6 +11,7 @@ mod ceiling;
 mod corpus;
 pub mod cuts;
 mod drift;
+mod encoders;
 mod error;
 mod events;
 mod examples;

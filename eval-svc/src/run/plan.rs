@@ -18,6 +18,8 @@ use crate::{
     dataset::{Dataset, Text},
     gate::Bound,
     profile::Axis,
+    prompts::variant::PromptVariant,
+    stored_form::StoredForm,
     suite::{DatasetSpec, Suite, Transformation},
     work::Producer,
 };
@@ -52,6 +54,25 @@ impl Corpus {
     pub(super) fn get(&self, number: u32) -> &str {
         self.texts.get(number as usize).map_or("", |text| text)
     }
+}
+
+/// An encoder of a run as its service has it, or a variant of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EncoderVariant {
+    /// As the service has it.
+    Plain,
+    /// Its vectors in a stored form.
+    Stored(StoredForm),
+    /// With other prompts.
+    Prompts(PromptVariant),
+}
+
+/// Position of the encoder whose variant this is.
+pub(super) fn served(variants: &[EncoderVariant], encoder: usize) -> usize {
+    (0..=encoder)
+        .rev()
+        .find(|position| variants.get(*position) == Some(&EncoderVariant::Plain))
+        .unwrap_or(encoder)
 }
 
 /// A dataset of the run.
@@ -143,8 +164,11 @@ pub(super) struct Plan {
     pub suite_digest: String,
     /// Generator id; empty: the transform service's default.
     pub generator: String,
-    /// Encoders, as they described themselves.
+    /// Encoders, as they described themselves; each is followed by its stored forms, then by its
+    /// prompt variants.
     pub encoders: Vec<Encoder>,
+    /// The kind of each encoder.
+    pub variants: Vec<EncoderVariant>,
     /// Their prompts.
     pub prompting: Vec<Prompting>,
     /// Position of the baseline encoder.
@@ -253,6 +277,27 @@ fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
 }
 
 impl Plan {
+    /// The stored form of an encoder's vectors, if it is one.
+    pub(super) fn form(&self, encoder: usize) -> Option<StoredForm> {
+        match self.variants.get(encoder)? {
+            EncoderVariant::Stored(form) => Some(*form),
+            _ => None,
+        }
+    }
+
+    /// Position of the encoder whose variant this is. Its service has only that one.
+    pub(super) fn served(&self, encoder: usize) -> usize {
+        served(&self.variants, encoder)
+    }
+
+    /// Position of the encoder whose vectors this one has: a stored form those of its encoder.
+    pub(super) fn source(&self, encoder: usize) -> usize {
+        match self.form(encoder) {
+            Some(_) => self.served(encoder),
+            None => encoder,
+        }
+    }
+
     /// Number of texts to request: those of each transformation, times the seeds.
     pub(super) fn texts_planned(&self) -> usize {
         let asked = |planned| self.requests.of(planned).len();

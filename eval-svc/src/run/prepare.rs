@@ -3,11 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use isomer_config::spelling::nearest;
-use isomer_proto::{
-    encoder::v1::Encoder,
-    transform::v1::{
-        ListTransformationsRequest, PromptInfo, TransformationInfo, transform_service_client::TransformServiceClient,
-    },
+use isomer_proto::transform::v1::{
+    ListTransformationsRequest, PromptInfo, TransformationInfo, transform_service_client::TransformServiceClient,
 };
 use isomer_service_kit::{Fault, WorkMemory};
 use isomer_transformations::{scorable, wire::from_proto};
@@ -16,6 +13,8 @@ use serde_json::json;
 use super::{
     RunContext, RunError,
     ceiling::Ceiling,
+    encoders,
+    error::invalid,
     forecast::{self, Forecast},
     judge,
     plan::{self, Plan, PlannedTransformation, Producers},
@@ -25,17 +24,18 @@ use super::{
 };
 use crate::{
     dataset::{self, Dataset, DatasetError, DatasetText, Draw},
-    encoding,
     gate::{self, Sequential},
     judging::{Judging, Scale},
     locate::Located,
     profile::Axis,
+    prompts::variant::{self, PromptVariant},
+    stored_form,
     suite::{DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
 };
 
-/// Maximum number of encoders of one run.
-const MOST_ENCODERS: usize = 256;
+/// In a request in place of names: none of the suite's variants.
+const OFF: &str = "off";
 
 /// Validates a request and plans the run.
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
@@ -86,7 +86,8 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     let (mut suite, suite_digest) = suite(&request.suite)?;
     apply(&mut suite, request)?;
     let judging = judging(&suite)?;
-    let ids = encoder_ids(context, &suite, request)?;
+    let choices = encoders::choices(context, &suite, request)?;
+    let ids: Vec<String> = choices.iter().map(|choice| choice.name.clone()).collect();
     let baseline = suite
         .baseline
         .as_ref()
@@ -128,12 +129,21 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     scene.datasets = Some(&loaded);
     scene.groups = &groups;
     let gate = gate::bind(&suite.gate, &scene)?;
-    let mut encoders = Vec::with_capacity(ids.len());
-    for id in &ids {
-        encoders.push(encoder(context, id).await?);
-    }
+    let (encoders, variants) = encoders::described(context, choices).await?;
     let (corpus, mut tables, requests) = plan::lay_out(datasets);
-    let prompting = prompting::choose(&encoders, &mut tables, &request.prompts, &suite.encoder_prompts)?;
+    if !suite.forms.is_empty() {
+        encoders::whole_corpora(&tables, context.config.shard_documents)?;
+    }
+    let prompting = prompting::choose(
+        &encoders,
+        &variants,
+        &mut tables,
+        &request.prompts,
+        &suite.encoder_prompts,
+    )?;
+    if !suite.prompt_variants.is_empty() {
+        encoders::some_effect(&variants, &tables)?;
+    }
     let generator = request
         .generator
         .clone()
@@ -149,6 +159,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         producers: Producers::new(),
         suite,
         encoders,
+        variants,
         prompting,
         transformations,
         corpus,
@@ -181,13 +192,6 @@ fn suite(choice: &SuiteChoice) -> Result<(Suite, String), RunError> {
     Ok((suite, blake3::hash(text.as_bytes()).to_hex().to_string()))
 }
 
-fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
-    RunError::Invalid {
-        field: field.into(),
-        message: message.into(),
-    }
-}
-
 /// Applies the request's overrides to the suite.
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
@@ -196,6 +200,20 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.separation = std::mem::take(&mut suite.separation).overlaid(&request.separation);
     if request.baseline.is_some() {
         suite.baseline.clone_from(&request.baseline);
+    }
+    if request.forms == [OFF] {
+        suite.forms.clear();
+    } else if !request.forms.is_empty() {
+        suite.forms = stored_form::parse_all(&request.forms)
+            .map_err(|(position, message)| invalid(format!("spec.forms[{position}]"), message))?;
+    }
+    if request.prompt_variants == [OFF] {
+        suite.prompt_variants.clear();
+    } else if !request.prompt_variants.is_empty() {
+        let own = suite.prompt_variants.iter().filter(|one| one.is_given());
+        let own: Vec<PromptVariant> = own.cloned().collect();
+        suite.prompt_variants = variant::parse_all(&request.prompt_variants, &own)
+            .map_err(|(position, message)| invalid(format!("spec.prompt_variants[{position}]"), message))?;
     }
     if !request.seeds.is_empty() {
         let distinct: HashSet<u64> = request.seeds.iter().copied().collect();
@@ -265,50 +283,6 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         suite.transformations = chosen;
     }
     Ok(())
-}
-
-/// The encoders of the request, otherwise the suite's, otherwise the default; the baseline is
-/// included.
-fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Result<Vec<String>, RunError> {
-    let mut ids: Vec<String> = Vec::new();
-    let asked = if request.encoders.is_empty() {
-        &suite.encoders
-    } else {
-        &request.encoders
-    };
-    for id in asked.iter().chain(&suite.baseline) {
-        if id.trim().is_empty() {
-            return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
-        }
-        if !ids.contains(id) {
-            ids.push(id.clone());
-        }
-    }
-    if asked.is_empty() && !ids.contains(&context.config.default_encoder) {
-        ids.insert(0, context.config.default_encoder.clone());
-    }
-    if ids.len() > MOST_ENCODERS {
-        return Err(invalid(
-            "spec.encoder_ids",
-            format!("names {} encoders, at most {MOST_ENCODERS}", ids.len()),
-        ));
-    }
-    Ok(ids)
-}
-
-async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
-    let encoder = encoding::describe(&context.clients.encoder, id)
-        .await
-        .map_err(|error| RunError::encoding(id, error, |_| String::new()))?;
-    let space = encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str());
-    if space.is_empty() {
-        return Err(RunError::BadVectors {
-            id: id.to_owned(),
-            message: "its description names no vector space, so its scores could not be told from another encoder's"
-                .to_owned(),
-        });
-    }
-    Ok(encoder)
 }
 
 async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<PlannedTransformation>, RunError> {

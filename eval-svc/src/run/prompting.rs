@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use isomer_proto::{common::v1::VectorSpace, encoder::v1::Encoder};
+use isomer_proto::encoder::v1::Encoder;
 
 use super::{
     RunError,
-    plan::{Plan, Table},
+    plan::{EncoderVariant, Plan, Table, served},
 };
 use crate::{
-    prompts::{self, Chosen, DatasetPrompts, GivenPrompt, Layers, Part, Sent, unknown_role},
+    prompts::{
+        self, Chosen, DatasetPrompts, GivenPrompt, Layers, Part, Sent, unknown_role,
+        variant::{PromptVariant, Wording},
+    },
     report::{PromptUse, UnusedPrompt},
 };
 
@@ -70,6 +73,12 @@ impl TablePrompts {
     }
 }
 
+/// Whether two variants of an encoder have the same prompts on all data sets.
+pub(super) fn same_prompts(tables: &[Table], one: usize, other: usize) -> bool {
+    let space = |table: &Table, encoder: usize| table.prompts[encoder].space.clone();
+    tables.iter().all(|table| space(table, one) == space(table, other))
+}
+
 /// Keys of the vectors of a table's texts, in the order of the data set.
 pub(super) fn keys(table: &Table, encoder: usize, texts: &[u32]) -> Vec<Key> {
     let Some(prompts) = table.prompts.get(encoder) else {
@@ -84,13 +93,15 @@ pub(super) fn keys(table: &Table, encoder: usize, texts: &[u32]) -> Vec<Key> {
         .collect()
 }
 
-/// Chooses the prompts of every data set under every encoder and writes them into the tables.
+/// Chooses the prompts of every data set under every encoder and writes them into the tables. A
+/// stored form has the prompts of its encoder.
 ///
 /// # Errors
 /// If a prompt is for an encoder that the run does not have, or for texts that no data set can
 /// have.
 pub(super) fn choose(
     encoders: &[Encoder],
+    variants: &[EncoderVariant],
     tables: &mut [Table],
     request: &[GivenPrompt],
     suite: &BTreeMap<String, BTreeMap<String, String>>,
@@ -100,14 +111,15 @@ pub(super) fn choose(
         .flat_map(|table| [table.dataset.name(), table.dataset.prompt_name()])
         .collect();
     for (i, given) in request.iter().enumerate() {
-        if let Some(id) = given
-            .encoder
-            .as_ref()
-            .filter(|id| encoders.iter().all(|one| one.id != **id))
-        {
+        let is_served = |id: &String| {
+            let all = encoders.iter().zip(variants);
+            all.into_iter()
+                .any(|(one, variant)| *variant == EncoderVariant::Plain && one.id == *id)
+        };
+        if let Some(id) = given.encoder.as_ref().filter(|id| !is_served(id)) {
             return Err(RunError::Invalid {
                 field: format!("spec.prompts[{i}].encoder_id"),
-                message: format!("the run has no encoder `{id}`"),
+                message: format!("the run has no encoder `{id}`; variants have the prompts of their encoder"),
             });
         }
         if let Some((message, hint)) = unknown_role(&given.role, &names) {
@@ -127,14 +139,36 @@ pub(super) fn choose(
             }
         }
     }
+    for variant in variants {
+        let EncoderVariant::Prompts(PromptVariant {
+            name,
+            wording: Wording::Given(prompts),
+        }) = variant
+        else {
+            continue;
+        };
+        for role in prompts.keys() {
+            if let Some((message, hint)) = unknown_role(role, &names) {
+                return Err(RunError::Invalid {
+                    field: "spec.suite".to_owned(),
+                    message: format!("prompt_variant.{name}: {message}; {hint}"),
+                });
+            }
+        }
+    }
     let mut all = Vec::with_capacity(encoders.len());
-    for encoder in encoders {
+    for position in 0..encoders.len() {
+        let encoder = &encoders[served(variants, position)];
+        let layers = Layers::new(encoder, request, suite.get(&encoder.id));
         let mut prompting = Prompting {
-            layers: Layers::new(encoder, request, suite.get(&encoder.id)),
+            layers: match &variants[position] {
+                EncoderVariant::Prompts(variant) => layers.varied(encoder, &variant.wording),
+                _ => layers,
+            },
             sent: Vec::new(),
         };
         for table in tables.iter_mut() {
-            let own = table_prompts(encoder, &mut prompting, table);
+            let own = table_prompts(encoder, &variants[position], &mut prompting, table);
             table.prompts.push(own);
         }
         all.push(prompting);
@@ -142,24 +176,37 @@ pub(super) fn choose(
     Ok(all)
 }
 
-fn table_prompts(encoder: &Encoder, prompting: &mut Prompting, table: &Table) -> TablePrompts {
+fn table_prompts(
+    encoder: &Encoder,
+    variant: &EncoderVariant,
+    prompting: &mut Prompting,
+    table: &Table,
+) -> TablePrompts {
     let dataset = &table.dataset;
     let chosen = DatasetPrompts::choose(&prompting.layers, dataset.task(), dataset.prompt_name());
     let slots: Vec<(Part, Slot)> = chosen
         .parts()
         .map(|(part, chosen)| (part, prompting.slot(chosen)))
         .collect();
-    let none = VectorSpace::default();
-    let described = encoder.vector_space.as_ref().unwrap_or(&none);
+    let described = encoder.vector_space.clone().unwrap_or_default();
+    let described = &match variant {
+        EncoderVariant::Stored(form) => form.space(&described, dataset.digest()),
+        _ => described,
+    };
     let sent = || {
         chosen
             .parts()
             .map(|(part, chosen)| (part, chosen.map(|chosen| &chosen.sent)))
     };
+    let space = prompts::key(described, sent());
     TablePrompts {
-        space: prompts::key(described, sent()),
-        // A text's vector does not depend on the name of its part.
-        varied_space: prompts::key(described, sent().take(1).map(|(_, sent)| (Part::Text, sent))),
+        varied_space: match variant {
+            // The ranges may rest on texts of another part, under its prompt.
+            EncoderVariant::Stored(form) if form.needs_ranges() => space.clone(),
+            // A text's vector does not depend on the name of its part.
+            _ => prompts::key(described, sent().take(1).map(|(_, sent)| (Part::Text, sent))),
+        },
+        space,
         slots,
         prompts: chosen,
     }

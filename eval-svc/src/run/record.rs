@@ -29,6 +29,12 @@ pub struct RunRequest {
     pub suite: SuiteChoice,
     /// Encoders to profile; empty: the suite's, else the server's default.
     pub encoders: Vec<String>,
+    /// Stored forms of their vectors; empty: the suite's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forms: Vec<String>,
+    /// Variants of their prompts; empty: the suite's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompt_variants: Vec<String>,
     /// Generator; absent: the suite's, else the transform service's default.
     pub generator: Option<String>,
     /// Overrides the suite's seeds unless empty.

@@ -10,7 +10,7 @@ use super::{
     RunRecord, cuts, drift, examples,
     items::KnownItems,
     measure::{Measured, Scored},
-    plan::{Plan, PlannedTransformation, Table, Variant},
+    plan::{EncoderVariant, Plan, PlannedTransformation, Table, Variant},
     prompting, ratings, separation,
     transform::{Made, Outcome, Transformed},
     units::UnitStore,
@@ -18,11 +18,13 @@ use super::{
 use crate::{
     change::{Change, same_rewrites},
     gate::{RewriteCounts, Rewrites},
+    metric::overlap::PERSISTENCE,
     profile::Axis,
     report::{
-        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo,
-        SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
+        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GATE_K, GateReport, GeneratorInfo, LanguageReport, Report,
+        RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, VariantInfo, complete, diff::overlaps,
     },
+    stats::mean,
 };
 
 /// The results of a run.
@@ -67,7 +69,7 @@ pub(super) fn report(
             seconds: finished.duration_since(started).as_secs_f64(),
         },
         suite: suite(plan),
-        encoders: encoders(plan),
+        encoders: encoders(plan, scored, units),
         generators: transformed
             .generators
             .iter()
@@ -149,7 +151,38 @@ fn suite(plan: &Plan) -> SuiteInfo {
     }
 }
 
-fn encoders(plan: &Plan) -> Vec<EncoderInfo> {
+/// Mean share of the first documents that a variant has in common with its encoder, on the
+/// original queries of each data set of retrieval; absent without one.
+fn overlap(plan: &Plan, scored: &[Scored], units: &UnitStore, encoder: usize) -> Option<f64> {
+    let lists = |encoder: usize, table: usize| {
+        let own = |one: &&Scored| (one.encoder, one.table, one.variant) == (encoder, table, Variant::Original);
+        units.lists(&scored.iter().find(own)?.unit)
+    };
+    let of_table = |table: usize| {
+        let (full, form) = (lists(plan.served(encoder), table), lists(encoder, table));
+        let (shares, _, _) = overlaps(&[full.as_ref()], &[form.as_ref()], (GATE_K, PERSISTENCE)).ok()?;
+        mean(&shares)
+    };
+    mean(&(0..plan.tables.len()).filter_map(of_table).collect::<Vec<f64>>())
+}
+
+fn variant(plan: &Plan, scored: &[Scored], units: &UnitStore, position: usize) -> Option<VariantInfo> {
+    let dimensions = plan.encoders[position].dimensions;
+    let (form, prompts, bytes) = match &plan.variants[position] {
+        EncoderVariant::Plain => return None,
+        EncoderVariant::Stored(form) => (Some(form.to_string()), None, form.bytes(dimensions)),
+        EncoderVariant::Prompts(variant) => (None, Some(variant.name.clone()), dimensions.saturating_mul(4)),
+    };
+    Some(VariantInfo {
+        encoder: plan.encoders[plan.served(position)].id.clone(),
+        form,
+        prompts,
+        bytes,
+        overlap: overlap(plan, scored, units, position),
+    })
+}
+
+fn encoders(plan: &Plan, scored: &[Scored], units: &UnitStore) -> Vec<EncoderInfo> {
     plan.encoders
         .iter()
         .enumerate()
@@ -170,6 +203,7 @@ fn encoders(plan: &Plan) -> Vec<EncoderInfo> {
                 prompts,
                 unused_prompts,
                 baseline: plan.baseline == Some(position),
+                variant: variant(plan, scored, units, position),
             }
         })
         .collect()

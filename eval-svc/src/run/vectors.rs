@@ -1,14 +1,19 @@
 //! Vectors of one encoder, each distinct text once under each prompt.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
+use isomer_service_kit::vectors::Ranges;
 use ndarray::Array2;
 
 use super::{
     RunError,
-    prompting::{Key, Slot},
+    plan::Plan,
+    prompting::{Key, Slot, keys},
 };
-use crate::{encoding::Encoded, metric::vector_matrix};
+use crate::{encoding::Encoded, metric::vector_matrix, stored_form::StoredForm};
 
 /// Vectors of one encoder, by prompt and number of their text.
 #[derive(Debug, Default)]
@@ -26,13 +31,8 @@ impl Vectors {
         self.rows.contains_key(&key)
     }
 
-    /// Whether a text was truncated; `None` if unknown.
-    pub(super) fn cut(&self, key: Key) -> Option<bool> {
-        *self.cut.get(*self.rows.get(&key)?)?
-    }
-
-    /// The vector of a text.
-    pub(super) fn row(&self, key: Key) -> Option<&[f32]> {
+    /// The vector of a text, as the encoder returned it.
+    fn row(&self, key: Key) -> Option<&[f32]> {
         let row = *self.rows.get(&key)?;
         self.data.get(row * self.cols..(row + 1) * self.cols)
     }
@@ -52,23 +52,6 @@ impl Vectors {
             }
         }
         *self = kept;
-    }
-
-    /// One row per text, in order.
-    pub(super) fn matrix(&self, texts: &[Key], encoder: &str) -> Result<Array2<f32>, RunError> {
-        let bad = |message: String| RunError::BadVectors {
-            id: encoder.to_owned(),
-            message,
-        };
-        let mut data = Vec::with_capacity(texts.len() * self.cols);
-        for text in texts {
-            let row = self
-                .rows
-                .get(text)
-                .ok_or_else(|| bad("a text has no vector".to_owned()))?;
-            data.extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
-        }
-        vector_matrix(texts.len(), self.cols, data).map_err(|error| bad(error.to_string()))
     }
 
     /// Adds the vectors of `texts` (numbers that are not present yet) under one prompt.
@@ -99,5 +82,107 @@ impl Vectors {
         self.cut.extend(encoded.cut);
         self.data.extend(encoded.data);
         Ok(())
+    }
+}
+
+/// Keys of the texts on which the form of an encoder is calibrated: the originals of a data set, of
+/// retrieval its documents. Empty if the encoder needs none.
+pub(super) fn calibration(plan: &Plan, encoder: usize, table: usize) -> Vec<Key> {
+    let Some(table) = plan
+        .tables
+        .get(table)
+        .filter(|_| plan.form(encoder).is_some_and(StoredForm::needs_ranges))
+    else {
+        return Vec::new();
+    };
+    let queries = table.dataset.retrieval().map_or(0, |labels| labels.query_ids.len());
+    keys(table, encoder, &table.texts).split_off(queries)
+}
+
+/// Vectors of a data set's texts in the form of an encoder.
+#[derive(Debug)]
+pub(super) struct StoredVectors<'a> {
+    vectors: &'a Vectors,
+    encoder: &'a str,
+    normalises: bool,
+    form: Option<StoredForm>,
+    ranges: Option<Ranges>,
+}
+
+impl<'a> StoredVectors<'a> {
+    /// Vectors for a data set. The texts of [`calibration`] must have a vector.
+    pub(super) fn new(plan: &'a Plan, encoder: usize, table: usize, vectors: &'a Vectors) -> Result<Self, RunError> {
+        let form = plan.form(encoder);
+        let mut stored = Self {
+            vectors,
+            encoder: &plan.encoders[encoder].id,
+            normalises: plan.encoders[plan.source(encoder)].normalises,
+            form,
+            ranges: None,
+        };
+        let rows = calibration(plan, encoder, table).into_iter();
+        let rows: Result<Vec<_>, RunError> = rows.filter_map(|key| stored.shortened(key).transpose()).collect();
+        stored.ranges = Ranges::of_rows(rows?.iter());
+        Ok(stored)
+    }
+
+    fn refused(&self, message: String) -> RunError {
+        RunError::BadVectors {
+            id: self.encoder.to_owned(),
+            message,
+        }
+    }
+
+    fn shortened(&self, key: Key) -> Result<Option<Cow<'a, [f32]>>, RunError> {
+        let row = self.vectors.row(key);
+        match self.form {
+            None => Ok(row.map(Cow::Borrowed)),
+            Some(form) => row
+                .map(|row| form.shortened(row, self.normalises))
+                .transpose()
+                .map_err(|why| self.refused(why)),
+        }
+    }
+
+    /// The vector of a text.
+    pub(super) fn row(&self, key: Key) -> Result<Option<Cow<'a, [f32]>>, RunError> {
+        let row = self.shortened(key)?;
+        match (self.form, row) {
+            (Some(form), Some(row)) => {
+                let stored = form.stored(row, self.ranges.as_ref());
+                stored.map(Some).map_err(|why| self.refused(why))
+            }
+            (_, row) => Ok(row),
+        }
+    }
+
+    pub(super) fn contains(&self, key: Key) -> bool {
+        self.vectors.contains(key)
+    }
+
+    /// The vector of a text, as the encoder returned it.
+    pub(super) fn returned(&self, key: Key) -> Option<&'a [f32]> {
+        self.vectors.row(key)
+    }
+
+    /// Whether a text was truncated; `None` if unknown.
+    pub(super) fn cut(&self, key: Key) -> Option<bool> {
+        *self.vectors.cut.get(*self.vectors.rows.get(&key)?)?
+    }
+
+    /// One row per text, in order.
+    pub(super) fn matrix(&self, texts: &[Key]) -> Result<Array2<f32>, RunError> {
+        let (mut data, mut cols) = (Vec::new(), self.vectors.cols);
+        for text in texts {
+            let row = self
+                .row(*text)?
+                .ok_or_else(|| self.refused("a text has no vector".to_owned()))?;
+            cols = row.len();
+            if data.is_empty() {
+                data.reserve_exact(texts.len() * cols);
+            }
+            data.extend_from_slice(&row);
+        }
+        vector_matrix(texts.len(), cols, data).map_err(|error| self.refused(error.to_string()))
     }
 }

@@ -17,6 +17,8 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
     let spec = spec.ok_or_else(|| Fault::invalid("spec", "is missing; give the specification of the run"))?;
     for (field, length) in [
         ("encoder_ids", spec.encoder_ids.len()),
+        ("forms", spec.forms.len()),
+        ("prompt_variants", spec.prompt_variants.len()),
         ("seeds", spec.seeds.len()),
         ("transformations", spec.transformations.len()),
         ("prompts", spec.prompts.len()),
@@ -38,6 +40,8 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
     Ok(RunRequest {
         suite: suite(spec.suite)?,
         encoders: spec.encoder_ids,
+        forms: spec.forms,
+        prompt_variants: spec.prompt_variants,
         generator: filled(spec.generator_id),
         seeds: spec.seeds,
         temperature: spec.temperature,
@@ -125,6 +129,8 @@ fn spec(request: RunRequest) -> proto::RunSpec {
     proto::RunSpec {
         suite: Some(suite),
         encoder_ids: request.encoders,
+        forms: request.forms,
+        prompt_variants: request.prompt_variants,
         generator_id: request.generator.unwrap_or_default(),
         seeds: request.seeds,
         temperature: request.temperature,
@@ -244,6 +250,8 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             ("spec.encoder_ids", proto::RunSpec { encoder_ids: texts(), ..plain() }),
+            ("spec.forms", proto::RunSpec { forms: texts(), ..plain() }),
+            ("spec.prompt_variants", proto::RunSpec { prompt_variants: texts(), ..plain() }),
             ("spec.seeds", proto::RunSpec { seeds: vec![1; most], ..plain() }),
             ("spec.transformations", proto::RunSpec { transformations: texts(), ..plain() }),
             ("spec.prompts", proto::RunSpec { prompts: vec![proto::EncoderPrompt::default(); most], ..plain() }),

@@ -68,7 +68,13 @@ async fn reports(
         for record in page {
             // A run that names no encoder used the suite's or the default; its report names the
             // encoder.
-            if !record.request.encoders.is_empty() && !record.request.encoders.iter().any(|own| own == encoder) {
+            let named = record.request.encoders.as_slice();
+            let is_own = |own: &String| {
+                // The name of a variant begins with that of its encoder.
+                let rest = encoder.strip_prefix(own.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
+            };
+            if !named.is_empty() && !named.iter().any(is_own) {
                 continue;
             }
             let why = match record.state {

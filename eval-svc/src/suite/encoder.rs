@@ -9,8 +9,10 @@ use super::{
     fields::table,
     reader::{Document, Section},
 };
+use crate::prompts::variant::{self, PromptVariant, Wording};
 
 const FIELDS: [&str; 1] = ["prompts"];
+const OWN_SHAPE: &str = "a table: [prompt_variant.NAME], with query = \"…\"";
 const SHAPE: &str = "a table: [encoder.\"ID\".prompts], with query = \"…\"";
 
 /// Encoder id to role to prompt.
@@ -28,6 +30,34 @@ pub(super) fn prompts(top: &Section<'_>) -> Result<BTreeMap<String, BTreeMap<Str
             let roles = table(top.document, &format!("{field}.prompts"), item, SHAPE)?;
             all.insert(id.get_ref().to_string(), roles_of(top.document, &roles)?);
         }
+    }
+    Ok(all)
+}
+
+/// The variants of `prompt_variants`, then those of `[prompt_variant.NAME]`.
+pub(super) fn prompt_variants(top: &Section<'_>) -> Result<Vec<PromptVariant>, SuiteError> {
+    let found = top.strings("prompt_variants")?.unwrap_or_default();
+    let names: Vec<String> = found.iter().map(|found| found.value.clone()).collect();
+    let mut all = variant::parse_all(&names, &[]).map_err(|(position, message)| {
+        let one = &found[position];
+        top.document.invalid(&one.span, one.field.clone(), message)
+    })?;
+    let Some(item) = top.get("prompt_variant") else {
+        return Ok(all);
+    };
+    let own = table(top.document, "prompt_variant", item, OWN_SHAPE)?;
+    for (name, item) in own.table {
+        let field = format!("prompt_variant.{}", name.get_ref());
+        let name = name.get_ref().to_string();
+        if variant::is_rule(&name) {
+            let message = format!("`{name}` is the name of a rule; choose another");
+            return Err(top.document.invalid(&item.span(), field, message));
+        }
+        let roles = table(top.document, &field, item, OWN_SHAPE)?;
+        all.push(PromptVariant {
+            name,
+            wording: Wording::Given(roles_of(top.document, &roles)?),
+        });
     }
     Ok(all)
 }

@@ -7,6 +7,10 @@
 //! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]   # or all_targets = true
 //! generator = "openai:gemma-3-27b-it@http://llm.internal:8000/v1"   # default: the transform service's
 //! encoders = ["all-MiniLM-L6-v2"]                                    # default: the eval service's
+//! forms = ["int8", "binary:256"]                                     # each encoder also as an index stores its vectors: f16, int8,
+//!                                                                    # binary or hamming, of the first N dimensions (256: as floats)
+//! prompt_variants = ["synonyms", "typos"]                            # each encoder also with its prompts in other words: none,
+//!                                                                    # synonyms, lower_case, upper_case, no_punctuation, typos, or all
 //! baseline = "paraphrase-MiniLM-L3-v2"                               # the encoder that others are compared with
 //! prompts = { expansion = "expansion-short" }                        # prompts to use instead of the defaults; or of one
 //!                                                                    # transformation: { name = "paraphrase", prompt = "paraphrase-b" }
@@ -82,6 +86,10 @@
 //! passage = "passage: "                                              # set, or one of these with a part ("retrieval-query").
 //! sts = "query: "                                                    # They override the encoder's own; [`crate::prompts`]
 //!
+//! [prompt_variant.question]                                          # a variant of one's own: prompts by role, for every encoder
+//! query = "question: "
+//! passage = "context: "
+//!
 //! [judge]                                                            # a model that rates the transformed texts;
 //! generator = "local:qwen2.5-coder-1.5b-instruct"                    # as `generator` above: better another one than that
 //! sample = 50                                                        # texts of each data set, transformation and seed;
@@ -129,7 +137,9 @@ use crate::{
     judging::Judge,
     limits::Limits,
     locate::Wanted,
+    prompts::variant::PromptVariant,
     separation::Separation,
+    stored_form::StoredForm,
     task::{Profile, TaskType},
 };
 
@@ -165,6 +175,10 @@ pub struct Suite {
     pub generator: Option<String>,
     /// Encoder ids; may be empty.
     pub encoders: Vec<String>,
+    /// Stored forms in which the encoders' vectors are scored too.
+    pub forms: Vec<StoredForm>,
+    /// Variants of the encoders' prompts that are scored too.
+    pub prompt_variants: Vec<PromptVariant>,
     /// Prompts of encoders: id to role to text ([`crate::prompts`]).
     pub encoder_prompts: BTreeMap<String, BTreeMap<String, String>>,
     /// Id of the encoder that others are compared with.

@@ -20,6 +20,7 @@ mod prompts;
 mod run_bets;
 mod run_corpus;
 mod run_diff;
+
 mod run_gate;
 mod run_gate_killed;
 mod run_history;
@@ -37,6 +38,7 @@ mod run_second_level;
 mod run_separation;
 mod run_stubs;
 mod run_thresholds;
+mod run_variants;
 mod score_keys;
 mod search;
 mod services;

@@ -179,6 +179,22 @@ pub const ALL: &[Held] = &[
         &[("eval-svc/tests/it/run_plan.rs", "a_run_above_its_limits_is_not_started")],
     ),
     (
+        "RunSpec.forms",
+        "INVALID_ARGUMENT for an unknown form, for dimensions that the encoder does not have, and for a corpus that is searched in shards",
+        &[(
+            "eval-svc/tests/it/run_variants.rs",
+            "forms_that_cannot_be_measured_are_refused_before_anything_is_generated",
+        )],
+    ),
+    (
+        "RunSpec.prompt_variants",
+        "INVALID_ARGUMENT for an unknown name, and if they change no prompt of any encoder",
+        &[(
+            "eval-svc/tests/it/run_variants.rs",
+            "a_variant_that_changes_no_prompt_costs_nothing_and_a_run_without_any_is_refused",
+        )],
+    ),
+    (
         "RunLimits",
         "a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and finished work is kept",
         &[(

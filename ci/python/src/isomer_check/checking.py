@@ -150,10 +150,11 @@ def agreed(checked: Checked, request: Request) -> None:
         if checked.exit_code != 0 or (gate is not None and gate.blocked):
             raise ReportError(f"the check ended with {checked.exit_code}, and its report has no rule that says why", field="gate")
         return
-    wanted = request.judged()
-    if len(gate.encoders) != len(wanted):
-        names = ", ".join(one.encoder for one in gate.encoders)
-        raise ReportError(f"asked to judge {len(wanted)} encoders ({', '.join(wanted)}), and the report judges {len(gate.encoders)} ({names})", field="gate.encoders")
+    wanted, variants = request.judged(), {one.id for one in checked.report.encoders if one.variant is not None}
+    own = [one.encoder for one in gate.encoders if one.encoder not in variants]
+    # A baseline alone is judged by its variants.
+    if len(own) != len(wanted) and not (variants and not own and wanted == [request.baseline]):
+        raise ReportError(f"asked to judge {len(wanted)} encoders ({', '.join(wanted)}), and the report judges {len(own)} ({', '.join(own)})", field="gate.encoders")
     for at, one in enumerate(gate.encoders):
         if len(one.rules) != len(gate.rules) or one.verdict != overall(rule.verdict for rule in one.rules):
             raise ReportError(f"the verdict on {one.encoder} does not follow from its rules", field=f"gate.encoders[{at}]")

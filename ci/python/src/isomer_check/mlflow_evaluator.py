@@ -133,7 +133,8 @@ def metrics(checked: Checked) -> Dict[str, float]:
     also where it is undecided or invalid, or has no rule; so that a threshold on it is the gate.
     """
     report = checked.report
-    judged = [one for one in report.encoders if not one.baseline] or report.encoders
+    served = [one for one in report.encoders if one.variant is None]
+    judged = [one for one in served if not one.baseline] or served
     encoder = judged[0].id
     numbers: Dict[str, float] = {"passed": float(checked.verdict is GateVerdict.PASS)}
     for profile in report.profile.encoders:

@@ -211,6 +211,8 @@ class EncoderInfo:
     """Prompts that were there and that no text got."""
     baseline: bool
     """Whether the others are compared with this one."""
+    variant: Optional[VariantInfo] = dataclasses.field(default=None)
+    """The variant that it is; absent: the encoder as its service has it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -255,6 +257,26 @@ class UnusedPrompt:
     """Where it comes from."""
     role: str
     """Its role there, as written."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VariantInfo:
+    """A variant of an encoder: its vectors in a stored form, or its prompts in other words. Statistics
+    over encoders leave it out.
+    """
+    encoder: str
+    """Id of the encoder."""
+    form: Optional[str] = dataclasses.field(default=None)
+    """Stored form, e.g. `binary:256`; absent for other prompts."""
+    prompts: Optional[str] = dataclasses.field(default=None)
+    """Prompt variant, e.g. `typos`; absent for a stored form."""
+    bytes: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 4294967295})
+    """Bytes of a vector."""
+    overlap: Optional[float] = dataclasses.field(default=None)
+    """Share of the encoder's first 10 documents that are among the first 10 of the variant: mean
+    over the original queries of a data set, then over data sets of retrieval. Absent without
+    one.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -85,11 +85,12 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     let prompts = args.prompts.all(&encoders, |id| local_folder(&connection, id))?;
     let spec = RunSpec {
         encoder_ids: args.models.iter().map(|m| local_folder(&connection, m)).collect(),
-        baseline_encoder_id: args
-            .baseline
-            .clone()
-            .map(|b| local_folder(&connection, &b))
-            .unwrap_or_default(),
+        baseline_encoder_id: args.baseline.as_ref().map_or_else(String::new, |baseline| {
+            match variant_of(&args.models, baseline) {
+                Some((model, rest)) => local_folder(&connection, model) + rest,
+                None => local_folder(&connection, baseline),
+            }
+        }),
         prompts,
         ..shared
     };
@@ -177,6 +178,8 @@ pub(super) fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         limit: args.limit,
         sample_seed: args.sample_seed,
         transformations: args.transformations.clone(),
+        forms: args.forms.clone(),
+        prompt_variants: args.prompt_variants.clone(),
         gate: args.gate.gate(),
         judge: judge(&args.judge),
         separation: separation(&args.separation),
@@ -276,6 +279,20 @@ fn suite(name: &str) -> Result<SuiteRef, Failure> {
     })
 }
 
+/// A baseline that is a variant of one of the models: the model, and the rest of the name.
+fn variant_of<'a>(models: &[String], baseline: &'a str) -> Option<(&'a str, &'a str)> {
+    let default = [isomer_models::DEFAULT_ENCODER.to_owned()];
+    let models = if models.is_empty() { default.as_slice() } else { models };
+    let is_variant = |model: &&String| {
+        let rest = baseline.strip_prefix(model.as_str());
+        rest.is_some_and(|rest| rest.starts_with('+'))
+    };
+    models
+        .iter()
+        .find(is_variant)
+        .map(|model| baseline.split_at(model.len()))
+}
+
 /// Replaces a folder of this machine by its absolute path, because the server may have another
 /// working folder.
 fn local_folder(connection: &Connection, model: &str) -> String {
@@ -292,7 +309,8 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
     } else {
         args.models.as_slice()
     };
-    for model in models.iter().chain(&args.baseline) {
+    let baseline = args.baseline.iter().filter(|own| variant_of(models, own).is_none());
+    for model in models.iter().chain(baseline) {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
     }
     prefetch_generators(connection, &args.run, display).await
@@ -435,6 +453,19 @@ fn print(format: Format, json: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_baseline_may_be_a_variant_of_a_model() {
+        let models = ["./enc".to_owned(), "./enc+2".to_owned()];
+        assert_eq!(variant_of(&models, "./enc+int8"), Some(("./enc", "+int8")));
+        assert_eq!(variant_of(&models, "./encoder"), None);
+        assert_eq!(variant_of(&models, "./enc"), None);
+        let default = format!("{}+prompt:none", isomer_models::DEFAULT_ENCODER);
+        assert_eq!(
+            variant_of(&[], &default),
+            Some((isomer_models::DEFAULT_ENCODER, "+prompt:none"))
+        );
+    }
 
     #[test]
     fn only_what_passed_or_was_asked_to_warn_ends_with_0() {

@@ -16,6 +16,7 @@ use isomer_model_registry::{
     verdict::Verdict,
 };
 use isomer_outbound::secret::SecretSource;
+use isomer_proto::eval::v1::RunSpec;
 use isomer_service_kit::{
     Fault, Services,
     server::{self, ServerConfig},
@@ -209,7 +210,18 @@ impl<R: Registry> Parts<R> {
             .as_deref()
             .map(|file| attest::key(file, "--attest"))
             .transpose()?;
-        let spec = check::spec(&args.run)?;
+        if !args.run.forms.is_empty() || !args.run.prompt_variants.is_empty() {
+            return Err(Failure::usage(
+                "--form and --prompt-variant: a version is judged as it is; check its variants with `isomer check`",
+            ));
+        }
+        // The verdict of a version is that of its encoder.
+        let off = || vec!["off".to_owned()];
+        let spec = RunSpec {
+            forms: off(),
+            prompt_variants: off(),
+            ..check::spec(&args.run)?
+        };
         let display = Display::new(session.global.quiet);
         let connection = session.connect_to_registry(args.max_bytes).await?;
         check::prefetch_generators(&connection, &args.run, &display).await?;

@@ -51,7 +51,11 @@ pub(crate) fn envelopes(
 ) -> Result<Vec<(String, Vec<u8>)>, String> {
     let all = statements(report, json).map_err(|error| error.to_string())?;
     let signed = all.into_iter().map(|(encoder, statement)| {
-        let statement = match files.get(&encoder) {
+        let info = report.encoders.iter().find(|one| one.id == encoder);
+        let served = info
+            .and_then(|one| one.variant.as_ref())
+            .map(|variant| &variant.encoder);
+        let statement = match files.get(served.unwrap_or(&encoder)) {
             Some(own) => {
                 let checked = statement
                     .subject

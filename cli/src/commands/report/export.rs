@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use isomer_eval::report::{
-    Report,
+    EncoderInfo, Report,
     export::{bom, eval_results, model_card},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 fn results(global: &Global, args: &ExportArgs, report: &Report) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let display = Display::new(global.quiet);
     let mut all = Vec::new();
-    for (number, encoder) in report.encoders.iter().enumerate() {
+    for (number, encoder) in published(report).enumerate() {
         let Some(found) = eval_results(report, &encoder.id, args.source_url.as_deref()) else {
             continue;
         };
@@ -44,6 +44,11 @@ fn results(global: &Global, args: &ExportArgs, report: &Report) -> Result<Vec<(S
     Ok(of_encoders("eval-results", all, ".yaml"))
 }
 
+/// Encoders as their services have them. A variant of one is not the model that is published.
+fn published(report: &Report) -> impl Iterator<Item = &EncoderInfo> {
+    report.encoders.iter().filter(|encoder| encoder.variant.is_none())
+}
+
 pub(super) fn export(global: &Global, args: &ExportArgs) -> Result<ExitCode, Failure> {
     let (report, _) = read(&args.report, "--report")?;
     let mut files = Vec::new();
@@ -55,7 +60,7 @@ pub(super) fn export(global: &Global, args: &ExportArgs) -> Result<ExitCode, Fai
                 files.push(("bom.cdx.json".to_owned(), bom));
             }
             ExportForm::ModelCard => {
-                let ids = report.encoders.iter().map(|encoder| encoder.id.clone());
+                let ids = published(&report).map(|encoder| encoder.id.clone());
                 let cards = ids.filter_map(|id| model_card(&report, &id).map(|card| (id, card.into_bytes())));
                 files.extend(of_encoders("model-card", cards.collect(), ".md"));
             }

@@ -52,11 +52,11 @@ pub(super) async fn push(session: &Session, args: &AttestArgs, reference: &str) 
     let all = statements(&report, &json).map_err(|error| Failure::usage(error.to_string()).of_flag("--report"))?;
     let known: Vec<String> = all.iter().map(|(encoder, _)| encoder.clone()).collect();
     let is_carried = |digests: &BTreeMap<String, String>| digests.get("sha256") == Some(&found.weights_digest);
-    let own = all.into_iter().find(|(_, statement)| {
-        statement
-            .subject
-            .first()
-            .is_some_and(|weights| is_carried(&weights.digest))
+    // A variant has the weights of its encoder, and the artifact is the encoder.
+    let is_variant = |id: &String| report.encoders.iter().any(|one| one.id == *id && one.variant.is_some());
+    let own = all.into_iter().find(|(encoder, statement)| {
+        let weights = statement.subject.first();
+        weights.is_some_and(|weights| is_carried(&weights.digest)) && !is_variant(encoder)
     });
     let Some((encoder, statement)) = own else {
         return Err(Failure::dependency(format!(

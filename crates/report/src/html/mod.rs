@@ -8,7 +8,7 @@ use minijinja::{Environment, Value, context, value::Serde};
 use super::{
     Example, Report, charts,
     format::{count, duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
-    gate_view, judge_view, noise_view, overview, separation_view, subsets_view,
+    gate_view, judge_view, noise_view, overview, separation_view, subsets_view, variant_view,
 };
 use crate::profile::{Axis, Scope, ScopeProfile};
 
@@ -20,7 +20,7 @@ const PARTS: [(&str, &str); 9] = [
     ("judge.html", judge_view::TEMPLATE),
     ("subsets.html", subsets_view::TEMPLATE),
     ("separation.html", separation_view::TEMPLATE),
-    ("noise.html", noise_view::TEMPLATE),
+    ("plain-table.html", include_str!("../page/plain-table.html")),
     ("comparisons.html", include_str!("../page/comparisons.html")),
     ("tables.html", include_str!("../page/tables.html")),
     ("examples.html", include_str!("../page/examples.html")),
@@ -112,6 +112,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         judge => report.judge.as_ref().map(judge_view::view),
         separation => separation_view::view(report),
         noise => noise_view::view(report),
+        variants => variant_view::view(report),
         subsets => subsets_view::view(shown),
         rating_feet => judge_view::feet(report),
         forests => forests(shown),

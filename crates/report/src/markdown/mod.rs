@@ -3,7 +3,7 @@
 mod comparisons;
 mod judge;
 mod manifest;
-mod noise;
+mod plain_table;
 mod separation;
 mod subsets;
 mod tables;
@@ -31,7 +31,8 @@ pub(super) fn render(report: &Report) -> String {
     datasets(&mut page, shown);
     baseline(&mut page, report);
     comparisons::write(&mut page, shown);
-    noise::write(&mut page, report);
+    plain_table::noise(&mut page, report);
+    plain_table::variants(&mut page, report);
     separation::write(&mut page, report);
     judge::write(&mut page, report);
     subsets::write(&mut page, shown);

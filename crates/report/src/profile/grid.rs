@@ -31,6 +31,8 @@ impl Column {
 pub struct Grid {
     /// Encoder ids.
     pub encoders: Vec<String>,
+    /// Whether each encoder is a variant of another, which statistics over encoders leave out.
+    pub variants: Vec<bool>,
     /// Dataset names.
     pub datasets: Vec<String>,
     /// The group of each dataset: its languages or parts are averaged before any statistic over
@@ -63,6 +65,7 @@ impl Grid {
             tasks: vec![String::new(); datasets.len()],
             languages: vec![LanguageGroup::Unknown; datasets.len()],
             groups: datasets.clone(),
+            variants: vec![false; encoders.len()],
             encoders,
             datasets,
             columns,
@@ -95,6 +98,19 @@ impl Grid {
             .collect()
     }
 
+    /// The grid of the encoders that are no variants.
+    #[must_use]
+    pub fn without_variants(&self) -> Self {
+        let mut grid = self.clone();
+        let is_plain = |e: &usize| !self.variants[*e];
+        let plain: Vec<usize> = (0..self.encoders.len()).filter(is_plain).collect();
+        grid.encoders = plain.iter().map(|e| self.encoders[*e].clone()).collect();
+        grid.original = plain.iter().map(|e| self.original[*e].clone()).collect();
+        grid.transformed = plain.iter().map(|e| self.transformed[*e].clone()).collect();
+        grid.variants = vec![false; plain.len()];
+        grid
+    }
+
     /// The same grid over some of its datasets.
     pub fn select(&self, datasets: &[usize]) -> Self {
         fn of<T: Clone>(all: &[T], chosen: &[usize]) -> Vec<T> {
@@ -102,6 +118,7 @@ impl Grid {
         }
         Self {
             encoders: self.encoders.clone(),
+            variants: self.variants.clone(),
             datasets: of(&self.datasets, datasets),
             groups: of(&self.groups, datasets),
             columns: self.columns.clone(),
@@ -160,6 +177,7 @@ impl Grid {
         };
         Self {
             encoders: self.encoders.clone(),
+            variants: self.variants.clone(),
             datasets: members.iter().map(name).collect(),
             groups: members.iter().map(name).collect(),
             columns: self.columns.clone(),

@@ -109,6 +109,7 @@ impl From<LanguageGroup> for Scope {
 
 /// All datasets first; then those of each language group, where there are several.
 pub(super) fn scopes(grid: &Grid) -> Vec<ScopeProfile> {
+    let grid = &grid.without_variants();
     let mut parts: Vec<(LanguageGroup, Vec<usize>)> =
         [LanguageGroup::English, LanguageGroup::Other, LanguageGroup::Unknown]
             .map(|group| (group, grid.of_language(group)))

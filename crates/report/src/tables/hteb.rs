@@ -131,7 +131,7 @@ fn rankings(tables: &mut Tables, grid: &Grid, report: &Report) {
             "Kendall's τ-b between original and transformed rankings of {} encoders, per axis and transformation: mean{} over data \
              sets. Order changes: data sets on which at least two encoders change order. Data sets on which all encoders score alike \
              have no τ and are left out.",
-            report.profile.encoders.len(),
+            grid.encoders.len(),
             if first.rank_stability.iter().any(|one| one.sd.is_some()) {
                 " ± sample standard deviation"
             } else {

@@ -191,7 +191,7 @@ fn place(id: &str) -> (bool, u32) {
     (!id.starts_with("pteb"), number.unwrap_or(u32::MAX))
 }
 
-/// The grid of a report's scores.
+/// The grid of a report's scores, without variants of encoders.
 fn grid(report: &Report) -> Grid {
     let position = |names: &[String], name: &str| names.iter().position(|one| one == name);
     let encoders: Vec<String> = report.profile.encoders.iter().map(|one| one.encoder.clone()).collect();
@@ -231,9 +231,10 @@ fn grid(report: &Report) -> Grid {
             group.clone_from(&own.group);
         }
     }
+    grid.variants = report.encoders.iter().map(|one| one.variant.is_some()).collect();
     grid.tasks = report.datasets.iter().map(|one| one.task.name().to_owned()).collect();
     grid.languages = report.datasets.iter().map(DatasetInfo::language_group).collect();
-    grid
+    grid.without_variants()
 }
 
 /// Names the data sets that are in no table of a language group, since their language is unknown.

@@ -62,15 +62,15 @@ impl ValidityLimit {
                 name: "max_zero",
                 default: 0.0,
                 help: "a larger share of its texts have a vector of length 0; texts without a letter or digit do not count",
-                reason: "{share} of the texts it looks at have a vector of length 0 ({limit}): the encoder knows none of their words, or \
-                         failed without an error",
+                reason: "{share} of the texts it looks at have a vector of length 0 ({limit}): the encoder knows none of their words or \
+                         failed without an error, or a stored form keeps nothing of them",
             },
             Self::MaxShared => Row {
                 name: "max_shared",
                 default: 0.10,
                 help: "a larger share of its original texts have the vector of another text",
                 reason: "{share} of the original texts it looks at have the vector of a text with other words ({limit}): the encoder mixes \
-                         up its answers, or does not read these texts",
+                         up its answers or does not read these texts, or a stored form is too coarse for them",
             },
             Self::MaxLeak => Row {
                 name: "max_leak",

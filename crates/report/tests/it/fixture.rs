@@ -335,6 +335,7 @@ fn encoder(e: usize) -> EncoderInfo {
         prompts: Vec::new(),
         unused_prompts: Vec::new(),
         baseline: e == 0,
+        variant: None,
     }
 }
 

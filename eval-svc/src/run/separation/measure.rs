@@ -1,6 +1,10 @@
 //! The cosines of texts, rewrites and copies under an encoder.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet, hash_map::Entry},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +17,7 @@ use crate::{
         measure::fill,
         progress::Meter,
         prompting::{Key, Slot},
-        vectors::Vectors,
+        vectors::{StoredVectors, Vectors, calibration},
     },
     separation::{Comparison, Cosines, RESOLUTION, Triple},
 };
@@ -114,10 +118,13 @@ pub(in crate::run) async fn measure(
             None => {
                 let texts = set.triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]);
                 let texts: Vec<Key> = texts.map(|text| (slot, text)).collect();
-                let lacking: HashSet<&Key> = texts.iter().filter(|key| !vectors.contains(**key)).collect();
+                let calibrating = calibration(plan, position, set.table);
+                let lacking = texts.iter().chain(&calibrating);
+                let lacking: HashSet<&Key> = lacking.filter(|key| !vectors.contains(**key)).collect();
                 meter.grow(lacking.len() as u64);
-                fill(inputs, position, &texts, vectors, meter).await?;
-                let kept = compare(&set.triples, slot, vectors);
+                fill(inputs, (position, set.table), &texts, vectors, meter).await?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors)?;
+                let kept = compare(&set.triples, slot, &stored)?;
                 context.units.put_aside(KEPT, &parts, &kept).map_err(RunError::Units)?;
                 kept
             }
@@ -135,8 +142,14 @@ pub(in crate::run) async fn measure(
 }
 
 /// Cosines of the triples, and the parallel gap of their texts and rewrites, each pair once.
-fn compare(triples: &[Triple], slot: Slot, vectors: &Vectors) -> Kept {
-    let row = |text: u32| vectors.row((slot, text)).unwrap_or_default();
+fn compare(triples: &[Triple], slot: Slot, vectors: &StoredVectors<'_>) -> Result<Kept, RunError> {
+    let mut rows: HashMap<u32, Cow<'_, [f32]>> = HashMap::new();
+    for text in triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]) {
+        if let Entry::Vacant(place) = rows.entry(text) {
+            place.insert(vectors.row((slot, text))?.unwrap_or_default());
+        }
+    }
+    let row = |text: u32| rows.get(&text).map(AsRef::as_ref).unwrap_or_default();
     let cosines = triples
         .iter()
         .map(|one| Cosines::of(row(one.text), row(one.rewrite), row(one.change)))
@@ -152,12 +165,12 @@ fn compare(triples: &[Triple], slot: Slot, vectors: &Vectors) -> Kept {
         .filter(|one| seen.insert((one.text, one.rewrite)))
         .map(|one| (row(one.text), row(one.rewrite)))
         .collect();
-    Kept {
+    Ok(Kept {
         cosines,
         cut,
         gap: parallel_gap(
             pairs.iter().map(|(text, _)| *text),
             pairs.iter().map(|(_, rewrite)| *rewrite),
         ),
-    }
+    })
 }

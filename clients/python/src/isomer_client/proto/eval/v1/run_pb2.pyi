@@ -548,6 +548,8 @@ class RunSpec(_message.Message):
     PROMPTS_FIELD_NUMBER: _builtins.int
     SEPARATION_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    FORMS_FIELD_NUMBER: _builtins.int
+    PROMPT_VARIANTS_FIELD_NUMBER: _builtins.int
     generator_id: _builtins.str
     """Generator; empty: the suite's, else the server's default."""
     limit: _builtins.int
@@ -600,6 +602,27 @@ class RunSpec(_message.Message):
     def limits(self) -> Global___RunLimits:
         """Limits of the run; fields that are set here override the suite's `[limits]`."""
 
+    @_builtins.property
+    def forms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Forms in which a search index stores vectors. Each encoder is scored in each form too, from the
+        same vectors, as one more encoder named `ID+FORM`. A form is a type of numbers, a number of
+        leading dimensions (`256`), or both (`binary:256`). `f16`: binary16. `int8`: 256 steps over the
+        range of each dimension in the originals of the data set, of retrieval in its documents.
+        `binary`: 1 above 0, else 0, compared as the encoder's vectors are. `hamming`: the same bits,
+        compared by Hamming distance. Empty: the suite's; `off` alone: none. INVALID_ARGUMENT for an
+        unknown form, for dimensions that the encoder does not have, and for a corpus that is searched
+        in shards.
+        """
+
+    @_builtins.property
+    def prompt_variants(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Variants of the encoders' prompts. Each encoder is scored with each of them too, as one more
+        encoder named `ID+prompt:NAME`. A name is a rule that changes every prompt: `none` (no prompt),
+        `synonyms`, `lower_case`, `upper_case`, `no_punctuation`, `typos`; `all` names every rule. Or
+        it is a variant of the suite's own (`[prompt_variant.NAME]`). Empty: all of the suite's; `off`
+        alone: none. INVALID_ARGUMENT for an unknown name, and if they change no prompt of any encoder.
+        """
+
     def __init__(
         self,
         *,
@@ -617,10 +640,12 @@ class RunSpec(_message.Message):
         prompts: _abc.Iterable[_task_pb2.EncoderPrompt] | None = ...,
         separation: Global___Separation | None = ...,
         limits: Global___RunLimits | None = ...,
+        forms: _abc.Iterable[_builtins.str] | None = ...,
+        prompt_variants: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "gate", b"gate", "judge", b"judge", "limit", b"limit", "limits", b"limits", "sample_seed", b"sample_seed", "separation", b"separation", "suite", b"suite", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "baseline_encoder_id", b"baseline_encoder_id", "encoder_ids", b"encoder_ids", "gate", b"gate", "generator_id", b"generator_id", "judge", b"judge", "limit", b"limit", "limits", b"limits", "prompts", b"prompts", "sample_seed", b"sample_seed", "seeds", b"seeds", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "transformations", b"transformations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "baseline_encoder_id", b"baseline_encoder_id", "encoder_ids", b"encoder_ids", "forms", b"forms", "gate", b"gate", "generator_id", b"generator_id", "judge", b"judge", "limit", b"limit", "limits", b"limits", "prompt_variants", b"prompt_variants", "prompts", b"prompts", "sample_seed", b"sample_seed", "seeds", b"seeds", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "transformations", b"transformations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015

@@ -1,0 +1,162 @@
+//! The encoders of a run: those that it names, and variants of them.
+
+use isomer_proto::encoder::v1::Encoder;
+
+use super::{
+    RunContext, RunError, corpus,
+    error::invalid,
+    plan::{self, EncoderVariant, Table},
+    prompting,
+    record::RunRequest,
+};
+use crate::{encoding, suite::Suite};
+
+/// Maximum number of encoders of one run.
+const MOST_ENCODERS: usize = 256;
+
+/// An encoder of the run, or a variant of one.
+pub(super) struct EncoderChoice {
+    /// Name in the run.
+    pub(super) name: String,
+    /// Id of the encoder that returns the vectors.
+    id: String,
+    variant: EncoderVariant,
+}
+
+impl EncoderChoice {
+    fn new(id: &str, variant: EncoderVariant) -> Self {
+        Self {
+            name: match &variant {
+                EncoderVariant::Plain => id.to_owned(),
+                EncoderVariant::Stored(form) => form.name(id),
+                EncoderVariant::Prompts(variant) => variant.name_of(id),
+            },
+            id: id.to_owned(),
+            variant,
+        }
+    }
+}
+
+/// The encoders of the request, otherwise the suite's, otherwise the default, each followed by its
+/// variants; then the baseline, which has no variants unless it is one of them.
+pub(super) fn choices(
+    context: &RunContext,
+    suite: &Suite,
+    request: &RunRequest,
+) -> Result<Vec<EncoderChoice>, RunError> {
+    let asked = match (request.encoders.as_slice(), suite.encoders.as_slice()) {
+        ([], []) => std::slice::from_ref(&context.config.default_encoder),
+        ([], own) => own,
+        (own, _) => own,
+    };
+    let mut choices: Vec<EncoderChoice> = Vec::new();
+    for id in asked {
+        if id.trim().is_empty() {
+            return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
+        }
+        let stored = suite.forms.iter().copied().map(EncoderVariant::Stored);
+        let prompts = suite.prompt_variants.iter().cloned().map(EncoderVariant::Prompts);
+        for variant in [EncoderVariant::Plain].into_iter().chain(stored).chain(prompts) {
+            let choice = EncoderChoice::new(id, variant);
+            match choices.iter().find(|other| other.name == choice.name) {
+                Some(other) if other.variant != choice.variant => {
+                    let message = format!(
+                        "names the encoder `{}`, and a variant of another has that name; leave one out",
+                        choice.name
+                    );
+                    return Err(invalid("spec.encoder_ids", message));
+                }
+                Some(_) => {}
+                None => choices.push(choice),
+            }
+        }
+    }
+    if suite.baseline.as_ref().is_some_and(|id| id.trim().is_empty()) {
+        return Err(invalid("spec.baseline_encoder_id", "is empty"));
+    }
+    if let Some(baseline) = &suite.baseline
+        && !choices.iter().any(|choice| choice.name == *baseline)
+    {
+        choices.push(EncoderChoice::new(baseline, EncoderVariant::Plain));
+    }
+    if choices.len() > MOST_ENCODERS {
+        return Err(invalid(
+            "spec.encoder_ids",
+            format!("names {} encoders and variants, at most {MOST_ENCODERS}", choices.len()),
+        ));
+    }
+    Ok(choices)
+}
+
+async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
+    let encoder = encoding::describe(&context.clients.encoder, id)
+        .await
+        .map_err(|error| RunError::encoding(id, error, |_| String::new()))?;
+    let space = encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str());
+    if space.is_empty() {
+        return Err(RunError::BadVectors {
+            id: id.to_owned(),
+            message: "its description names no vector space, so its scores could not be told from another encoder's"
+                .to_owned(),
+        });
+    }
+    Ok(encoder)
+}
+
+/// Descriptions of the encoders, and the kind of each.
+pub(super) async fn described(
+    context: &RunContext,
+    choices: Vec<EncoderChoice>,
+) -> Result<(Vec<Encoder>, Vec<EncoderVariant>), RunError> {
+    let (mut encoders, mut variants) = (Vec::new(), Vec::new());
+    let mut source: Option<Encoder> = None;
+    for choice in choices {
+        let described = match source.take().filter(|source| source.id == choice.id) {
+            Some(source) => source,
+            None => encoder(context, &choice.id).await?,
+        };
+        encoders.push(match &choice.variant {
+            EncoderVariant::Stored(form) => form
+                .encoder(&described)
+                .map_err(|message| invalid("spec.forms", message))?,
+            _ => Encoder {
+                id: choice.name,
+                ..described.clone()
+            },
+        });
+        variants.push(choice.variant);
+        source = Some(described);
+    }
+    Ok((encoders, variants))
+}
+
+/// Refuses prompt variants that change no prompt of any encoder.
+pub(super) fn some_effect(variants: &[EncoderVariant], tables: &[Table]) -> Result<(), RunError> {
+    let changed = |e: usize| {
+        matches!(variants[e], EncoderVariant::Prompts(_))
+            && !prompting::same_prompts(tables, e, plan::served(variants, e))
+    };
+    if (0..variants.len()).any(changed) {
+        return Ok(());
+    }
+    Err(invalid(
+        "spec.prompt_variants",
+        "change nothing: no encoder of the run has a prompt for these data sets; give prompts with `spec.prompts` \
+         (--prompt), or leave the variants out",
+    ))
+}
+
+/// Refuses corpora that are searched in shards. Their documents' vectors are not kept.
+pub(super) fn whole_corpora(tables: &[Table], shard: usize) -> Result<(), RunError> {
+    match tables.iter().find(|table| corpus::documents(table, shard).is_some()) {
+        None => Ok(()),
+        Some(table) => Err(invalid(
+            "spec.forms",
+            format!(
+                "cannot be measured on `{}`, whose documents are searched in shards of {shard}; raise \
+                 `eval.shard_documents`, or leave the data set out",
+                table.dataset.name()
+            ),
+        )),
+    }
+}
