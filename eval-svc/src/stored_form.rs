@@ -11,7 +11,7 @@ use isomer_proto::{
 use isomer_service_kit::vectors::{self, Ranges};
 
 /// The type of a stored number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Numbers {
     /// As the encoder returns them.
     Float,
@@ -26,19 +26,26 @@ enum Numbers {
     Hamming,
 }
 
-/// Names of the types in requests, and bits of a number.
-const NUMBERS: [(&str, Numbers, u32); 5] = [
-    ("float", Numbers::Float, 32),
-    ("f16", Numbers::Half, 16),
-    ("int8", Numbers::Int8, 8),
-    ("binary", Numbers::Binary, 1),
-    ("hamming", Numbers::Hamming, 1),
-];
+impl Numbers {
+    const ALL: [Self; 5] = [Self::Float, Self::Half, Self::Int8, Self::Binary, Self::Hamming];
+
+    /// Its name in requests, and the bits of a number.
+    fn row(self) -> (&'static str, u32) {
+        match self {
+            Self::Float => ("float", 32),
+            Self::Half => ("f16", 16),
+            Self::Int8 => ("int8", 8),
+            Self::Binary => ("binary", 1),
+            Self::Hamming => ("hamming", 1),
+        }
+    }
+}
+
 const SHAPE: &str = "write a type (f16, int8, binary, hamming), a number of dimensions (256), or both (binary:256)";
 
 /// How vectors are stored: `int8`, `binary:256` (the first 256 dimensions), `256` (these as
 /// floats).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoredForm {
     numbers: Numbers,
     /// Leading dimensions that are kept; absent: all.
@@ -49,8 +56,8 @@ impl fmt::Display for StoredForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.numbers, self.dimensions) {
             (Numbers::Float, Some(dimensions)) => write!(f, "{dimensions}"),
-            (_, Some(dimensions)) => write!(f, "{}:{dimensions}", self.row().0),
-            (_, None) => f.write_str(self.row().0),
+            (_, Some(dimensions)) => write!(f, "{}:{dimensions}", self.numbers.row().0),
+            (_, None) => f.write_str(self.numbers.row().0),
         }
     }
 }
@@ -64,23 +71,23 @@ impl FromStr for StoredForm {
             None if text.starts_with(|first: char| first.is_ascii_digit()) => ("float", Some(text)),
             None => (text, None),
         };
-        let row = NUMBERS.into_iter().find(|row| row.0 == name).ok_or_else(|| {
-            let close = nearest(name, NUMBERS[1..].iter().map(|row| row.0));
-            let hint = close.map_or_else(|| SHAPE.to_owned(), |close| format!("did you mean `{close}`?"));
-            format!("`{text}` is an unknown form; {hint}")
-        })?;
+        let numbers = Numbers::ALL
+            .into_iter()
+            .find(|one| one.row().0 == name)
+            .ok_or_else(|| {
+                let close = nearest(name, Numbers::ALL[1..].iter().map(|one| one.row().0));
+                let hint = close.map_or_else(|| SHAPE.to_owned(), |close| format!("did you mean `{close}`?"));
+                format!("`{text}` is an unknown form; {hint}")
+            })?;
         let dimensions = match dimensions.map(str::parse) {
             None => None,
             Some(Ok(dimensions @ 1..)) => Some(dimensions),
             Some(_) => return Err(format!("`{text}` has no valid number of dimensions; {SHAPE}")),
         };
-        if (row.1, dimensions) == (Numbers::Float, None) {
+        if (numbers, dimensions) == (Numbers::Float, None) {
             return Err(format!("`{text}` is the form of the encoder itself; {SHAPE}"));
         }
-        Ok(Self {
-            numbers: row.1,
-            dimensions,
-        })
+        Ok(Self { numbers, dimensions })
     }
 }
 
@@ -104,11 +111,6 @@ impl StoredForm {
     /// Name of the stored form of an encoder in a run.
     pub(crate) fn name(self, encoder: &str) -> String {
         format!("{encoder}+{self}")
-    }
-
-    fn row(self) -> (&'static str, Numbers, u32) {
-        let row = NUMBERS.into_iter().find(|row| row.1 == self.numbers);
-        row.unwrap_or(NUMBERS[0])
     }
 
     /// Whether the range of each dimension must be known.
@@ -181,7 +183,7 @@ impl StoredForm {
 
     /// Bytes of a stored vector.
     pub(crate) fn bytes(self, dimensions: u32) -> u32 {
-        dimensions.saturating_mul(self.row().2).div_ceil(8)
+        dimensions.saturating_mul(self.numbers.row().1).div_ceil(8)
     }
 
     /// The leading dimensions of a vector; of unit length again if the encoder's vectors are.
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(
             stored("2", &[0.0, 0.0, 1.0], true),
             [0.0, 0.0],
-            "there is no length to scale"
+            "a length of 0 is not scaled"
         );
         assert!(form("4").shortened(&row, false).unwrap_err().contains("3 dimensions"));
         let large = form("f16").stored(Cow::Borrowed(&[1e6]), None);

@@ -108,8 +108,8 @@ pub(super) async fn score(
             distinct.len() - 1
         });
     }
-    fill(inputs, (position, number), &distinct, vectors, meter).await?;
-    let matrix = StoredVectors::new(plan, position, number, vectors)?.matrix(&distinct)?;
+    fill(inputs, position, number, &distinct, vectors, meter).await?;
+    let matrix = StoredVectors::new(plan, position, number, vectors).matrix(&distinct)?;
     let (mut hits, facts) = search(inputs, position, table, matrix, meter).await?;
     let mut scores = Vec::with_capacity(sets.len());
     let mut left: HashMap<Key, usize> = HashMap::new();

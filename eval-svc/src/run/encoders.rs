@@ -96,8 +96,9 @@ async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
     if space.is_empty() {
         return Err(RunError::BadVectors {
             id: id.to_owned(),
-            message: "its description names no vector space, so its scores could not be told from another encoder's"
-                .to_owned(),
+            message:
+                "its description names no vector space, so its scores could not be distinguished from another encoder's"
+                    .to_owned(),
         });
     }
     Ok(encoder)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     drift::{Drifted, Pair, pairs_of},
-    plan::{EncoderVariant, Plan, PlannedTransformation, Table, Variant},
+    plan::{Plan, PlannedTransformation, Table, Variant},
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
@@ -66,9 +66,7 @@ impl<'a> Moved<'a> {
             pairs_of(plan, transformed, d, variant)
         };
         let pairs: Vec<Vec<Pair>> = (0..plan.suite.seeds.len()).map(of_seed).collect();
-        let is_shown = |one: &&Drifted| {
-            (one.table, one.transformation) == (d, t) && plan.variants[one.encoder] == EncoderVariant::Plain
-        };
+        let is_shown = |one: &&Drifted| (one.table, one.transformation) == (d, t) && !plan.is_variant(one.encoder);
         for one in drifted.iter().filter(is_shown) {
             for (pair, drift) in pairs[one.seed].iter().zip(&one.drift) {
                 if let Some(drift) = drift {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     measure::Scored,
-    plan::{EncoderVariant, Plan, Variant},
+    plan::{Plan, Variant},
 };
 use crate::profile::{Column, Grid};
 use isomer_report::terms::ChannelDose;
@@ -26,8 +26,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
             .collect(),
         plan.suite.seeds.clone(),
     );
-    let variants = plan.variants.iter();
-    grid.variants = variants.map(|one| *one != EncoderVariant::Plain).collect();
+    grid.variants = (0..plan.encoders.len()).map(|e| plan.is_variant(e)).collect();
     for (d, table) in plan.tables.iter().enumerate() {
         grid.groups[d] = table.group();
         grid.tasks[d] = table.dataset.task().name().to_owned();

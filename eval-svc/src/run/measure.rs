@@ -155,13 +155,9 @@ pub(super) async fn measure(
     }
     // A later round does not score the originals again, but needs their vectors to measure drift.
     let distinct = |encoder: usize| -> usize {
-        let all = sets.iter().flat_map(|set| {
-            [
-                set.kept(inputs, encoder),
-                set.moving(plan, encoder),
-                calibration(plan, encoder, set.table),
-            ]
-        });
+        let all = sets
+            .iter()
+            .flat_map(|set| [set.kept(inputs, encoder), set.moving(plan, encoder)]);
         all.flatten().collect::<HashSet<Key>>().len()
     };
     let distinct: Vec<usize> = (0..plan.encoders.len()).map(distinct).collect();
@@ -252,8 +248,8 @@ async fn one_encoder(
         !moved.contains_key(&(space, set.pairs_digest.as_str()))
     });
     let needed: HashSet<Key> = to_score
-        .flat_map(|(set, _)| [set.kept(inputs, position), calibration(plan, position, set.table)].concat())
-        .chain(to_move.flat_map(|set| [set.moving(plan, position), calibration(plan, position, set.table)].concat()))
+        .flat_map(|(set, _)| set.kept(inputs, position))
+        .chain(to_move.flat_map(|set| set.moving(plan, position)))
         .filter(|text| !vectors.contains(*text))
         .collect();
     let spared = (distinct - needed.len()) as u64;
@@ -296,8 +292,8 @@ async fn one_encoder(
                 Some((score, false))
             }
             None => {
-                fill(inputs, (position, set.table), &texts, vectors, &mut meters.encode).await?;
-                let stored = StoredVectors::new(plan, position, set.table, vectors)?;
+                fill(inputs, position, set.table, &texts, vectors, &mut meters.encode).await?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors);
                 // Stored before the score, so that a score found later has its counts.
                 if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, &stored) {
                     context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
@@ -316,7 +312,7 @@ async fn one_encoder(
         if let Some((score, cached)) = ready {
             let cuts = context.units.cuts(key);
             let cuts = cuts.or_else(|| {
-                let stored = StoredVectors::new(plan, position, set.table, vectors).ok()?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors);
                 Cuts::of(plan, table, set.variant, &texts, &stored)
             });
             let cuts = cuts.unwrap_or_else(|| Cuts::unknown(table, &texts));
@@ -336,8 +332,8 @@ async fn one_encoder(
             Some(drift) => drift.clone(),
             None => {
                 let moving = set.moving(plan, position);
-                fill(inputs, (position, set.table), &moving, vectors, &mut meters.encode).await?;
-                let stored = StoredVectors::new(plan, position, set.table, vectors)?;
+                fill(inputs, position, set.table, &moving, vectors, &mut meters.encode).await?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors);
                 let drift = drift::measure(&set.pairs, prompts.varied(), &stored)?;
                 let stored = context.units.put_drift(space, &set.pairs_digest, &drift);
                 stored.map_err(RunError::Units)?;
@@ -449,21 +445,25 @@ impl TextSet {
         keys(&plan.tables[self.table], encoder, &self.texts)
     }
 
-    /// Those vectors that are kept: all except the documents of a large corpus.
+    /// The vectors that its score needs and that are kept: all except the documents of a large
+    /// corpus, and those on which a stored form is calibrated.
     fn kept(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
         let mut keys = self.keys(inputs.plan, encoder);
         let table = &inputs.plan.tables[self.table];
         if let Some(documents) = corpus::documents(table, inputs.context.config.shard_documents) {
             keys.truncate(documents.start);
         }
+        keys.extend(calibration(inputs.plan, encoder, self.table));
         keys
     }
 
-    /// Both sides of every pair.
+    /// The vectors that its drift needs: both sides of every pair, and those on which a stored form
+    /// is calibrated.
     fn moving(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
         let slot = plan.tables[self.table].prompts[encoder].varied();
         let both = self.pairs.iter().flat_map(|(original, made)| [*original, *made]);
-        both.map(|text| (slot, text)).collect()
+        let calibrating = calibration(plan, encoder, self.table);
+        both.map(|text| (slot, text)).chain(calibrating).collect()
     }
 }
 
@@ -488,7 +488,8 @@ fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
 /// which a stored form is calibrated.
 pub(super) async fn fill(
     inputs: Inputs<'_>,
-    (position, table): (usize, usize),
+    position: usize,
+    table: usize,
     texts: &[Key],
     vectors: &mut Vectors,
     meter: &mut Meter,
@@ -531,7 +532,7 @@ pub(super) async fn fill(
         })?;
         vectors.insert(&encoder.id, slot, &lacking, encoded)?;
     }
-    Ok(())
+    vectors.calibrate(plan, position, table, &calibrating)
 }
 
 pub(super) fn excerpt(text: &str) -> String {
@@ -573,7 +574,7 @@ async fn score_corpus(
         let table = &plan.tables[set.table];
         let first = corpus::documents(table, context.config.shard_documents).map_or(0, |corpus| corpus.start);
         let known = WithDocuments {
-            vectors: StoredVectors::new(plan, position, set.table, vectors)?,
+            vectors: StoredVectors::new(plan, position, set.table, vectors),
             first,
             facts: &searched.facts,
         };

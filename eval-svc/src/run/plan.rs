@@ -277,6 +277,11 @@ fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
 }
 
 impl Plan {
+    /// Whether it is a variant of another encoder.
+    pub(super) fn is_variant(&self, encoder: usize) -> bool {
+        self.served(encoder) != encoder
+    }
+
     /// The stored form of an encoder's vectors, if it is one.
     pub(super) fn form(&self, encoder: usize) -> Option<StoredForm> {
         match self.variants.get(encoder)? {

@@ -6,6 +6,7 @@ use isomer_proto::encoder::v1::Encoder;
 
 use super::{
     RunError,
+    error::invalid,
     plan::{EncoderVariant, Plan, Table, served},
 };
 use crate::{
@@ -75,8 +76,8 @@ impl TablePrompts {
 
 /// Whether two variants of an encoder have the same prompts on all data sets.
 pub(super) fn same_prompts(tables: &[Table], one: usize, other: usize) -> bool {
-    let space = |table: &Table, encoder: usize| table.prompts[encoder].space.clone();
-    tables.iter().all(|table| space(table, one) == space(table, other))
+    let mut tables = tables.iter();
+    tables.all(|table| table.prompts[one].space == table.prompts[other].space)
 }
 
 /// Keys of the vectors of a table's texts, in the order of the data set.
@@ -112,30 +113,26 @@ pub(super) fn choose(
         .collect();
     for (i, given) in request.iter().enumerate() {
         let is_served = |id: &String| {
-            let all = encoders.iter().zip(variants);
-            all.into_iter()
-                .any(|(one, variant)| *variant == EncoderVariant::Plain && one.id == *id)
+            let mut all = encoders.iter().zip(variants);
+            all.any(|(one, variant)| *variant == EncoderVariant::Plain && one.id == *id)
         };
         if let Some(id) = given.encoder.as_ref().filter(|id| !is_served(id)) {
-            return Err(RunError::Invalid {
-                field: format!("spec.prompts[{i}].encoder_id"),
-                message: format!("the run has no encoder `{id}`; variants have the prompts of their encoder"),
-            });
+            return Err(invalid(
+                format!("spec.prompts[{i}].encoder_id"),
+                format!("the run has no encoder `{id}`; variants have the prompts of their encoder"),
+            ));
         }
         if let Some((message, hint)) = unknown_role(&given.role, &names) {
-            return Err(RunError::Invalid {
-                field: format!("spec.prompts[{i}].role"),
-                message: format!("{message}; {hint}"),
-            });
+            return Err(invalid(format!("spec.prompts[{i}].role"), format!("{message}; {hint}")));
         }
     }
     for (id, prompts) in suite {
         for role in prompts.keys() {
             if let Some((message, hint)) = unknown_role(role, &names) {
-                return Err(RunError::Invalid {
-                    field: "spec.suite".to_owned(),
-                    message: format!("encoder.\"{id}\".prompts: {message}; {hint}"),
-                });
+                return Err(invalid(
+                    "spec.suite",
+                    format!("encoder.\"{id}\".prompts: {message}; {hint}"),
+                ));
             }
         }
     }
@@ -149,10 +146,10 @@ pub(super) fn choose(
         };
         for role in prompts.keys() {
             if let Some((message, hint)) = unknown_role(role, &names) {
-                return Err(RunError::Invalid {
-                    field: "spec.suite".to_owned(),
-                    message: format!("prompt_variant.{name}: {message}; {hint}"),
-                });
+                return Err(invalid(
+                    "spec.suite",
+                    format!("prompt_variant.{name}: {message}; {hint}"),
+                ));
             }
         }
     }

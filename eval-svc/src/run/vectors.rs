@@ -24,6 +24,8 @@ pub(super) struct Vectors {
     /// Whether the text of each row was truncated at the encoder's maximum length; `None` if the
     /// encoder does not report it.
     cut: Vec<Option<bool>>,
+    /// Ranges of the dimensions in the originals of a data set, by its position and the form.
+    ranges: HashMap<(usize, StoredForm), Ranges>,
 }
 
 impl Vectors {
@@ -41,6 +43,7 @@ impl Vectors {
     pub(super) fn keep(&mut self, wanted: &HashSet<Key>) {
         let mut kept = Self {
             cols: self.cols,
+            ranges: std::mem::take(&mut self.ranges),
             ..Self::default()
         };
         for (text, row) in &self.rows {
@@ -106,24 +109,45 @@ pub(super) struct StoredVectors<'a> {
     encoder: &'a str,
     normalises: bool,
     form: Option<StoredForm>,
-    ranges: Option<Ranges>,
+    ranges: Option<&'a Ranges>,
+}
+
+impl Vectors {
+    /// Finds the ranges of an encoder's form on a data set, if it needs any, from the vectors of
+    /// the texts of [`calibration`].
+    pub(super) fn calibrate(
+        &mut self,
+        plan: &Plan,
+        encoder: usize,
+        table: usize,
+        texts: &[Key],
+    ) -> Result<(), RunError> {
+        let Some(form) = plan.form(encoder).filter(|form| form.needs_ranges()) else {
+            return Ok(());
+        };
+        if !self.ranges.contains_key(&(table, form)) {
+            let stored = StoredVectors::new(plan, encoder, table, self);
+            let rows = texts.iter().filter_map(|key| stored.shortened(*key).transpose());
+            let rows: Vec<Cow<'_, [f32]>> = rows.collect::<Result<_, RunError>>()?;
+            if let Some(ranges) = Ranges::of_rows(rows.iter()) {
+                self.ranges.insert((table, form), ranges);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> StoredVectors<'a> {
-    /// Vectors for a data set. The texts of [`calibration`] must have a vector.
-    pub(super) fn new(plan: &'a Plan, encoder: usize, table: usize, vectors: &'a Vectors) -> Result<Self, RunError> {
+    /// Vectors for a data set.
+    pub(super) fn new(plan: &'a Plan, encoder: usize, table: usize, vectors: &'a Vectors) -> Self {
         let form = plan.form(encoder);
-        let mut stored = Self {
+        Self {
             vectors,
             encoder: &plan.encoders[encoder].id,
             normalises: plan.encoders[plan.source(encoder)].normalises,
             form,
-            ranges: None,
-        };
-        let rows = calibration(plan, encoder, table).into_iter();
-        let rows: Result<Vec<_>, RunError> = rows.filter_map(|key| stored.shortened(key).transpose()).collect();
-        stored.ranges = Ranges::of_rows(rows?.iter());
-        Ok(stored)
+            ranges: form.and_then(|form| vectors.ranges.get(&(table, form))),
+        }
     }
 
     fn refused(&self, message: String) -> RunError {
@@ -149,7 +173,7 @@ impl<'a> StoredVectors<'a> {
         let row = self.shortened(key)?;
         match (self.form, row) {
             (Some(form), Some(row)) => {
-                let stored = form.stored(row, self.ranges.as_ref());
+                let stored = form.stored(row, self.ranges);
                 stored.map(Some).map_err(|why| self.refused(why))
             }
             (_, row) => Ok(row),

@@ -36,12 +36,7 @@ pub(super) fn prompts(top: &Section<'_>) -> Result<BTreeMap<String, BTreeMap<Str
 
 /// The variants of `prompt_variants`, then those of `[prompt_variant.NAME]`.
 pub(super) fn prompt_variants(top: &Section<'_>) -> Result<Vec<PromptVariant>, SuiteError> {
-    let found = top.strings("prompt_variants")?.unwrap_or_default();
-    let names: Vec<String> = found.iter().map(|found| found.value.clone()).collect();
-    let mut all = variant::parse_all(&names, &[]).map_err(|(position, message)| {
-        let one = &found[position];
-        top.document.invalid(&one.span, one.field.clone(), message)
-    })?;
+    let mut all = top.parsed("prompt_variants", |names| variant::parse_all(names, &[]))?;
     let Some(item) = top.get("prompt_variant") else {
         return Ok(all);
     };

@@ -14,10 +14,7 @@ use super::{
     reader::{Document, Section},
     separation,
 };
-use crate::{
-    stored_form::{self, StoredForm},
-    task::Profile,
-};
+use crate::{stored_form, task::Profile};
 
 const FIELDS: [&str; 26] = [
     "name",
@@ -80,7 +77,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         transformations: protocol::reworded(&top, transformations(&top)?)?,
         generator: filled(&document, top.string("generator")?)?,
         encoders: encoders(&top)?,
-        forms: forms(&top)?,
+        forms: top.parsed("forms", stored_form::parse_all)?,
         prompt_variants: encoder::prompt_variants(&top)?,
         encoder_prompts: encoder::prompts(&top)?,
         baseline: filled(&document, top.string("baseline")?)?,
@@ -141,15 +138,6 @@ fn encoders(top: &Section<'_>) -> Result<Vec<String>, SuiteError> {
         ids.push(found.value);
     }
     Ok(ids)
-}
-
-fn forms(top: &Section<'_>) -> Result<Vec<StoredForm>, SuiteError> {
-    let found = top.strings("forms")?.unwrap_or_default();
-    let texts: Vec<String> = found.iter().map(|found| found.value.clone()).collect();
-    stored_form::parse_all(&texts).map_err(|(position, message)| {
-        let one = &found[position];
-        top.document.invalid(&one.span, one.field.clone(), message)
-    })
 }
 
 fn attempts(top: &Section<'_>) -> Result<u32, SuiteError> {

@@ -167,6 +167,21 @@ impl<'a> Section<'a> {
             .collect::<Result<_, _>>()
             .map(Some)
     }
+
+    /// Values that are read together from a list of texts; empty if the list is absent. `parse`
+    /// returns the position of a broken text with the problem.
+    pub(super) fn parsed<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&[String]) -> Result<Vec<T>, (usize, String)>,
+    ) -> Result<Vec<T>, SuiteError> {
+        let found = self.strings(key)?.unwrap_or_default();
+        let texts: Vec<String> = found.iter().map(|found| found.value.clone()).collect();
+        parse(&texts).map_err(|(position, message)| {
+            let one = &found[position];
+            self.document.invalid(&one.span, one.field.clone(), message)
+        })
+    }
 }
 
 impl Document<'_> {

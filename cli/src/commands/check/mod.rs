@@ -3,6 +3,7 @@
 pub(super) mod plan;
 
 use std::{
+    borrow::Cow,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -86,7 +87,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     let spec = RunSpec {
         encoder_ids: args.models.iter().map(|m| local_folder(&connection, m)).collect(),
         baseline_encoder_id: args.baseline.as_ref().map_or_else(String::new, |baseline| {
-            match variant_of(&args.models, baseline) {
+            match variant_of(&models(&args), baseline) {
                 Some((model, rest)) => local_folder(&connection, model) + rest,
                 None => local_folder(&connection, baseline),
             }
@@ -152,13 +153,8 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
 /// Ids of the judged encoders, as in the report.
 #[cfg(feature = "evidence")]
 fn judged(connection: &Connection, args: &CheckArgs) -> Vec<String> {
-    if args.models.is_empty() {
-        return vec![isomer_models::DEFAULT_ENCODER.to_owned()];
-    }
-    args.models
-        .iter()
-        .map(|model| local_folder(connection, model))
-        .collect()
+    let models = models(args);
+    models.iter().map(|model| local_folder(connection, model)).collect()
 }
 
 /// A client of the run service.
@@ -279,10 +275,16 @@ fn suite(name: &str) -> Result<SuiteRef, Failure> {
     })
 }
 
+/// The models that the flags name, else the default.
+fn models(args: &CheckArgs) -> Cow<'_, [String]> {
+    match args.models.as_slice() {
+        [] => vec![isomer_models::DEFAULT_ENCODER.to_owned()].into(),
+        named => named.into(),
+    }
+}
+
 /// A baseline that is a variant of one of the models: the model, and the rest of the name.
 fn variant_of<'a>(models: &[String], baseline: &'a str) -> Option<(&'a str, &'a str)> {
-    let default = [isomer_models::DEFAULT_ENCODER.to_owned()];
-    let models = if models.is_empty() { default.as_slice() } else { models };
     let is_variant = |model: &&String| {
         let rest = baseline.strip_prefix(model.as_str());
         rest.is_some_and(|rest| rest.starts_with('+'))
@@ -303,13 +305,8 @@ fn local_folder(connection: &Connection, model: &str) -> String {
 }
 
 async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) -> Result<(), Failure> {
-    let default = [isomer_models::DEFAULT_ENCODER.to_owned()];
-    let models = if args.models.is_empty() {
-        default.as_slice()
-    } else {
-        args.models.as_slice()
-    };
-    let baseline = args.baseline.iter().filter(|own| variant_of(models, own).is_none());
+    let models = models(args);
+    let baseline = args.baseline.iter().filter(|own| variant_of(&models, own).is_none());
     for model in models.iter().chain(baseline) {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
     }
@@ -462,7 +459,7 @@ mod tests {
         assert_eq!(variant_of(&models, "./enc"), None);
         let default = format!("{}+prompt:none", isomer_models::DEFAULT_ENCODER);
         assert_eq!(
-            variant_of(&[], &default),
+            variant_of(&[isomer_models::DEFAULT_ENCODER.to_owned()], &default),
             Some((isomer_models::DEFAULT_ENCODER, "+prompt:none"))
         );
     }

@@ -98,7 +98,7 @@ impl Grid {
             .collect()
     }
 
-    /// The grid of the encoders that are no variants.
+    /// The grid without variants of encoders.
     #[must_use]
     pub fn without_variants(&self) -> Self {
         let mut grid = self.clone();

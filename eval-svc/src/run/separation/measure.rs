@@ -122,8 +122,8 @@ pub(in crate::run) async fn measure(
                 let lacking = texts.iter().chain(&calibrating);
                 let lacking: HashSet<&Key> = lacking.filter(|key| !vectors.contains(**key)).collect();
                 meter.grow(lacking.len() as u64);
-                fill(inputs, (position, set.table), &texts, vectors, meter).await?;
-                let stored = StoredVectors::new(plan, position, set.table, vectors)?;
+                fill(inputs, position, set.table, &texts, vectors, meter).await?;
+                let stored = StoredVectors::new(plan, position, set.table, vectors);
                 let kept = compare(&set.triples, slot, &stored)?;
                 context.units.put_aside(KEPT, &parts, &kept).map_err(RunError::Units)?;
                 kept
