@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .filter(|file| file.extension().is_some_and(|extension| extension == "txt"))
     {
         let id = file.file_stem().unwrap_or_default().to_string_lossy();
-        writeln!(list, "    ({id:?}, include_str!({file:?})),")?;
+        writeln!(list, "    ({id:?}, {:?}),", fs::read_to_string(file)?)?;
     }
     list.push_str("];\n");
     fs::write(Path::new(&env::var("OUT_DIR")?).join("prompts.rs"), list)?;

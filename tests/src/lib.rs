@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 
 /// The folder of the checkout.
 pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    // Tests run in the folder of their package. Its path is not compiled in, so that a build serves
+    // any checkout.
+    let package = std::env::current_dir().expect("a working directory");
+    package
         .parent()
         .expect("the tests folder lies in the workspace")
         .to_owned()

@@ -16,7 +16,7 @@ use tonic::Code;
 async fn start(home: &TempDir, configure: impl FnOnce(&mut EmbedConfig)) -> App {
     let mut config = IsomerConfig::default();
     config.models.home = home.path().to_owned();
-    let model = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../embed-svc/tests/fixtures/bert_poolings");
+    let model = PathBuf::from(".").join("../embed-svc/tests/fixtures/bert_poolings");
     config.embed.encoders = [("here".to_owned(), model)].into();
     configure(&mut config.embed);
     compose(config, Caller::Owner).await.unwrap()

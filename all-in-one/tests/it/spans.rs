@@ -64,7 +64,7 @@ async fn start(home: &TempDir, provider: &str) -> SocketAddr {
     };
     config.models.home = home.path().to_owned();
     config.routing.health_interval_ms = 20;
-    let model = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../embed-svc/tests/fixtures/bert_poolings");
+    let model = PathBuf::from(".").join("../embed-svc/tests/fixtures/bert_poolings");
     config.embed.encoders = [("here".to_owned(), model)].into();
     let writer = GeneratorConfig {
         model: "their-writer".to_owned(),

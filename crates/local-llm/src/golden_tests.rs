@@ -56,7 +56,7 @@ pub(crate) fn find_model(name: &str, id: &str) -> Option<PathBuf> {
 }
 
 fn golden((name, _): Model) -> Value {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/greedy.json");
+    let file = "tests/fixtures/greedy.json";
     let all: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     all[name].clone()
 }

@@ -45,10 +45,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../eval-svc/fixtures/report/report.json"
-        );
+        let file = "../../eval-svc/fixtures/report/report.json";
         crate::read(&std::fs::read(file).unwrap()).unwrap()
     }
 

@@ -16,7 +16,7 @@ fn tagger() -> &'static Tagger {
 }
 
 fn reference() -> Vec<support::Sentence> {
-    support::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/reference.tagged")).unwrap()
+    support::read(&Path::new(".").join("tests/data/reference.tagged")).unwrap()
 }
 
 #[test]

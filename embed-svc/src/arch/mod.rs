@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn every_served_architecture_has_a_tiny_model_with_goldens() {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        let fixtures = Path::new(".").join("tests/fixtures");
         let mut modelled = HashSet::new();
         for folder in fs::read_dir(fixtures).unwrap() {
             let folder = folder.unwrap().path();

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn tokenizer(folder: &str) -> TextTokenizer {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        let fixtures = Path::new(".").join("tests/fixtures");
         let file = fixtures.join(folder).join("tokenizer.json");
         TextTokenizer::load(&file, false).unwrap_or_else(|error| panic!("{folder}: {error}"))
     }

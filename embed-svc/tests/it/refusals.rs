@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use crate::common::{self, edit_json, is_computed};
 
 fn fixture(family: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(family)
+    Path::new(".").join("tests/fixtures").join(family)
 }
 
 fn copy(from: &Path, to: &Path) {

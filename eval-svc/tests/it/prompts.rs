@@ -90,7 +90,7 @@ fn copy(from: &Path, to: &Path) {
 async fn harness(prompts: &Value, default: Option<&str>) -> Harness {
     let home = tempfile::tempdir().unwrap();
     let model: PathBuf = home.path().join("model");
-    let tiny = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embed-svc/tests/fixtures/distilbert");
+    let tiny = Path::new(".").join("../embed-svc/tests/fixtures/distilbert");
     copy(&tiny, &model);
     let settings = json!({"prompts": prompts, "default_prompt_name": default, "similarity_fn_name": "cosine"});
     fs::write(model.join("config_sentence_transformers.json"), settings.to_string()).unwrap();

@@ -611,7 +611,7 @@ async fn an_encoder_maps_to_itself_without_error_and_scores_that_fall_are_refuse
 #[tokio::test]
 async fn the_published_schema_is_that_of_the_types_and_the_files_are_valid() {
     let derived = json_schema();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/thresholds-1.json");
+    let path = Path::new(".").join("schema/thresholds-1.json");
     if std::env::var_os("ISOMER_BLESS").is_some() {
         std::fs::write(&path, serde_json::to_string_pretty(&derived).unwrap() + "\n").unwrap();
     }

@@ -9,13 +9,13 @@ use isomer_attestation::{
 use isomer_report::{GateVerdict, Report};
 
 fn file(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keys").join(name);
+    let path = Path::new(".").join("tests/keys").join(name);
     fs::read_to_string(path).unwrap()
 }
 
 /// A report whose gate judges four encoders: undecided, kept, broken, kept.
 fn report() -> (Report, Vec<u8>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../eval-svc/fixtures/report/report.json");
+    let path = Path::new(".").join("../../eval-svc/fixtures/report/report.json");
     let json = fs::read(path).unwrap();
     (isomer_report::read(&json).unwrap(), json)
 }

@@ -220,10 +220,7 @@ mod tests {
 
     /// A report that is committed as a fixture of all formats.
     fn report() -> Report {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../eval-svc/fixtures/report/report.json"
-        );
+        let file = "../../eval-svc/fixtures/report/report.json";
         isomer_report::read(&std::fs::read(file).unwrap()).unwrap()
     }
 

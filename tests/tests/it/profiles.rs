@@ -16,7 +16,7 @@ const COMPUTE: [&str; 4] = ["isomer-embed", "isomer-scoring", "isomer-stats", "i
 const NOT_IN_DEV: [&str; 2] = ["isomer-embed", "isomer-scoring"];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(".").join("..")
 }
 
 fn manifest(folder: &Path) -> Table {

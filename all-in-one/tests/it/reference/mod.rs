@@ -16,7 +16,7 @@ use std::{
 const RENEW: &str = "ISOMER_RENEW=1 cargo test -p isomer-all-in-one --test it reference::";
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(".").join("..")
 }
 
 fn read(file: &str) -> String {

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn fixture(name: &str) -> String {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embed-svc/tests/fixtures");
+        let fixtures = Path::new(".").join("../embed-svc/tests/fixtures");
         fixtures.join(name).display().to_string()
     }
 

@@ -1,14 +1,12 @@
 //! The locations of published data sets. The tests of eval-svc and transform-svc include this file
 //! too.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-fn root() -> &'static Path {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    folder
-        .ancestors()
-        .find(|folder| folder.join("Cargo.lock").exists())
-        .unwrap()
+fn root() -> PathBuf {
+    let package = std::env::current_dir().unwrap();
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+    root.unwrap().to_owned()
 }
 
 /// A folder or file of `tests/data`.

@@ -25,7 +25,7 @@ fn each_channel_is_applied_to_each_language_or_refused_with_a_reason() {
 /// mteb's codes of the languages in the catalogue of data sets, another crate's.
 #[test]
 fn every_language_of_the_catalogue_of_data_sets_is_known() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/catalogue/datasets.toml");
+    let path = std::path::Path::new(".").join("../datasets/catalogue/datasets.toml");
     let catalogue: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
     let mut seen = 0;
     for dataset in catalogue["dataset"].as_array().unwrap() {

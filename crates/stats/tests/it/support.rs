@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-fn root() -> &'static Path {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    folder
-        .ancestors()
-        .find(|folder| folder.join("Cargo.lock").exists())
-        .unwrap()
+fn root() -> PathBuf {
+    let package = std::env::current_dir().unwrap();
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+    root.unwrap().to_owned()
 }
 
 fn read(path: &Path) -> Value {

@@ -185,7 +185,7 @@ pub fn tiny(folder: &Path) {
 
 /// The fixtures of this crate.
 pub fn fixtures() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+    PathBuf::from(".").join("tests/fixtures")
 }
 
 /// Whether this build computes a fixture: T5 encoders need the feature `t5`.

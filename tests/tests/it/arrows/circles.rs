@@ -82,7 +82,7 @@ fn root(folder: &Path) -> Option<PathBuf> {
 
 /// Every circle in the form of the list, with the uses that close it.
 fn found() -> BTreeMap<String, Vec<String>> {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let top = Path::new(".").join("..");
     let mut all = BTreeMap::new();
     for folder in Workspace::read().folders.values() {
         let Some(root) = root(&top.join(folder)) else {

@@ -100,7 +100,7 @@ struct Workspace {
 
 impl Workspace {
     fn read() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+        let root = Path::new("..").canonicalize().unwrap();
         // Packages for other platforms may be missing on this machine.
         let output = Command::new(env!("CARGO"))
             .args([
