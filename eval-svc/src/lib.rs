@@ -12,6 +12,7 @@ mod compute;
 pub mod config;
 pub mod error;
 pub mod gate;
+mod item_clusters;
 pub mod judging;
 pub mod limits;
 mod metric_names;

@@ -39,6 +39,9 @@ pub(crate) struct DiffArgs {
     /// they share, and list the rest as left out.
     #[arg(long, env = "ISOMER_SHARED_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) shared: bool,
+    /// Compare other rewrites of the same texts, e.g. of two generators with one encoder.
+    #[arg(long, env = "ISOMER_OTHER_REWRITES", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) other_rewrites: bool,
     /// Folder for diff.json, diff.html and diff.md.
     #[arg(long, env = "ISOMER_OUT", default_value = "isomer-diff", value_name = "DIR")]
     pub(crate) out: PathBuf,

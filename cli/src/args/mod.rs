@@ -15,6 +15,7 @@ pub(crate) mod index;
 pub(crate) mod index_compare;
 #[cfg(feature = "index")]
 pub(crate) mod index_older;
+pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
@@ -24,6 +25,7 @@ pub(crate) mod report;
 pub(crate) mod stats;
 #[cfg(feature = "fleet")]
 pub(crate) mod store;
+pub(crate) mod suite;
 pub(crate) mod thresholds;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -159,6 +161,11 @@ pub(crate) enum Command {
     Datasets(DatasetsArgs),
     /// The robustness check: transform, encode, score, compare, report.
     Check(CheckArgs),
+    /// Write a suite for your own data.
+    Init(init::InitArgs),
+    /// The shipped suites of a check, and the keys of a suite file.
+    #[command(subcommand)]
+    Suite(suite::SuiteCommand),
     /// Statistical tests on a table of your own scores or ratings.
     #[command(subcommand)]
     Stats(stats::StatsCommand),
@@ -906,10 +913,15 @@ pub(crate) struct CheckArgs {
     pub(crate) items: bool,
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// Print what the check would take, and stop: texts, calls, tokens, price and time, and what
-    /// the caches hold already. Nothing is generated, encoded or rated.
+    /// Print what the check would take, and stop: texts, calls, tokens, price and time, what the
+    /// caches hold already, and how probably each rule decides. Nothing is generated, encoded or
+    /// rated.
     #[arg(long, help_heading = "Cost")]
     pub(crate) plan: bool,
+    /// With --plan: the rows with which each rule max_drop (unit=item) passes an encoder that does
+    /// not drop, with this probability: from 0.05 to below 1, e.g. 0.8.
+    #[arg(long, help_heading = "Cost", value_name = "P", requires = "plan")]
+    pub(crate) power: Option<f64>,
     #[command(flatten)]
     pub(crate) prompts: PromptArgs,
     #[command(flatten)]
@@ -936,6 +948,10 @@ pub(crate) struct RunArgs {
     /// A sample of at most so many rows of each dataset [default: the suite's].
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
+    /// Rows of all data sets together, in place of --limit: a data set whose score varies more gets
+    /// more of them [default: the suite's].
+    #[arg(long, env = "ISOMER_TOTAL_ITEMS", value_name = "N")]
+    pub(crate) total_items: Option<u32>,
     /// Seed of the samples [default: the suite's].
     #[arg(long, env = "ISOMER_SAMPLE_SEED")]
     pub(crate) sample_seed: Option<u64>,

@@ -30,6 +30,7 @@ pub(super) async fn run(session: &Session, args: DiffArgs) -> Result<ExitCode, F
         },
         worst: args.worst,
         shared: args.shared,
+        other_rewrites: args.other_rewrites,
     };
     let old = Side {
         report: &old,

@@ -15,6 +15,7 @@ mod forget;
 mod history;
 #[cfg(feature = "index")]
 mod index;
+mod init;
 mod judge;
 mod judge_select;
 mod kept_runs;
@@ -31,6 +32,7 @@ mod serve;
 mod stats;
 #[cfg(feature = "fleet")]
 mod store;
+mod suite;
 mod thresholds;
 mod transform;
 mod wait;
@@ -84,6 +86,8 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Datasets(args) => datasets::run(&session, args).await,
         Command::Eval(args) => Box::pin(eval::run(&session, args)).await,
         Command::Check(args) => Box::pin(check::run(&session, args)).await,
+        Command::Init(args) => init::run(&session, &args),
+        Command::Suite(command) => suite::run(&session, &command),
         Command::Stats(command) => stats::run(&session, command).await,
         Command::Report(args) => report::run(&session, &args).await,
         Command::Diff(args) => Box::pin(diff::run(&session, args)).await,

@@ -104,16 +104,29 @@ impl Runs {
         some(answer?.run)
     }
 
-    /// What a run would take, before it costs.
+    /// The expected usage of a run, and how probably its rules decide.
     ///
     /// # Errors
     /// What the server refuses.
     pub async fn plan(&self, spec: RunSpec) -> Result<RunPlan, Error> {
+        self.planned(spec, None).await
+    }
+
+    /// The same, with the rows for a wanted probability of a pass ([`RunPlan::design`]), e.g. 0.8.
+    ///
+    /// # Errors
+    /// What the server refuses.
+    pub async fn plan_for(&self, spec: RunSpec, power: f64) -> Result<RunPlan, Error> {
+        self.planned(spec, Some(power)).await
+    }
+
+    async fn planned(&self, spec: RunSpec, power: Option<f64>) -> Result<RunPlan, Error> {
+        let spec = Some(spec);
         let answer = unary!(
             self.0,
             RunServiceClient.plan_run,
             "/isomer.eval.v1.RunService/PlanRun",
-            PlanRunRequest { spec: Some(spec) }
+            PlanRunRequest { spec, power }
         );
         Ok(answer?.plan.unwrap_or_default())
     }

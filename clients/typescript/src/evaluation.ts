@@ -311,9 +311,13 @@ export class Runs extends Part {
     return some((await this.ask(RunService.method.createRun, request, options)).run, "run");
   }
 
-  /** What a run would take, before it costs. */
-  async plan(spec: MessageInitShape<typeof RunSpecSchema>, options: CallOptions = {}): Promise<RunPlan> {
-    return some((await this.ask(RunService.method.planRun, { spec }, options)).plan, "plan");
+  /**
+   * What a run would take, before it costs, and how probably its rules decide. With `power`, e.g. 0.8, `design` has the items with which
+   * an encoder that does not drop passes with this probability.
+   */
+  async plan(spec: MessageInitShape<typeof RunSpecSchema>, options: { power?: number } & CallOptions = {}): Promise<RunPlan> {
+    const request = { spec, power: options.power };
+    return some((await this.ask(RunService.method.planRun, request, options)).plan, "plan");
   }
 
   async get(id: string, options: CallOptions = {}): Promise<Run> {

@@ -265,6 +265,15 @@ impl Dataset {
         }
     }
 
+    /// Number of rows that [`LoadOptions::limit`] counts: the items, or the sets of a clustering
+    /// whose rows are sets.
+    pub fn rows(&self) -> usize {
+        match &self.labels {
+            Labels::Clustering { labels, .. } if !labels.sets.is_empty() => labels.sets.len(),
+            _ => self.items(),
+        }
+    }
+
     /// The rank of each item in the order of the draw, if rows were drawn one by one
     /// ([`Draw::OneByOne`]).
     pub fn order(&self) -> Option<&[u32]> {

@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn prompts_can_put_another_encoder_first() {
-        let mut report = crate::read(include_bytes!("../../../eval-svc/fixtures/report/report.json")).unwrap();
+        let mut report = crate::read(&std::fs::read("../../eval-svc/fixtures/report/report.json").unwrap()).unwrap();
         assert!(findings(&report).is_empty() && rows(&report).is_empty());
         // Two encoders, and a prompt of the second that scores above the first.
         report.encoders.truncate(3);

@@ -9,6 +9,7 @@ use super::{
     answers::estimate_items,
     ceiling::Ceiling,
     plan::{Plan, TextRequest},
+    power::{Design, RuleChances},
     record::Generation,
     separation, transform,
 };
@@ -36,6 +37,10 @@ pub struct Forecast {
     pub measured: Option<Generation>,
     /// The reason why the limits refuse the run; empty if they do not.
     pub refusal: String,
+    /// The expected decisions of the rules on drops over items.
+    pub rules: Vec<RuleChances>,
+    /// The items for a wanted probability of a pass, if one was given and there is such a rule.
+    pub design: Option<Design>,
 }
 
 impl Forecast {

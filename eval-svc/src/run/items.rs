@@ -296,7 +296,7 @@ impl<'a> KnownItems<'a> {
 
 /// The quantity of a rule on scores; `None` for separation, which another module decides over
 /// texts.
-fn figure(rule: &BoundRule) -> Option<Figure> {
+pub(super) fn figure(rule: &BoundRule) -> Option<Figure> {
     Some(match rule.quantity {
         Quantity::Original => Figure::Original,
         Quantity::Total => Figure::Total,

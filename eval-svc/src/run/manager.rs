@@ -235,15 +235,16 @@ impl RunManager {
     }
 
     /// Estimates the usage of a request's run. Generators, encoders and the judge are only queried
-    /// for their descriptions.
+    /// for their descriptions. With `power`, the items are found with which every rule passes an
+    /// encoder that does not drop, with this probability.
     ///
     /// # Errors
     /// As [`RunManager::create`], but limits refuse nothing.
-    pub async fn forecast(&self, request: RunRequest, owner: Owner) -> Result<Forecast, RunError> {
+    pub async fn forecast(&self, request: RunRequest, power: Option<f64>, owner: Owner) -> Result<Forecast, RunError> {
         // Planning costs as much as for a run, so it takes a place in the queue.
         let _turn = self.inner.waiting.enter(owner.name.as_deref())?;
         let context = self.inner.context.for_tenant(&owner.tenant)?;
-        let mut forecast = prepare::foresee(&context, &request).await?;
+        let mut forecast = prepare::foresee(&context, &request, power).await?;
         forecast.measured = self.measured(&forecast.total.generator_id).await?;
         Ok(forecast)
     }

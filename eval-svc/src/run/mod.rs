@@ -32,8 +32,10 @@ mod looks;
 mod manager;
 mod measure;
 mod order;
+mod pilot;
 mod plan;
 mod portions;
+mod power;
 mod prepare;
 mod probe;
 mod progress;
@@ -68,6 +70,7 @@ pub use forget::forget;
 pub use forgotten::{ForgottenIn, ForgottenRuns};
 pub(crate) use holding::RunHolds;
 pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
+pub use power::{Design, DesignedDataset, RuleChances};
 pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,

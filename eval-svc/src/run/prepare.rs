@@ -2,11 +2,12 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use futures::FutureExt;
 use isomer_config::spelling::nearest;
 use isomer_proto::transform::v1::{
     ListTransformationsRequest, PromptInfo, TransformationInfo, transform_service_client::TransformServiceClient,
 };
-use isomer_service_kit::{Fault, WorkMemory};
+use isomer_service_kit::{Fault, WorkMemory, long_work};
 use isomer_transformations::{scorable, wire::from_proto};
 use serde_json::json;
 
@@ -18,7 +19,9 @@ use super::{
     forecast::{self, Forecast},
     judge,
     plan::{self, Plan, PlannedTransformation, Producers},
-    portions, probe, prompting,
+    portions,
+    power::{self, Foreseen, Sized},
+    probe, prompting,
     record::{RunRequest, SuiteChoice},
     separation, wire,
 };
@@ -27,7 +30,7 @@ use crate::{
     gate::{self, Sequential},
     judging::{Judging, Scale},
     locate::Located,
-    profile::Axis,
+    profile::{Axis, Figure},
     prompts::variant::{self, PromptVariant},
     stored_form,
     suite::{DatasetSource, DatasetSpec, Suite, Transformation},
@@ -67,10 +70,40 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
 }
 
 /// Estimates the usage of a request's run, without generating, encoding or rating anything.
-pub(super) async fn foresee(context: &RunContext, request: &RunRequest) -> Result<Forecast, RunError> {
+///
+/// With `power`, the items are found with which every rule passes an encoder that does not drop,
+/// with this probability.
+pub(super) async fn foresee(
+    context: &RunContext,
+    request: &RunRequest,
+    power: Option<f64>,
+) -> Result<Forecast, RunError> {
+    if power.is_some_and(|power| !(0.05..1.0).contains(&power)) {
+        return Err(invalid("power", "should be from 0.05 to below 1, for example 0.8"));
+    }
     let plan = lay_out(context, request, None).await?;
     probe::probe(context, &plan).await?;
-    forecast::forecast(context, &plan, judging(&plan.suite)?.as_ref()).await
+    let mut forecast = forecast::forecast(context, &plan, judging(&plan.suite)?.as_ref()).await?;
+    let foreseen = Foreseen::of(&plan);
+    if foreseen.is_empty() {
+        return Ok(forecast);
+    }
+    let mut memory = WorkMemory::new();
+    let tables = plan.tables.iter();
+    let own = tables
+        .map(|table| (Arc::clone(&table.dataset), table.group()))
+        .collect();
+    let whole = match power {
+        Some(_) => unlimited(context, &plan.suite, power::MOST_ROWS, &mut memory).await?,
+        None => Vec::new(),
+    };
+    let computed = long_work(move |left| {
+        let (own, whole) = (sized(own), sized(whole));
+        let design = power.and_then(|power| foreseen.design(&whole, power, &left));
+        (foreseen.chances(&own, &left), design)
+    });
+    (forecast.rules, forecast.design) = computed.await.map_err(internal)?;
+    Ok(forecast)
 }
 
 /// The judge that rates the rewrites, if there is one.
@@ -117,6 +150,8 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     // afterwards.
     gate::bind(&suite.gate, &scene)?;
     let mut memory = WorkMemory::new();
+    let concentration = power::concentration(Figure::Total, &power::axes(&transformations), &suite);
+    divide(context, &mut suite, concentration).boxed().await?;
     let datasets = datasets(context, &suite, most, &mut memory).await?;
     let loaded: Vec<(String, TaskType)> = datasets
         .iter()
@@ -234,13 +269,32 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         }
         suite.temperature = temperature;
     }
+    if request.limit.is_some() && request.total_items.is_some() {
+        let message = "is given beside limit, the number of rows of each data set; leave one of them out";
+        return Err(invalid("spec.total_items", message));
+    }
     if let Some(limit) = request.limit {
         if limit == 0 {
             return Err(invalid("spec.limit", "is 0; leave it out to take all rows"));
         }
+        suite.total_items = None;
         for dataset in &mut suite.datasets {
             dataset.limit = Some(limit as usize);
         }
+    }
+    if let Some(total) = request.total_items {
+        suite.total_items = Some(total as usize);
+    }
+    if let Some(total) = suite.total_items.filter(|total| *total < suite.datasets.len()) {
+        let message = format!(
+            "total_items is {total}, but there are {} data sets; give at least as many",
+            suite.datasets.len()
+        );
+        let field = match request.total_items {
+            Some(_) => "spec.total_items",
+            None => "spec.suite",
+        };
+        return Err(invalid(field, message));
     }
     if let Some(seed) = request.sample_seed {
         for dataset in &mut suite.datasets {
@@ -393,6 +447,53 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
         }
         page_token = page.next_page_token;
     }
+}
+
+/// Gives each data set its part of the total number of rows, if the suite has one.
+async fn divide(context: &RunContext, suite: &mut Suite, concentration: f64) -> Result<(), RunError> {
+    let Some(total) = suite.total_items else {
+        return Ok(());
+    };
+    let mut memory = WorkMemory::new();
+    let datasets = unlimited(context, suite, total, &mut memory).await?;
+    let rows = long_work(move |_| power::divide(total, &sized(datasets), concentration))
+        .await
+        .map_err(internal)?;
+    for (dataset, rows) in suite.datasets.iter_mut().zip(rows) {
+        dataset.limit = Some(rows);
+    }
+    Ok(())
+}
+
+fn internal(fault: Fault) -> RunError {
+    RunError::Internal(fault.to_string())
+}
+
+/// Data sets with the groups that they belong to.
+type Grouped = Vec<(Arc<Dataset>, String)>;
+
+/// The data sets of a suite with up to this many rows, whatever their limits.
+async fn unlimited(
+    context: &RunContext,
+    suite: &Suite,
+    most: usize,
+    memory: &mut WorkMemory,
+) -> Result<Grouped, RunError> {
+    let mut suite = suite.clone();
+    suite.datasets.iter_mut().for_each(|dataset| dataset.limit = Some(most));
+    let datasets = datasets(context, &suite, None, memory).await?;
+    let grouped = datasets.into_iter().map(|(dataset, spec)| {
+        let group = spec.group_of(dataset.name());
+        (dataset, group)
+    });
+    Ok(grouped.collect())
+}
+
+fn sized(datasets: Grouped) -> Vec<Sized> {
+    datasets
+        .into_iter()
+        .map(|(dataset, group)| Sized::of(&dataset, group))
+        .collect()
 }
 
 /// Fetches the files of every dataset if necessary and loads them, each dataset on a blocking

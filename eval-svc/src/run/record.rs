@@ -43,6 +43,9 @@ pub struct RunRequest {
     pub temperature: Option<f64>,
     /// Overrides the number of rows of each dataset.
     pub limit: Option<u32>,
+    /// Overrides the number of rows of all datasets together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_items: Option<u32>,
     /// Overrides the seed of the samples.
     pub sample_seed: Option<u64>,
     /// The encoder to compare the others with.

@@ -113,10 +113,10 @@ impl RunService for RunHandler {
 
     async fn plan_run(&self, request: Request<PlanRunRequest>) -> Result<Response<PlanRunResponse>, Status> {
         let owner = owner(&request);
-        let spec = request.into_inner().spec;
+        let PlanRunRequest { spec, power } = request.into_inner();
         // Only its caller needs a plan, so planning ends with the call.
         let asked = convert::request(spec)?;
-        let forecast = self.runs.forecast(asked, owner).await.map_err(Fault::from)?;
+        let forecast = self.runs.forecast(asked, power, owner).await.map_err(Fault::from)?;
         Ok(Response::new(PlanRunResponse {
             plan: Some(forecast::plan(forecast)),
         }))

@@ -15,7 +15,7 @@ use crate::{
     task::TaskType,
 };
 
-const FIELDS: [&str; 18] = [
+pub(super) const FIELDS: [&str; 18] = [
     "task",
     "builtin",
     "path",
@@ -126,7 +126,7 @@ fn task(section: &Section<'_>, source: &DatasetSource) -> Result<TaskType, Suite
     }
 }
 
-fn at_least_one(section: &Section<'_>, key: &str, hint: &str) -> Result<Option<usize>, SuiteError> {
+pub(super) fn at_least_one(section: &Section<'_>, key: &str, hint: &str) -> Result<Option<usize>, SuiteError> {
     match section.integer(key)? {
         Some(found) if found.value == 0 => {
             Err(section

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::prompts::variant::{self, PromptVariant, Wording};
 
-const FIELDS: [&str; 1] = ["prompts"];
+pub(super) const FIELDS: [&str; 1] = ["prompts"];
 const OWN_SHAPE: &str = "a table: [prompt_variant.NAME], with query = \"…\"";
 const SHAPE: &str = "a table: [encoder.\"ID\".prompts], with query = \"…\"";
 

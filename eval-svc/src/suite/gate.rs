@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Fields of the gate other than its limits on shares of texts.
-const FIELDS: [&str; 7] = ["alpha", "basis", "unit", "undecided", "sequential", "adjust", "rule"];
+pub(super) const FIELDS: [&str; 7] = ["alpha", "basis", "unit", "undecided", "sequential", "adjust", "rule"];
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
     let document = top.document;

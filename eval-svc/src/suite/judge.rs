@@ -7,7 +7,7 @@ use super::{
 };
 use crate::judging::{Judge, Scale, check_accept};
 
-const FIELDS: [&str; 4] = ["generator", "sample", "scales", "accept"];
+pub(super) const FIELDS: [&str; 4] = ["generator", "sample", "scales", "accept"];
 
 pub(super) fn judge(top: &Section<'_>) -> Result<Judge, SuiteError> {
     let document = top.document;

@@ -3,7 +3,7 @@
 use super::{SuiteError, fields::table, reader::Section};
 use crate::limits::{Limits, check_cost};
 
-const FIELDS: [&str; 2] = ["generator_calls", "cost"];
+pub(super) const FIELDS: [&str; 2] = ["generator_calls", "cost"];
 
 pub(super) fn limits(top: &Section<'_>) -> Result<Limits, SuiteError> {
     let document = top.document;

@@ -1,112 +1,9 @@
 //! Suites: the datasets, transformations and seeds of a robustness check, as a TOML file.
 //!
+//! [`KEYS`] shows every key:
+//!
 //! ```toml
-//! name = "nightly"
-//! description = "What the search team watches."
-//! seeds = [1337, 1338, 1339]
-//! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]   # or all_targets = true
-//! generator = "openai:gemma-3-27b-it@http://llm.internal:8000/v1"   # default: the transform service's
-//! encoders = ["all-MiniLM-L6-v2"]                                    # default: the eval service's
-//! forms = ["int8", "binary:256"]                                     # each encoder also as an index stores its vectors: f16, int8,
-//!                                                                    # binary or hamming, of the first N dimensions (256: as floats)
-//! prompt_variants = ["synonyms", "typos"]                            # each encoder also with its prompts in other words: none,
-//!                                                                    # synonyms, lower_case, upper_case, no_punctuation, typos, or all
-//! baseline = "paraphrase-MiniLM-L3-v2"                               # the encoder that others are compared with
-//! prompts = { expansion = "expansion-short" }                        # prompts to use instead of the defaults; or of one
-//!                                                                    # transformation: { name = "paraphrase", prompt = "paraphrase-b" }
-//! temperature = 0.0
-//! top_p = 1.0
-//! top_k = 40                                                         # default: the generator's
-//! attempts = 3
-//! retry_identical = true                                             # false: a text that came back unchanged is kept (HTEB)
-//! retry_temperature = 0.7                                            # lowest temperature of attempts after the first; 0: that
-//!                                                                    # of the first
-//! guards = "warn"                                                    # numbers, negations and names that a rewrite lost or changed:
-//!                                                                    # counted; or "retry", or "off"
-//! on_failure = "keep_original"                                       # or "fail"
-//! profile = "mteb-v2"                                                # which definition of the metrics
-//!
-//! [[dataset]]
-//! task = "sts"
-//! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts",
-//! split = "test"                                                     # hub = "org/name:configuration@revision"
-//! language = "en"                                                    # the subset: which of the files
-//! languages = ["en"]                                                 # languages of the texts, if neither the subset's name
-//!                                                                    # nor the catalogue gives them; of two sides ["en", "ar"]
-//! limit = 200                                                        # a sample, in proportion to labels or gold scores
-//! sample_seed = 42
-//! fields = { sentence1 = "text_a" }                                  # columns of other names
-//! # retrieval: ignore_identical_ids = true                           # as mteb does for ArguAna, Quora and others
-//! # classification: samples_per_label = 32, train_limit = 500; clustering: max_fraction = 0.04, legacy_clustering = true
-//!
-//! [[dataset]]
-//! catalogue = "AmazonCounterfactualClassification"                   # `isomer datasets` lists the names; it brings its task,
-//! language = "en"                                                    # split, columns and options along
-//! group = "AmazonCounterfactualClassification"                       # members of a group are averaged first, and groups are
-//!                                                                    # what tests count; default: the catalogue's name,
-//!                                                                    # else the data set's own
-//!
-//! [gate]                                                             # rules that an encoder must keep; [`crate::gate`]
-//! alpha = 0.05                                                       # chance of error of each rule, on each side
-//! basis = "bounded"                                                  # bounds of the mean for any distribution; or "student",
-//!                                                                    # "signed-rank", "bootstrap", "studentised-bootstrap", or
-//!                                                                    # "point": the estimate itself. A rule may name its own
-//! unit = "item"                                                      # these data sets, other items; or "group": other data sets
-//! undecided = "block"                                                # if the data do not decide: exit code 4 ("block", the
-//!                                                                    # default), 1 ("fail") or 0 ("warn")
-//! max_unchanged = 0.10                                               # a rule is invalid if more of its texts stayed as they
-//!                                                                    # were; a rule may name its own, and the gate the other
-//!                                                                    # limits of [`crate::gate::ValidityLimit`]
-//! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
-//!                                                                    # "obrien-fleming", "betting" (rounds over
-//!                                                                    # the items of one data set); default false
-//!
-//! [[gate.rule]]                                                      # each has exactly one limit; scores x 100 are points
-//! max_drop = 3.0                                                     # largest value of original less transformed, in points
-//!
-//! [[gate.rule]]
-//! name = "short texts stay searchable"                               # default: a description of the rule
-//! max_drop_percent = 5                                               # the same in percent of the original score
-//! of = "length"                                                      # an axis (lexical, length, language, augmentation), a
-//!                                                                    # transformation ("paraphrase", "translation(fr)"),
-//!                                                                    # "total" (the default), or "original" (of a score)
-//! task = "retrieval"                                                 # only data sets of this kind
-//!
-//! [[gate.rule]]
-//! min_score = 70                                                     # lowest score; of the estimate unless a basis is named
-//! of = "original"
-//! dataset = "STSBenchmark"                                           # only this data set
-//!
-//! [[gate.rule]]
-//! margin = 1.0                                                       # at most a point below the baseline encoder: signed-rank
-//! of = "total"                                                       # test over data sets, Holm over rules and encoders
-//!
-//! [encoder."multilingual-e5-small".prompts]                          # texts put in front of this encoder's inputs, by
-//! query = "query: "                                                  # role: a part (query, document), a task type, a data
-//! passage = "passage: "                                              # set, or one of these with a part ("retrieval-query").
-//! sts = "query: "                                                    # They override the encoder's own; [`crate::prompts`]
-//!
-//! [prompt_variant.question]                                          # a variant of one's own: prompts by role, for every encoder
-//! query = "question: "
-//! passage = "context: "
-//!
-//! [judge]                                                            # a model that rates the transformed texts;
-//! generator = "local:qwen2.5-coder-1.5b-instruct"                    # as `generator` above: better another one than that
-//! sample = 50                                                        # texts of each data set, transformation and seed;
-//!                                                                    # 0: all
-//! scales = ["similarity"]                                            # 0 to 5; also "quality" and "fluency", 1 to 5
-//! accept = 3.0                                                       # rewrites of at least this similarity are accepted
-//!
-//! [separation]                                                       # rewrites against changes of meaning; on by default
-//! off = false                                                        # true: left out
-//! kinds = ["negation", "number", "antonym", "entity"]                # the default, all by rule; also "multi_swap" and, by the
-//!                                                                    # generator, "distractors"
-//! texts = 200                                                        # most texts of each data set
-//!
-//! [limits]                                                           # a run that would take more is not started; one that
-//!                                                                    # has taken more is stopped. Default: none
-//! generator_calls = 20000                                            # calls to the generator for texts
-//! cost = 5.0                                                         # in the unit of the generator's prices
+#![doc = include_str!("keys.toml")]
 //! ```
 
 mod dataset;
@@ -157,6 +54,9 @@ pub const BUILTIN: [(&str, &str); 6] = [
     ("hteb-multilingual", include_str!("../../suites/hteb-multilingual.toml")),
 ];
 
+/// Every key of a suite, as a valid suite with comments.
+pub const KEYS: &str = include_str!("keys.toml");
+
 /// Seeds of HTEB's three runs.
 pub const DEFAULT_SEEDS: [u64; 3] = [1337, 1338, 1339];
 
@@ -171,6 +71,9 @@ pub struct Suite {
     pub seeds: Vec<u64>,
     /// Transformations with distinct labels; at least one.
     pub transformations: Vec<Transformation>,
+    /// Number of items of all data sets together, divided so that the total varies
+    /// least for the texts that are rewritten.
+    pub total_items: Option<usize>,
     /// Generator id; absent: the transform service's default.
     pub generator: Option<String>,
     /// Encoder ids; may be empty.

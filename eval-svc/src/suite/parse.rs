@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    DEFAULT_SEEDS, OnFailure, Suite, SuiteError, Transformation, dataset, encoder,
+    DEFAULT_SEEDS, DatasetSpec, OnFailure, Suite, SuiteError, Transformation, dataset, encoder,
     fields::{filled, language_tag, language_tags, within},
     gate, judge, limits, protocol,
     reader::{Document, Section},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{stored_form, task::Profile};
 
-const FIELDS: [&str; 26] = [
+pub(super) const FIELDS: [&str; 27] = [
     "name",
     "description",
     "seeds",
@@ -43,6 +43,7 @@ const FIELDS: [&str; 26] = [
     "judge",
     "separation",
     "limits",
+    "total_items",
 ];
 const MOST_SEEDS: usize = 100;
 /// Maximum length of a suite, in bytes. A run keeps its text, and the parsed form is many times
@@ -70,11 +71,13 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         span: 0..0,
     };
     top.only(&FIELDS)?;
+    let datasets = dataset::datasets(&top, base_dir)?;
     Ok(Suite {
         name: name(&top)?,
         description: top.string("description")?.map(|found| found.value).unwrap_or_default(),
         seeds: seeds(&top)?,
         transformations: protocol::reworded(&top, transformations(&top)?)?,
+        total_items: total_items(&top, &datasets)?,
         generator: filled(&document, top.string("generator")?)?,
         encoders: encoders(&top)?,
         forms: top.parsed("forms", stored_form::parse_all)?,
@@ -90,12 +93,31 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         guards: protocol::guards(&top)?,
         on_failure: on_failure(&top)?,
         profile: profile(&top)?,
-        datasets: dataset::datasets(&top, base_dir)?,
+        datasets,
         gate: gate::gate(&top)?,
         judge: judge::judge(&top)?,
         separation: separation::separation(&top)?,
         limits: limits::limits(&top)?,
     })
+}
+
+/// The rows of all data sets together, which no data set limits.
+fn total_items(top: &Section<'_>, datasets: &[DatasetSpec]) -> Result<Option<usize>, SuiteError> {
+    let total = dataset::at_least_one(
+        top,
+        "total_items",
+        "leave it out to take all rows, or give each data set a limit",
+    )?;
+    let limited = datasets.iter().find(|dataset| dataset.limit.is_some());
+    if let (Some(_), Some(limited)) = (total, limited) {
+        let span = top.get("total_items").map_or(0..0, Spanned::span);
+        let message = format!(
+            "is given beside the limit of {}; leave one of them out",
+            limited.called()
+        );
+        return Err(top.document.invalid(&span, "total_items", message));
+    }
+    Ok(total)
 }
 
 fn name(top: &Section<'_>) -> Result<String, SuiteError> {

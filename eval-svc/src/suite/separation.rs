@@ -3,7 +3,7 @@
 use super::{SuiteError, fields::table, reader::Section};
 use crate::separation::{Kind, Separation};
 
-const FIELDS: [&str; 3] = ["off", "kinds", "texts"];
+pub(super) const FIELDS: [&str; 3] = ["off", "kinds", "texts"];
 
 pub(super) fn separation(top: &Section<'_>) -> Result<Separation, SuiteError> {
     let document = top.document;

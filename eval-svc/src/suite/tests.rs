@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use super::*;
-use crate::judging::Scale;
+use crate::{
+    gate::{Rule, RuleKind, ValidityLimit},
+    judging::Scale,
+};
 
 const GOOD: &str = r#"name = "nightly"
 seeds = [1, 2]
@@ -49,7 +52,8 @@ fn the_suites_that_ship_are_valid() {
 
 #[test]
 fn the_example_is_valid() {
-    let suite = Suite::parse(include_str!("../../../examples/suite.toml"), "suite.toml", None).unwrap();
+    let text = std::fs::read_to_string("../examples/suite.toml").unwrap();
+    let suite = Suite::parse(&text, "suite.toml", None).unwrap();
     assert_eq!((suite.name.as_str(), suite.gate.rules.len()), ("example", 1));
 }
 
@@ -464,4 +468,40 @@ fn noise_is_read_with_its_channel_and_dose() {
         let problem = with(parameters).unwrap_err().to_string();
         assert!(problem.contains(field), "{problem}");
     }
+}
+
+#[test]
+fn the_file_of_keys_is_a_suite_with_every_key() {
+    let suite = Suite::parse(super::KEYS, "keys.toml", Some(Path::new("/suites"))).unwrap();
+    assert_eq!((suite.datasets.len(), suite.gate.rules.len()), (2, 8));
+    let limits = RuleKind::ALL.map(RuleKind::name);
+    let rule = Rule::keys();
+    let shares = ValidityLimit::ALL.map(ValidityLimit::name);
+    let all = [
+        &super::parse::FIELDS[..],
+        &super::dataset::FIELDS,
+        &super::gate::FIELDS,
+        &super::judge::FIELDS,
+        &super::separation::FIELDS,
+        &super::limits::FIELDS,
+        &super::encoder::FIELDS,
+        &limits,
+        &rule,
+        &["when"],
+    ];
+    // A commented key counts: it excludes another one.
+    let has = |key: &str| {
+        let mut lines = super::KEYS.lines().map(|line| line.trim_start_matches("# "));
+        lines.any(|line| {
+            let table = line.trim_matches(['[', ']']);
+            line.starts_with(&format!("{key} = ")) || (table != line && table.split('.').any(|part| part == key))
+        })
+    };
+    let missing: Vec<&&str> = all
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|key| !has(key) && !shares.contains(key))
+        .collect();
+    assert!(missing.is_empty(), "not in keys.toml: {missing:?}");
 }

@@ -1,18 +1,13 @@
 //! Evidence of a score in messages, columns of its items by which they can be divided, and the
 //! interval of a difference between two scores.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use isomer_proto::eval::v1::{DeltaInterval, ItemEvidence};
 use isomer_service_kit::Fault;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::{
-    dataset::Dataset,
-    evidence::{Evidence, clusters::clusters},
-    profile,
-    task::Scores,
-};
+use crate::{dataset::Dataset, evidence::Evidence, item_clusters::clusters_of, profile, task::Scores};
 
 /// Level of the interval.
 const LEVEL: f64 = 0.95;
@@ -30,21 +25,6 @@ pub(super) fn evidence(dataset: &Dataset, scores: &Scores) -> Result<Option<Item
         json,
         clusters: clusters_of(dataset),
     }))
-}
-
-fn clusters_of(dataset: &Dataset) -> Vec<u32> {
-    let mut numbers: HashMap<&str, u32> = HashMap::new();
-    let items = dataset.item_texts();
-    let texts = items.iter().map(|own| {
-        own.iter()
-            .filter_map(|text| dataset.texts().get(*text as usize))
-            .map(|text| {
-                let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-                *numbers.entry(text.text.as_str()).or_insert(next)
-            })
-            .collect::<Vec<u32>>()
-    });
-    clusters(texts)
 }
 
 /// Properties of each item that do not depend on its labels: `words`, the mean number of words of

@@ -32,6 +32,7 @@ mod run_owners;
 mod run_paired_rules;
 mod run_pipeline;
 mod run_plan;
+mod run_power;
 mod run_prompts;
 mod run_report;
 mod run_second_level;

@@ -7,7 +7,7 @@ use isomer_eval::{
     evidence::Evidence,
     report::{
         Report, RunItems,
-        diff::{Diff, DiffError, DiffOptions, Right, Side, ThresholdOf, diff, files, json_schema},
+        diff::{Diff, DiffError, DiffOptions, Right, Side, ThresholdOf, WorstItem, diff, files, json_schema},
         read, read_items,
     },
 };
@@ -378,6 +378,79 @@ async fn runs_with_other_items_are_refused_by_name_and_compared_where_they_are_t
 }
 
 #[tokio::test]
+async fn other_rewrites_of_the_same_texts_are_compared_if_asked() {
+    let harness = harness();
+    let old = check(&harness, HEAD, &["stub-a"], 1000).await;
+    let same = check(&harness, HEAD, &["stub-keen"], 1000).await;
+    // The stub's rewrites then do not depend on the seed.
+    *harness.transform.sampled.lock() = false;
+    let new = check(&harness, HEAD, &["stub-keen"], 1000).await;
+    let with = |new: &(Report, RunItems), other_rewrites: bool| {
+        let options = DiffOptions {
+            other_rewrites,
+            ..DiffOptions::default()
+        };
+        diff(side(&old, "stub-a"), side(new, "stub-keen"), options)
+    };
+    let told = with(&new, false).unwrap_err().to_string();
+    assert!(
+        told.contains("transformation paraphrase: its texts differ on find (seed 1)")
+            && told.contains("(--other-rewrites compares them)"),
+        "{told}"
+    );
+    let found = with(&new, true).unwrap();
+    assert_eq!((found.rows.len(), found.left_out.len()), (3, 0));
+    assert!(
+        found.other_rewrites[0].starts_with("paraphrase on find (seed 1)"),
+        "{found:?}"
+    );
+    let sentence = found
+        .headline
+        .iter()
+        .find(|one| one.contains("different rewrites of the same texts"));
+    assert!(
+        sentence.is_some_and(|one| !one.contains("OLD has")),
+        "one generator: {:?}",
+        found.headline
+    );
+    let worst = found.datasets.iter().flat_map(|own| &own.worst);
+    let moved: Vec<_> = worst.filter(|one| one.transformation.is_some()).collect();
+    assert!(moved.iter().any(|one| !one.transformed_old.is_empty()), "{moved:?}");
+    let texts = |run: &(Report, RunItems), one: &WorstItem| {
+        let own = run.1.datasets.iter().flat_map(|own| &own.variants);
+        let all: Vec<&Vec<u32>> = own
+            .filter(|variant| variant.transformation == one.transformation && variant.seed == one.seed)
+            .filter_map(|variant| variant.texts.get(one.item))
+            .collect();
+        let text = |numbers: &Vec<u32>| {
+            numbers
+                .iter()
+                .map(|n| run.1.texts[*n as usize].clone())
+                .collect::<Vec<String>>()
+        };
+        all.into_iter().map(text).collect::<Vec<_>>()
+    };
+    for one in moved.iter().filter(|one| !one.transformed_old.is_empty()) {
+        assert!(texts(&old, one).contains(&one.transformed_old), "{one:?}");
+        assert!(texts(&new, one).contains(&one.transformed), "{one:?}");
+    }
+    for (name, content) in files(&found).unwrap() {
+        let content = String::from_utf8(content).unwrap();
+        assert!(
+            content.to_lowercase().contains("other rewrites") || name == "diff.json",
+            "{name}"
+        );
+    }
+    // Originals are never others, and equal rewrites are not listed.
+    assert!(with(&same, true).unwrap().other_rewrites.is_empty());
+    let mut other = new.clone();
+    for row in other.0.scores.iter_mut().filter(|row| row.transformation.is_none()) {
+        row.texts_digest = "another".to_owned();
+    }
+    assert!(with(&other, true).is_err());
+}
+
+#[tokio::test]
 async fn items_of_another_run_or_of_other_scores_are_refused() {
     let harness = harness();
     let old = check(&harness, HEAD, &["stub-a"], 1000).await;
@@ -514,7 +587,7 @@ async fn every_form_escapes_texts_and_has_the_numbers() {
 #[tokio::test]
 async fn the_published_schema_is_that_of_the_types_and_a_comparison_is_valid() {
     let derived = json_schema();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/diff-1.json");
+    let path = Path::new(".").join("schema/diff-1.json");
     if std::env::var_os("ISOMER_BLESS").is_some() {
         std::fs::write(&path, serde_json::to_string_pretty(&derived).unwrap() + "\n").unwrap();
     }

@@ -163,7 +163,15 @@ async fn runs_wait_in_bounded_numbers() {
     assert!(made.len() >= 20, "{} runs", made.len());
     assert!(refused.message().contains("of this caller"), "{refused}");
     // Planning takes as much work for a plan as for a run.
-    let plan = |caller: &str| by(caller, PlanRunRequest { spec: Some(spec()) });
+    let plan = |caller: &str| {
+        by(
+            caller,
+            PlanRunRequest {
+                spec: Some(spec()),
+                power: None,
+            },
+        )
+    };
     let refused = client.plan_run(plan("key:a")).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     client.plan_run(plan("key:b")).await.expect("another caller's");

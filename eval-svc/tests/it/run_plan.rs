@@ -14,7 +14,12 @@ use crate::run_stubs::{DISTINCT, Harness, TOKENS, create, run_to_end, spec};
 const TWO: &str = "seeds = [1337, 1338]\ntransformations = [\"paraphrase\", \"random_keywords\"]";
 
 async fn plan(client: &mut RunServiceClient<GrpcChannel>, spec: RunSpec) -> Result<RunPlan, Fault> {
-    let answer = client.plan_run(PlanRunRequest { spec: Some(spec) }).await;
+    let answer = client
+        .plan_run(PlanRunRequest {
+            spec: Some(spec),
+            power: None,
+        })
+        .await;
     answer
         .map(|answer| answer.into_inner().plan.unwrap())
         .map_err(|status| Fault::from_status(&status))

@@ -187,6 +187,14 @@ pub const ALL: &[Held] = &[
         )],
     ),
     (
+        "RunSpec.total_items",
+        "INVALID_ARGUMENT for fewer rows than datasets, and beside `limit`",
+        &[(
+            "eval-svc/tests/it/run_power.rs",
+            "impossible_totals_and_probabilities_are_refused_by_name",
+        )],
+    ),
+    (
         "RunSpec.prompt_variants",
         "INVALID_ARGUMENT for an unknown name, and if they change no prompt of any encoder",
         &[(

@@ -279,7 +279,10 @@ fn tasks() -> Vec<Row> {
             "eval.v1.RunService/PlanRun",
             "a long suite",
             Takes::Moving,
-            PlanRunRequest { spec: Some(long_run()) },
+            PlanRunRequest {
+                spec: Some(long_run()),
+                power: Some(0.8),
+            },
         ),
     ]
 }

@@ -96,7 +96,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
         ..shared
     };
     if args.plan {
-        plan::show(&mut client, spec, session.global.format).await?;
+        plan::show(&mut client, spec, args.power, session.global.format).await?;
         return Ok(ExitCode::from(DONE));
     }
     let created = client
@@ -172,6 +172,7 @@ pub(super) fn spec(args: &RunArgs) -> Result<RunSpec, Failure> {
         seeds: args.seeds.clone(),
         temperature: args.temperature,
         limit: args.limit,
+        total_items: args.total_items,
         sample_seed: args.sample_seed,
         transformations: args.transformations.clone(),
         forms: args.forms.clone(),

@@ -2,7 +2,7 @@
 
 use comfy_table::CellAlignment;
 use isomer_proto::{
-    eval::v1::{PlanRunRequest, RunPlan, RunSpec},
+    eval::v1::{PlanRunRequest, PlannedDataset, PlannedDesign, PlannedRule, RunPlan, RunSpec},
     transform::v1::GenerationEstimate,
 };
 use isomer_service_kit::Fault;
@@ -15,14 +15,20 @@ use crate::{args::Format, exit::Failure, table};
 ///
 /// # Errors
 /// As for a run; also, after the plan is printed, if its limits would refuse it.
-pub(super) async fn show(client: &mut Client, spec: RunSpec, format: Format) -> Result<(), Failure> {
-    let answer = client.plan_run(PlanRunRequest { spec: Some(spec) }).await?.into_inner();
+pub(super) async fn show(
+    client: &mut Client,
+    spec: RunSpec,
+    power: Option<f64>,
+    format: Format,
+) -> Result<(), Failure> {
+    let spec = Some(spec);
+    let answer = client.plan_run(PlanRunRequest { spec, power }).await?.into_inner();
     let plan = answer
         .plan
         .ok_or_else(|| Failure::dependency("the server answered without a plan"))?;
     let text = match format {
         Format::Json => format!("{:#}\n", as_json(&plan)),
-        Format::Text => as_text(&plan),
+        Format::Text => as_text(&plan, power),
     };
     use std::io::Write;
     let written = std::io::stdout().lock().write_all(text.as_bytes());
@@ -69,7 +75,7 @@ fn between(once: u64, most: u64) -> String {
     }
 }
 
-fn as_text(plan: &RunPlan) -> String {
+fn as_text(plan: &RunPlan, power: Option<f64>) -> String {
     let total = plan.total.clone().unwrap_or_default();
     let mut told = table::new();
     told.set_header(HEAD.to_vec());
@@ -97,8 +103,60 @@ fn as_text(plan: &RunPlan) -> String {
         line("judge", format!("at most {} ratings", plan.most_ratings));
     }
     lines.push(String::new());
+    if !plan.rules.is_empty() {
+        lines.push(rules(&plan.rules));
+    }
+    match &plan.design {
+        Some(design) => lines.push(as_sentence(design)),
+        None if power.is_some() => {
+            lines.push("--power finds nothing: no rule is a max_drop with unit=item on all texts.\n".to_owned());
+        }
+        None => {}
+    }
     lines.push(NOTE.to_owned());
     lines.join("\n")
+}
+
+/// The expected decisions of the rules.
+fn rules(rules: &[PlannedRule]) -> String {
+    let mut shown = table::new();
+    shown.set_header(vec!["rule", "no drop", "half the limit", "twice the limit"]);
+    let cell = |verdict: &str, chance: Option<f64>| match chance {
+        Some(chance) => format!("{verdict} {:.0} %", 100.0 * chance),
+        None => "not known".to_owned(),
+    };
+    for rule in rules {
+        shown.add_row(vec![
+            rule.title.clone(),
+            cell("passes", rule.pass_without_drop),
+            cell("passes", rule.pass_at_half),
+            cell("fails", rule.fail_at_twice),
+        ]);
+    }
+    format!(
+        "Expected decisions for an encoder that drops as much on every data set, from the spread of\ndrops in \
+         earlier runs of other encoders:\n{shown}\n"
+    )
+}
+
+/// The items for a wanted probability.
+fn as_sentence(design: &PlannedDesign) -> String {
+    let of = |one: &PlannedDataset| format!("\n  {:6} of {:6} {}", one.items, one.available_items, one.name);
+    let items: String = design.datasets.iter().map(of).collect();
+    let pass = format!(
+        "each of these rules passes an encoder that does not drop with a probability of at least {:.0} %",
+        100.0 * design.pass_without_drop
+    );
+    if design.reached {
+        format!(
+            "With --total-items {} {pass}. That takes about {} rewrites.{items}\n",
+            design.total_items, design.rewrites
+        )
+    } else {
+        format!(
+            "All rows are too few (at most 5,000 of a data set count): {pass}. Add data sets, or widen the limit.{items}\n"
+        )
+    }
 }
 
 /// The cost as text.
@@ -168,6 +226,24 @@ fn as_json(plan: &RunPlan) -> Value {
         "generation_seconds": plan.generation_time.as_ref().map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9),
         "measured_texts": plan.measured_texts,
         "refusal": Some(&plan.refusal).filter(|refusal| !refusal.is_empty()),
+        "rules": plan.rules.iter()
+            .map(|rule| json!({
+                "title": rule.title,
+                "limit": rule.limit,
+                "pass_without_drop": rule.pass_without_drop,
+                "pass_at_half": rule.pass_at_half,
+                "fail_at_twice": rule.fail_at_twice,
+            }))
+            .collect::<Vec<_>>(),
+        "design": plan.design.as_ref().map(|design| json!({
+            "total_items": design.total_items,
+            "datasets": design.datasets.iter()
+                .map(|one| json!({ "name": one.name, "items": one.items, "available_items": one.available_items }))
+                .collect::<Vec<_>>(),
+            "rewrites": design.rewrites,
+            "pass_without_drop": design.pass_without_drop,
+            "reached": design.reached,
+        })),
     })
 }
 
@@ -211,12 +287,30 @@ mod tests {
             }),
             measured_texts: 4000,
             refusal: String::new(),
+            rules: vec![PlannedRule {
+                title: "total drops by at most 3 points".to_owned(),
+                limit: 3.0,
+                pass_without_drop: Some(0.414),
+                pass_at_half: Some(0.09),
+                fail_at_twice: None,
+            }],
+            design: Some(PlannedDesign {
+                total_items: 620,
+                datasets: vec![PlannedDataset {
+                    name: "nfcorpus".to_owned(),
+                    items: 620,
+                    available_items: 3237,
+                }],
+                rewrites: 1240,
+                pass_without_drop: 0.803,
+                reached: true,
+            }),
         }
     }
 
     #[test]
     fn a_plan_says_what_is_cached_what_it_costs_and_how_long_it_takes() {
-        let text = as_text(&plan());
+        let text = as_text(&plan(), None);
         for part in [
             "99999, at most 299997",
             "20000",
@@ -224,6 +318,12 @@ mod tests {
             "3 h 25 min for 99999 texts, at the rate of 4000 texts",
             "all-MiniLM-L6-v2, at most 160000 texts",
             "at most 448 ratings",
+            "passes 41 %",
+            "passes 9 %",
+            "not known",
+            "With --total-items 620 each of these rules passes",
+            "at least 80 %. That takes about 1240 rewrites.",
+            "   620 of   3237 nfcorpus",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
@@ -236,7 +336,11 @@ mod tests {
         if let Some(total) = &mut plan.total {
             (total.cost, total.most_cost) = (None, None);
         }
-        let text = as_text(&plan);
+        if let Some(design) = &mut plan.design {
+            design.reached = false;
+        }
+        let text = as_text(&plan, Some(0.8));
+        assert!(text.contains("All rows are too few"), "{text}");
         assert!(
             text.contains("price:     unknown") && text.contains("time:      unknown"),
             "{text}"
@@ -245,6 +349,11 @@ mod tests {
         assert_eq!(json["total"]["cost"], Value::Null);
         assert_eq!(json["generation_seconds"], Value::Null);
         assert_eq!(json["refusal"], Value::Null);
+        assert_eq!(json["rules"][0]["fail_at_twice"], Value::Null);
+        assert_eq!(json["design"]["datasets"][0]["items"], 620);
+        plan.design = None;
+        assert!(as_text(&plan, Some(0.8)).contains("--power finds nothing"));
+        assert!(!as_text(&plan, None).contains("--power"));
         assert_eq!(json["generations"][0]["label"], "summarised_expansion");
         assert_eq!(json["generations"][0]["calls"], 99_999);
     }

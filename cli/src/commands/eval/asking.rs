@@ -145,7 +145,7 @@ fn index(args: &EvalArgs) -> Option<SearchIndex> {
 }
 
 /// Our names of columns, mapped to the user's.
-pub(super) fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
+pub(in crate::commands) fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
     let mut fields = HashMap::new();
     for pair in pairs {
         let read = pair.split_once('=').map(|(ours, theirs)| (ours.trim(), theirs.trim()));

@@ -16,6 +16,8 @@ pub(crate) struct Shared {
     pub seeds: Vec<u64>,
     /// The differences between the runs, in sentences.
     pub differences: Vec<String>,
+    /// Transformations whose rewrites differ, if they are compared all the same.
+    pub other_rewrites: Vec<String>,
 }
 
 /// The scores of an encoder by their place.
@@ -29,11 +31,13 @@ pub(crate) fn rows<'a>(report: &'a Report, encoder: &str) -> Rows<'a> {
 }
 
 /// Finds the common parts of two runs. With `shared`, the rest is dropped; otherwise any difference
-/// is an error.
+/// is an error. `other_rewrites` says whether rewrites of the same texts may differ; `None` if the
+/// caller cannot choose.
 pub(crate) fn shared(
     (old, old_rows): (&Report, &Rows<'_>),
     (new, new_rows): (&Report, &Rows<'_>),
     shared: bool,
+    other_rewrites: Option<bool>,
 ) -> Result<Shared, DiffError> {
     if old.suite.metrics != new.suite.metrics {
         return Err(DiffError::Metrics {
@@ -82,31 +86,43 @@ pub(crate) fn shared(
             .collect()
     };
     let (old_labels, new_labels) = (labels(old), labels(new));
-    let mut transformations = Vec::new();
+    let (mut transformations, mut rewritten) = (Vec::new(), Vec::new());
     for label in &old_labels {
         if !new_labels.contains(label) {
             differences.push(format!("transformation {label}: only OLD has it"));
             continue;
         }
-        let differ = datasets
-            .iter()
-            .flat_map(|name| seeds.iter().map(move |seed| (name, *seed)));
-        let differ: Vec<String> = differ
-            .filter(|(name, seed)| {
-                let place = (name.as_str(), Some(label.as_str()), Some(*seed));
-                let (first, second) = (texts(old_rows, place), texts(new_rows, place));
-                first.is_none() || first != second
-            })
-            .map(|(name, seed)| format!("{name} (seed {seed})"))
-            .collect();
-        if differ.is_empty() {
-            transformations.push(label.clone());
-        } else {
-            differences.push(format!(
-                "transformation {label}: its texts differ on {}",
-                differ.join(", ")
-            ));
+        let places = datasets.iter().flat_map(|name| {
+            seeds
+                .iter()
+                .map(move |seed| (name.as_str(), Some(label.as_str()), Some(*seed)))
+        });
+        let (mut missing, mut differ) = (Vec::new(), Vec::new());
+        for place @ (name, _, seed) in places {
+            let shown = format!("{name} (seed {})", seed.unwrap_or_default());
+            match (texts(old_rows, place), texts(new_rows, place)) {
+                (Some(first), Some(second)) if first == second => {}
+                (Some(_), Some(_)) => differ.push(shown),
+                _ => missing.push(shown),
+            }
         }
+        let may_differ = missing.is_empty() && other_rewrites == Some(true);
+        if may_differ && !differ.is_empty() {
+            rewritten.push(format!("{label} on {}", differ.join(", ")));
+        }
+        if missing.is_empty() && (differ.is_empty() || may_differ) {
+            transformations.push(label.clone());
+            continue;
+        }
+        let hint = match (missing.as_slice(), other_rewrites) {
+            ([], Some(false)) => " (--other-rewrites compares them)",
+            _ => "",
+        };
+        differ.extend(missing);
+        differences.push(format!(
+            "transformation {label}: its texts differ on {}{hint}",
+            differ.join(", ")
+        ));
     }
     let added = new_labels.iter().filter(|label| !old_labels.contains(label));
     differences.extend(added.map(|label| format!("transformation {label}: only NEW has it")));
@@ -131,6 +147,7 @@ pub(crate) fn shared(
         transformations,
         seeds,
         differences,
+        other_rewrites: rewritten,
     })
 }
 

@@ -70,6 +70,17 @@ pub(super) fn sentences(diff: &Diff) -> Vec<String> {
             }
         ));
     }
+    if !diff.other_rewrites.is_empty() {
+        let (old, new) = (diff.old.generators.join(", "), diff.new.generators.join(", "));
+        let whose = if old == new || old.is_empty() || new.is_empty() {
+            String::new()
+        } else {
+            format!(": OLD has those of {old}, NEW those of {new}")
+        };
+        all.push(format!(
+            "The two runs have different rewrites of the same texts{whose}. They are a part of each difference under a transformation."
+        ));
+    }
     if diff.options.threshold == ThresholdOf::Each {
         all.push("Each encoder has a threshold of its own.".to_owned());
     }

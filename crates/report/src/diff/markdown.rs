@@ -34,6 +34,13 @@ pub(super) fn render(diff: &Diff) -> String {
         }
         page.push('\n');
     }
+    if !diff.other_rewrites.is_empty() {
+        page.push_str("## Other rewrites\n\nThe two runs have other rewrites of the same texts here.\n\n");
+        for one in &diff.other_rewrites {
+            page.push_str(&format!("- {}\n", plain(one)));
+        }
+        page.push('\n');
+    }
     page.push_str("## What was compared\n\n");
     header(
         &mut page,
@@ -210,7 +217,15 @@ fn of_dataset(page: &mut String, own: &DatasetDiff, k: usize) {
                     .as_deref()
                     .map_or_else(|| "original".to_owned(), plain),
                 texts(&one.original),
-                texts(&one.transformed),
+                if one.transformed_old.is_empty() {
+                    texts(&one.transformed)
+                } else {
+                    format!(
+                        "{}; in the old run: {}",
+                        texts(&one.transformed),
+                        texts(&one.transformed_old)
+                    )
+                },
                 plain(&one.old),
                 plain(&one.new),
                 format!("{} of {}", one.flips, one.of),

@@ -116,6 +116,7 @@ impl Default for DiffOptions {
             threshold: ThresholdOf::default(),
             worst: 10,
             shared: false,
+            other_rewrites: false,
         }
     }
 }
@@ -131,7 +132,12 @@ pub fn diff(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Diff, 
         side_fits(name, side)?;
     }
     let rows = [old, new].map(|side| comparable::rows(side.report, side.encoder));
-    let shared = comparable::shared((old.report, &rows[0]), (new.report, &rows[1]), options.shared)?;
+    let shared = comparable::shared(
+        (old.report, &rows[0]),
+        (new.report, &rows[1]),
+        options.shared,
+        Some(options.other_rewrites),
+    )?;
     let items = [old, new].map(|side| side.items.of_encoder(side.encoder));
     let compared = Compared {
         sides: [old, new],
@@ -154,6 +160,7 @@ pub fn diff(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Diff, 
         datasets,
         seeds: shared.seeds,
         left_out: shared.differences,
+        other_rewrites: shared.other_rewrites,
         isomer_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     diff.headline = headline::sentences(&diff);
@@ -254,6 +261,7 @@ fn side_of(side: Side<'_>) -> DiffSide {
         revision: of(|info| &info.revision),
         weights_digest: of(|info| &info.weights_digest),
         vector_space: of(|info| &info.vector_space),
+        generators: report.generators.iter().map(|one| one.id.clone()).collect(),
         suite: report.suite.name.clone(),
         suite_digest: report.suite.digest.clone(),
     }

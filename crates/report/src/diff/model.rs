@@ -26,6 +26,10 @@ pub struct Diff {
     /// What the two runs do not have in common and what was therefore left out; empty unless the
     /// caller asked for what they share.
     pub left_out: Vec<String>,
+    /// Transformations that are compared although the rewrites differ, with the data sets where
+    /// they do; empty unless the caller asked for it.
+    #[serde(default)]
+    pub other_rewrites: Vec<String>,
     /// Seeds compared.
     pub seeds: Vec<u64>,
     /// Over all data sets: the originals, then each transformation.
@@ -53,6 +57,9 @@ pub struct DiffSide {
     pub weights_digest: String,
     /// Digest of the vector space.
     pub vector_space: String,
+    /// Ids of the run's generators.
+    #[serde(default)]
+    pub generators: Vec<String>,
     /// Name of the suite.
     pub suite: String,
     /// BLAKE3 (hex) of the suite's text.
@@ -85,6 +92,9 @@ pub struct DiffOptions {
     pub worst: usize,
     /// Whether to compare what the two runs share where they differ.
     pub shared: bool,
+    /// Whether to compare other rewrites of the same texts, e.g. by another generator.
+    #[serde(default)]
+    pub other_rewrites: bool,
 }
 
 /// The data sets of a language.
@@ -229,6 +239,9 @@ pub struct WorstItem {
     pub original: Vec<String>,
     /// Its texts under the variant; empty for the originals.
     pub transformed: Vec<String>,
+    /// Its texts under the variant in the old run, if they are others.
+    #[serde(default)]
+    pub transformed_old: Vec<String>,
     /// Whether it is right under the old and wrong under the new.
     pub flipped: bool,
     /// What the old encoder makes of it, in words.

@@ -69,20 +69,23 @@ pub(super) fn items(
             .unwrap_or(std::cmp::Ordering::Equal)
     });
     lost.truncate(compared.options.worst);
-    let texts = Texts::new(compared.sides[1].items, dataset);
+    let [old_texts, texts] = compared.sides.map(|side| Texts::new(side.items, dataset));
     lost.into_iter()
         .map(|(item, own)| {
             let (_, transformation, seed) = own.place;
             let [old, new] = own.told;
+            let transformed = |texts: &Texts<'_>| match transformation {
+                None => Vec::new(),
+                Some(_) => texts.of(transformation, seed, item),
+            };
+            let (before, after) = (transformed(&old_texts), transformed(&texts));
             WorstItem {
                 item,
                 transformation: transformation.map(str::to_owned),
                 seed,
                 original: texts.of(None, None, item),
-                transformed: match transformation {
-                    None => Vec::new(),
-                    Some(_) => texts.of(transformation, seed, item),
-                },
+                transformed_old: if before == after { Vec::new() } else { before },
+                transformed: after,
                 flipped: own.flipped,
                 old,
                 new,

@@ -36,7 +36,7 @@ pub use grid::{Column, Grid};
 pub use isomer_datasets::{LanguageGroup, is_english};
 pub use isomer_transformations::Axis;
 pub(crate) use items::shares;
-pub use items::{DatasetItems, UnitItems, add_intervals, difference};
+pub use items::{DatasetItems, UnitItems, add_intervals, difference, shares_of};
 pub(crate) use items::{LEVEL, Replicates, Sum, over_datasets, resamples};
 pub use quantity::{Level, Quantity};
 pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};

@@ -138,7 +138,7 @@ pub fn thresholds(
         side_fits("OLD", old)?;
         let from = scored("OLD", old)?;
         let rows = [old, new].map(|side| comparable::rows(side.report, side.encoder));
-        let shared = comparable::shared((old.report, &rows[0]), (new.report, &rows[1]), all.options.shared)?;
+        let shared = comparable::shared((old.report, &rows[0]), (new.report, &rows[1]), all.options.shared, None)?;
         let runs = [run_of(old), run];
         (all.maps, all.not_mapped) = map::maps(runs, &shared, [&from, &all.encoder], &all.options);
         let differences = shared.differences.into_iter().map(|why| WithoutThreshold {

@@ -8,6 +8,7 @@
 //! * [`items`]: a rule on the items within fixed data sets. [`worst`]: a rule on the worst data
 //!   set.
 //! * [`candidates`]: one rule for many encoders.
+//! * [`design`]: the decisions to expect of a number of items, and their division among data sets.
 //! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
 //! * [`spending`]: looks at growing data, each with its share of the probability of error.
@@ -17,6 +18,7 @@
 pub mod betting;
 pub mod bounded;
 pub mod candidates;
+pub mod design;
 pub mod items;
 pub mod non_inferiority;
 pub mod note;

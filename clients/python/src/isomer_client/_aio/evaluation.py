@@ -265,9 +265,15 @@ class AsyncRuns(AsyncPart):
         request = run_pb2.CreateRunRequest(spec=spec, request_id=request_id or str(uuid.uuid4()))
         return (await self._call(methods.CREATE_RUN, request, timeout)).run
 
-    async def plan(self, spec: run_pb2.RunSpec, *, timeout: Optional[float] = None) -> run_pb2.RunPlan:
-        """What a run would take, before it costs."""
-        return (await self._call(methods.PLAN_RUN, run_pb2.PlanRunRequest(spec=spec), timeout)).plan
+    async def plan(
+        self, spec: run_pb2.RunSpec, *, power: Optional[float] = None, timeout: Optional[float] = None
+    ) -> run_pb2.RunPlan:
+        """What a run would take, before it costs, and how probably its rules decide.
+
+        With `power`, e.g. 0.8, `design` has the items with which an encoder that does not drop passes with this probability.
+        """
+        request = run_pb2.PlanRunRequest(spec=spec, power=power)
+        return (await self._call(methods.PLAN_RUN, request, timeout)).plan
 
     async def get(self, id: str, *, timeout: Optional[float] = None) -> run_pb2.Run:
         return (await self._call(methods.GET_RUN, run_pb2.GetRunRequest(id=id), timeout)).run

@@ -266,9 +266,15 @@ class Runs(Part):
         request = run_pb2.CreateRunRequest(spec=spec, request_id=request_id or str(uuid.uuid4()))
         return (self._call(methods.CREATE_RUN, request, timeout)).run
 
-    def plan(self, spec: run_pb2.RunSpec, *, timeout: Optional[float] = None) -> run_pb2.RunPlan:
-        """What a run would take, before it costs."""
-        return (self._call(methods.PLAN_RUN, run_pb2.PlanRunRequest(spec=spec), timeout)).plan
+    def plan(
+        self, spec: run_pb2.RunSpec, *, power: Optional[float] = None, timeout: Optional[float] = None
+    ) -> run_pb2.RunPlan:
+        """What a run would take, before it costs, and how probably its rules decide.
+
+        With `power`, e.g. 0.8, `design` has the items with which an encoder that does not drop passes with this probability.
+        """
+        request = run_pb2.PlanRunRequest(spec=spec, power=power)
+        return (self._call(methods.PLAN_RUN, request, timeout)).plan
 
     def get(self, id: str, *, timeout: Optional[float] = None) -> run_pb2.Run:
         return (self._call(methods.GET_RUN, run_pb2.GetRunRequest(id=id), timeout)).run

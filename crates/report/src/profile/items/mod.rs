@@ -10,6 +10,8 @@
 //! 200 resamples are enough, because their interval is narrow. Memory: one number for each score
 //! and resample, and one data set's evidence at a time.
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 
 use super::{
@@ -131,13 +133,24 @@ impl Sum {
 
 /// The columns of a figure, each with its share: the shares add up to 1, or to 0 for the original.
 pub(crate) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
+    let columns: Vec<Axis> = grid.columns.iter().map(|column| column.axis).collect();
+    shares_of(&columns, figure)
+}
+
+/// The columns of a figure by their axes, each with its share.
+pub fn shares_of(columns: &[Axis], figure: Figure) -> Vec<(usize, f64)> {
+    let on = |axis: Axis| {
+        (0..columns.len())
+            .filter(|c| columns[*c] == axis)
+            .collect::<Vec<usize>>()
+    };
     let axes: Vec<Vec<usize>> = match figure {
         Figure::Original => Vec::new(),
         Figure::Transformation(column) => vec![vec![column]],
-        Figure::Axis(axis) => vec![grid.columns_of(axis)],
+        Figure::Axis(axis) => vec![on(axis)],
         Figure::Total => {
-            let counted = grid.axes().into_iter().filter(|axis| axis.in_total());
-            counted.map(|axis| grid.columns_of(axis)).collect()
+            let counted: BTreeSet<Axis> = columns.iter().copied().filter(|axis| axis.in_total()).collect();
+            counted.into_iter().map(on).collect()
         }
     };
     let of_axis = |own: &Vec<usize>| {

@@ -550,6 +550,7 @@ class RunSpec(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     FORMS_FIELD_NUMBER: _builtins.int
     PROMPT_VARIANTS_FIELD_NUMBER: _builtins.int
+    TOTAL_ITEMS_FIELD_NUMBER: _builtins.int
     generator_id: _builtins.str
     """Generator; empty: the suite's, else the server's default."""
     limit: _builtins.int
@@ -562,6 +563,13 @@ class RunSpec(_message.Message):
     """Overrides the seed of the samples."""
     temperature: _builtins.float
     """Overrides the suite's sampling temperature, 0 to 2."""
+    total_items: _builtins.int
+    """Overrides the suite's `total_items`: the number of rows of all datasets together. They are
+    divided so that the total varies least for the texts that are rewritten: most go to the
+    datasets whose score varies most, and at least 50, or an equal share if that is less, to each.
+    The limits of the suite's datasets then do not apply. INVALID_ARGUMENT for fewer rows than
+    datasets, and beside `limit`.
+    """
     @_builtins.property
     def suite(self) -> Global___SuiteRef: ...
     @_builtins.property
@@ -642,10 +650,11 @@ class RunSpec(_message.Message):
         limits: Global___RunLimits | None = ...,
         forms: _abc.Iterable[_builtins.str] | None = ...,
         prompt_variants: _abc.Iterable[_builtins.str] | None = ...,
+        total_items: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "gate", b"gate", "judge", b"judge", "limit", b"limit", "limits", b"limits", "sample_seed", b"sample_seed", "separation", b"separation", "suite", b"suite", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "_total_items", b"_total_items", "gate", b"gate", "judge", b"judge", "limit", b"limit", "limits", b"limits", "sample_seed", b"sample_seed", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "total_items", b"total_items"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "baseline_encoder_id", b"baseline_encoder_id", "encoder_ids", b"encoder_ids", "forms", b"forms", "gate", b"gate", "generator_id", b"generator_id", "judge", b"judge", "limit", b"limit", "limits", b"limits", "prompt_variants", b"prompt_variants", "prompts", b"prompts", "sample_seed", b"sample_seed", "seeds", b"seeds", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "transformations", b"transformations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "_temperature", b"_temperature", "_total_items", b"_total_items", "baseline_encoder_id", b"baseline_encoder_id", "encoder_ids", b"encoder_ids", "forms", b"forms", "gate", b"gate", "generator_id", b"generator_id", "judge", b"judge", "limit", b"limit", "limits", b"limits", "prompt_variants", b"prompt_variants", "prompts", b"prompts", "sample_seed", b"sample_seed", "seeds", b"seeds", "separation", b"separation", "suite", b"suite", "temperature", b"temperature", "total_items", b"total_items", "transformations", b"transformations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
@@ -653,12 +662,16 @@ class RunSpec(_message.Message):
     _WhichOneofArgType__sample_seed: _TypeAlias = _typing.Literal["_sample_seed", b"_sample_seed"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__total_items: _TypeAlias = _typing.Literal["total_items"]  # noqa: Y015
+    _WhichOneofArgType__total_items: _TypeAlias = _typing.Literal["_total_items", b"_total_items"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sample_seed) -> _WhichOneofReturnType__sample_seed | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_items) -> _WhichOneofReturnType__total_items | None: ...
 
 Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 
@@ -1421,18 +1434,26 @@ class PlanRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SPEC_FIELD_NUMBER: _builtins.int
+    POWER_FIELD_NUMBER: _builtins.int
+    power: _builtins.float
+    """Find the items with which each rule of RunPlan.rules passes an encoder that does not drop, with
+    this probability: from 0.05 to below 1.
+    """
     @_builtins.property
     def spec(self) -> Global___RunSpec: ...
     def __init__(
         self,
         *,
         spec: Global___RunSpec | None = ...,
+        power: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_power", b"_power", "power", b"power", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_power", b"_power", "power", b"power", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__power: _TypeAlias = _typing.Literal["power"]  # noqa: Y015
+    _WhichOneofArgType__power: _TypeAlias = _typing.Literal["_power", b"_power"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__power) -> _WhichOneofReturnType__power | None: ...
 
 Global___PlanRunRequest: _TypeAlias = PlanRunRequest  # noqa: Y015
 
@@ -1469,6 +1490,8 @@ class RunPlan(_message.Message):
     GENERATION_TIME_FIELD_NUMBER: _builtins.int
     MEASURED_TEXTS_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    DESIGN_FIELD_NUMBER: _builtins.int
     most_ratings: _builtins.int
     """Most ratings that the judge is asked for, its pairs of known rating included; 0 without a
     judge. How many of them the caches hold is known only when the rewrites are there.
@@ -1498,6 +1521,17 @@ class RunPlan(_message.Message):
         seconds for a generated text, at the concurrency that they had. Absent where there is none.
         """
 
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedRule]:
+        """The expected decisions of the rules `max_drop` over items, at most 20, at one look on
+        everything. They follow from the spread of drops in earlier runs of other encoders, by kind of
+        task.
+        """
+
+    @_builtins.property
+    def design(self) -> Global___PlannedDesign:
+        """The items for PlanRunRequest.power; absent without it, and without such a rule."""
+
     def __init__(
         self,
         *,
@@ -1508,14 +1542,131 @@ class RunPlan(_message.Message):
         generation_time: _duration_pb2.Duration | None = ...,
         measured_texts: _builtins.int = ...,
         refusal: _builtins.str = ...,
+        rules: _abc.Iterable[Global___PlannedRule] | None = ...,
+        design: Global___PlannedDesign | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["generation_time", b"generation_time", "total", b"total"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["design", b"design", "generation_time", b"generation_time", "total", b"total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["encodings", b"encodings", "generation_time", b"generation_time", "generations", b"generations", "measured_texts", b"measured_texts", "most_ratings", b"most_ratings", "refusal", b"refusal", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["design", b"design", "encodings", b"encodings", "generation_time", b"generation_time", "generations", b"generations", "measured_texts", b"measured_texts", "most_ratings", b"most_ratings", "refusal", b"refusal", "rules", b"rules", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunPlan: _TypeAlias = RunPlan  # noqa: Y015
+
+@_typing.final
+class PlannedRule(_message.Message):
+    """Probabilities of a rule's verdicts for an encoder whose score drops as much on every dataset."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TITLE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    PASS_WITHOUT_DROP_FIELD_NUMBER: _builtins.int
+    PASS_AT_HALF_FIELD_NUMBER: _builtins.int
+    FAIL_AT_TWICE_FIELD_NUMBER: _builtins.int
+    title: _builtins.str
+    limit: _builtins.float
+    """Maximum drop, in points."""
+    pass_without_drop: _builtins.float
+    """Probability of a pass without a drop. Absent, like the next two, if the spreads of earlier runs
+    do not permit an estimate.
+    """
+    pass_at_half: _builtins.float
+    """Probability of a pass at a drop of half the limit."""
+    fail_at_twice: _builtins.float
+    """Probability of a fail at a drop of twice the limit."""
+    def __init__(
+        self,
+        *,
+        title: _builtins.str = ...,
+        limit: _builtins.float = ...,
+        pass_without_drop: _builtins.float | None = ...,
+        pass_at_half: _builtins.float | None = ...,
+        fail_at_twice: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fail_at_twice", b"_fail_at_twice", "_pass_at_half", b"_pass_at_half", "_pass_without_drop", b"_pass_without_drop", "fail_at_twice", b"fail_at_twice", "pass_at_half", b"pass_at_half", "pass_without_drop", b"pass_without_drop"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fail_at_twice", b"_fail_at_twice", "_pass_at_half", b"_pass_at_half", "_pass_without_drop", b"_pass_without_drop", "fail_at_twice", b"fail_at_twice", "limit", b"limit", "pass_at_half", b"pass_at_half", "pass_without_drop", b"pass_without_drop", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fail_at_twice: _TypeAlias = _typing.Literal["fail_at_twice"]  # noqa: Y015
+    _WhichOneofArgType__fail_at_twice: _TypeAlias = _typing.Literal["_fail_at_twice", b"_fail_at_twice"]  # noqa: Y015
+    _WhichOneofReturnType__pass_at_half: _TypeAlias = _typing.Literal["pass_at_half"]  # noqa: Y015
+    _WhichOneofArgType__pass_at_half: _TypeAlias = _typing.Literal["_pass_at_half", b"_pass_at_half"]  # noqa: Y015
+    _WhichOneofReturnType__pass_without_drop: _TypeAlias = _typing.Literal["pass_without_drop"]  # noqa: Y015
+    _WhichOneofArgType__pass_without_drop: _TypeAlias = _typing.Literal["_pass_without_drop", b"_pass_without_drop"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fail_at_twice) -> _WhichOneofReturnType__fail_at_twice | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pass_at_half) -> _WhichOneofReturnType__pass_at_half | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pass_without_drop) -> _WhichOneofReturnType__pass_without_drop | None: ...
+
+Global___PlannedRule: _TypeAlias = PlannedRule  # noqa: Y015
+
+@_typing.final
+class PlannedDesign(_message.Message):
+    """Rows of each dataset with which each foreseen rule passes an encoder that does not drop, with a
+    wanted probability. They are divided as RunSpec.total_items is.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_ITEMS_FIELD_NUMBER: _builtins.int
+    DATASETS_FIELD_NUMBER: _builtins.int
+    REWRITES_FIELD_NUMBER: _builtins.int
+    PASS_WITHOUT_DROP_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
+    total_items: _builtins.int
+    rewrites: _builtins.int
+    """Texts to rewrite, over all transformations and seeds."""
+    pass_without_drop: _builtins.float
+    """Probability of a pass without a drop, of the rule where it is smallest."""
+    reached: _builtins.bool
+    """Whether the counted rows are enough. False: `datasets` are all of them."""
+    @_builtins.property
+    def datasets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedDataset]: ...
+    def __init__(
+        self,
+        *,
+        total_items: _builtins.int = ...,
+        datasets: _abc.Iterable[Global___PlannedDataset] | None = ...,
+        rewrites: _builtins.int = ...,
+        pass_without_drop: _builtins.float = ...,
+        reached: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["datasets", b"datasets", "pass_without_drop", b"pass_without_drop", "reached", b"reached", "rewrites", b"rewrites", "total_items", b"total_items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedDesign: _TypeAlias = PlannedDesign  # noqa: Y015
+
+@_typing.final
+class PlannedDataset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    AVAILABLE_ITEMS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    items: _builtins.int
+    available_items: _builtins.int
+    """Items that there are; at most 5,000 are counted."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        items: _builtins.int = ...,
+        available_items: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available_items", b"available_items", "items", b"items", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedDataset: _TypeAlias = PlannedDataset  # noqa: Y015
 
 @_typing.final
 class PlannedGeneration(_message.Message):

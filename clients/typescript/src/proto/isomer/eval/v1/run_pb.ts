@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file isomer/eval/v1/run.proto.
  */
 export const file_isomer_eval_v1_run: GenFile = /*@__PURE__*/
-  fileDesc("Chhpc29tZXIvZXZhbC92MS9ydW4ucHJvdG8SDmlzb21lci5ldmFsLnYxIlwKCFN1aXRlUmVmEhEKB2J1aWx0aW4YASABKAlIABIOCgR0b21sGAIgASgJSAASEAoIYmFzZV9kaXIYAyABKAkSEQoJZmlsZV9uYW1lGAQgASgJQggKBnNvdXJjZSKRBAoHUnVuU3BlYxInCgVzdWl0ZRgBIAEoCzIYLmlzb21lci5ldmFsLnYxLlN1aXRlUmVmEhMKC2VuY29kZXJfaWRzGAIgAygJEhQKDGdlbmVyYXRvcl9pZBgDIAEoCRINCgVzZWVkcxgEIAMoBBISCgVsaW1pdBgFIAEoDUgAiAEBEhsKE2Jhc2VsaW5lX2VuY29kZXJfaWQYBiABKAkSFwoPdHJhbnNmb3JtYXRpb25zGAcgAygJEhgKC3NhbXBsZV9zZWVkGAggASgESAGIAQESIgoEZ2F0ZRgJIAEoCzIULmlzb21lci5ldmFsLnYxLkdhdGUSJAoFanVkZ2UYCiABKAsyFS5pc29tZXIuZXZhbC52MS5KdWRnZRIYCgt0ZW1wZXJhdHVyZRgeIAEoAUgCiAEBEi4KB3Byb21wdHMYCyADKAsyHS5pc29tZXIuZXZhbC52MS5FbmNvZGVyUHJvbXB0Ei4KCnNlcGFyYXRpb24YFCABKAsyGi5pc29tZXIuZXZhbC52MS5TZXBhcmF0aW9uEikKBmxpbWl0cxgfIAEoCzIZLmlzb21lci5ldmFsLnYxLlJ1bkxpbWl0cxINCgVmb3JtcxggIAMoCRIXCg9wcm9tcHRfdmFyaWFudHMYISADKAlCCAoGX2xpbWl0Qg4KDF9zYW1wbGVfc2VlZEIOCgxfdGVtcGVyYXR1cmUiWQoJUnVuTGltaXRzEhwKD2dlbmVyYXRvcl9jYWxscxgBIAEoBEgAiAEBEhEKBGNvc3QYAiABKAFIAYgBAUISChBfZ2VuZXJhdG9yX2NhbGxzQgcKBV9jb3N0IlMKClNlcGFyYXRpb24SEAoDb2ZmGAEgASgISACIAQESDQoFa2luZHMYAiADKAkSEgoFdGV4dHMYAyABKA1IAYgBAUIGCgRfb2ZmQggKBl90ZXh0cyKOAQoFSnVkZ2USFAoMZ2VuZXJhdG9yX2lkGAEgASgJEhMKBnNhbXBsZRgCIAEoDUgAiAEBEi8KBnNjYWxlcxgDIAMoDjIfLmlzb21lci50cmFuc2Zvcm0udjEuSnVkZ2VTY2FsZRITCgZhY2NlcHQYBCABKAFIAYgBAUIJCgdfc2FtcGxlQgkKB19hY2NlcHQiiwUKBEdhdGUSJwoFcnVsZXMYASADKAsyGC5pc29tZXIuZXZhbC52MS5HYXRlUnVsZRISCgVhbHBoYRgCIAEoAUgAiAEBEigKBWJhc2lzGAMgASgOMhkuaXNvbWVyLmV2YWwudjEuR2F0ZUJhc2lzEjAKCXVuZGVjaWRlZBgEIAEoDjIdLmlzb21lci5ldmFsLnYxLkdhdGVVbmRlY2lkZWQSMgoKc2VxdWVudGlhbBgFIAEoDjIeLmlzb21lci5ldmFsLnYxLkdhdGVTZXF1ZW50aWFsEhoKDW1heF91bmNoYW5nZWQYBiABKAFIAYgBARIcCg9tYXhfbmVhcl9jb3BpZXMYByABKAFIAogBARImCgR1bml0GAggASgOMhguaXNvbWVyLmV2YWwudjEuR2F0ZVVuaXQSKgoGYWRqdXN0GAkgASgOMhouaXNvbWVyLmV2YWwudjEuR2F0ZUFkanVzdBIUCgdtYXhfY3V0GAogASgBSAOIAQESGQoMbWluX2FjY2VwdGVkGAsgASgBSASIAQESFwoKbWF4X3NoYXJlZBgMIAEoAUgFiAEBEhsKE3dpdGhvdXRfc3VpdGVfcnVsZXMYDSABKAgSNAoIdmFsaWRpdHkYDiADKAsyIi5pc29tZXIuZXZhbC52MS5HYXRlLlZhbGlkaXR5RW50cnkaLwoNVmFsaWRpdHlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBQggKBl9hbHBoYUIQCg5fbWF4X3VuY2hhbmdlZEISChBfbWF4X25lYXJfY29waWVzQgoKCF9tYXhfY3V0Qg8KDV9taW5fYWNjZXB0ZWRCDQoLX21heF9zaGFyZWQi2QUKCEdhdGVSdWxlEgwKBG5hbWUYASABKAkSEgoIbWF4X2Ryb3AYAiABKAFIABIaChBtYXhfZHJvcF9wZXJjZW50GAMgASgBSAASEwoJbWluX3Njb3JlGAQgASgBSAASEAoGbWFyZ2luGAUgASgBSAASGAoObWluX3NlcGFyYXRpb24YFCABKAFIABIPCgV3b3JzdBgVIAEoAUgAEhwKEm1heF9uZWdhdGl2ZV9mbGlwcxgWIAEoAUgAEhUKC21pbl9vdmVybGFwGBcgASgBSAASEAoIcXVhbnRpdHkYBiABKAkSEQoJdGFza190eXBlGAcgASgJEg8KB2RhdGFzZXQYCCABKAkSKAoFYmFzaXMYCSABKA4yGS5pc29tZXIuZXZhbC52MS5HYXRlQmFzaXMSGgoNbWF4X3VuY2hhbmdlZBgKIAEoAUgBiAEBEhwKD21heF9uZWFyX2NvcGllcxgLIAEoAUgCiAEBEiYKBHVuaXQYDCABKA4yGC5pc29tZXIuZXZhbC52MS5HYXRlVW5pdBIoCgV0ZXh0cxgNIAEoDjIZLmlzb21lci5ldmFsLnYxLkdhdGVUZXh0cxIUCgdtYXhfY3V0GA4gASgBSAOIAQESGQoMbWluX2FjY2VwdGVkGA8gASgBSASIAQESFwoKbWF4X3NoYXJlZBgQIAEoAUgFiAEBEjgKCHZhbGlkaXR5GBEgAygLMiYuaXNvbWVyLmV2YWwudjEuR2F0ZVJ1bGUuVmFsaWRpdHlFbnRyeRIMCgR0ZXh0GBIgASgJGi8KDVZhbGlkaXR5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUIHCgVsaW1pdEIQCg5fbWF4X3VuY2hhbmdlZEISChBfbWF4X25lYXJfY29waWVzQgoKCF9tYXhfY3V0Qg8KDV9taW5fYWNjZXB0ZWRCDQoLX21heF9zaGFyZWQioAEKDVN0YWdlUHJvZ3Jlc3MSJAoFc3RhZ2UYASABKA4yFS5pc29tZXIuZXZhbC52MS5TdGFnZRIMCgRkb25lGAIgASgEEg0KBXRvdGFsGAMgASgEEg4KBmNhY2hlZBgEIAEoBBIsCglyZW1haW5pbmcYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGZGV0YWlsGAYgASgJIuADCgNSdW4SCgoCaWQYASABKAkSJwoFc3RhdGUYAiABKA4yGC5pc29tZXIuZXZhbC52MS5SdW5TdGF0ZRIlCgRzcGVjGAMgASgLMhcuaXNvbWVyLmV2YWwudjEuUnVuU3BlYxIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc3RhcnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KCHByb2dyZXNzGAcgAygLMh0uaXNvbWVyLmV2YWwudjEuU3RhZ2VQcm9ncmVzcxINCgVlcnJvchgIIAEoCRISCgplcnJvcl9jb2RlGAkgASgFEigKB3ZlcmRpY3QYCiABKA4yFy5pc29tZXIuZXZhbC52MS5WZXJkaWN0Ei0KCGNvdW50ZXJzGAsgASgLMhsuaXNvbWVyLmV2YWwudjEuUnVuQ291bnRlcnMSDwoHYmxvY2tlZBgMIAEoCBIwCgl1bmRlY2lkZWQYDSABKA4yHS5pc29tZXIuZXZhbC52MS5HYXRlVW5kZWNpZGVkIp8ECgtSdW5Db3VudGVycxIVCg10ZXh0c19wbGFubmVkGAEgASgEEhcKD3RleHRzX2dlbmVyYXRlZBgCIAEoBBIUCgx0ZXh0c19jYWNoZWQYAyABKAQSFwoPZ2VuZXJhdG9yX2NhbGxzGAQgASgEEhUKDXRleHRzX2VuY29kZWQYBSABKAQSFgoOdG9rZW5zX2VuY29kZWQYBiABKAQSFwoPc2NvcmVzX2NvbXB1dGVkGAcgASgEEhUKDXNjb3Jlc19jYWNoZWQYCCABKAQSFQoNa2VwdF9vcmlnaW5hbBgJIAEoBBIUCgxmYWlsZWRfdGV4dHMYCiABKAQSFwoPcmF0aW5nc19wbGFubmVkGAsgASgEEhQKDHJhdGluZ3NfbWFkZRgMIAEoBBIWCg5yYXRpbmdzX2NhY2hlZBgNIAEoBBIXCg9yYXRpbmdzX21pc3NpbmcYDiABKAQSEwoLanVkZ2VfY2FsbHMYDyABKAQSGAoQZ2VuZXJhdG9yX3Rva2VucxgQIAEoBBIYChBnZW5lcmF0ZWRfdG9rZW5zGBEgASgEEhQKDGp1ZGdlX3Rva2VucxgSIAEoBBIeChZqdWRnZV9nZW5lcmF0ZWRfdG9rZW5zGBMgASgEEhgKEHRva2Vuc19lc3RpbWF0ZWQYFCABKAgSFQoNY29zdF9uYW5vX3VzZBgVIAEoBBIVCg10ZXh0c19ieV9ydWxlGBYgASgEIk0KEENyZWF0ZVJ1blJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSEgoKcmVxdWVzdF9pZBgCIAEoCSI1ChFDcmVhdGVSdW5SZXNwb25zZRIgCgNydW4YASABKAsyEy5pc29tZXIuZXZhbC52MS5SdW4iNwoOUGxhblJ1blJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMiOAoPUGxhblJ1blJlc3BvbnNlEiUKBHBsYW4YASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5QbGFuIqACCgdSdW5QbGFuEjYKC2dlbmVyYXRpb25zGAEgAygLMiEuaXNvbWVyLmV2YWwudjEuUGxhbm5lZEdlbmVyYXRpb24SNgoFdG90YWwYAiABKAsyJy5pc29tZXIudHJhbnNmb3JtLnYxLkdlbmVyYXRpb25Fc3RpbWF0ZRIyCgllbmNvZGluZ3MYAyADKAsyHy5pc29tZXIuZXZhbC52MS5QbGFubmVkRW5jb2RpbmcSFAoMbW9zdF9yYXRpbmdzGAQgASgEEjIKD2dlbmVyYXRpb25fdGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIWCg5tZWFzdXJlZF90ZXh0cxgGIAEoBBIPCgdyZWZ1c2FsGAcgASgJIl0KEVBsYW5uZWRHZW5lcmF0aW9uEg0KBWxhYmVsGAEgASgJEjkKCGVzdGltYXRlGAIgASgLMicuaXNvbWVyLnRyYW5zZm9ybS52MS5HZW5lcmF0aW9uRXN0aW1hdGUiOQoPUGxhbm5lZEVuY29kaW5nEhIKCmVuY29kZXJfaWQYASABKAkSEgoKbW9zdF90ZXh0cxgCIAEoBCIbCg1HZXRSdW5SZXF1ZXN0EgoKAmlkGAEgASgJIjIKDkdldFJ1blJlc3BvbnNlEiAKA3J1bhgBIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1biI4Cg9MaXN0UnVuc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiTgoQTGlzdFJ1bnNSZXNwb25zZRIhCgRydW5zGAEgAygLMhMuaXNvbWVyLmV2YWwudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI1Cg9XYXRjaFJ1blJlcXVlc3QSCgoCaWQYASABKAkSFgoOYWZ0ZXJfc2VxdWVuY2UYAiABKAQiwwEKEFdhdGNoUnVuUmVzcG9uc2USEAoIc2VxdWVuY2UYASABKAQSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcHJvZ3Jlc3MYAyABKAsyHS5pc29tZXIuZXZhbC52MS5TdGFnZVByb2dyZXNzSAASEQoHbWVzc2FnZRgEIAEoCUgAEiQKBWVuZGVkGAUgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuSABCBwoFZXZlbnQiLgoQQ2FuY2VsUnVuUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNQoRQ2FuY2VsUnVuUmVzcG9uc2USIAoDcnVuGAEgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuIh4KEERlbGV0ZVJ1blJlcXVlc3QSCgoCaWQYASABKAkiEwoRRGVsZXRlUnVuUmVzcG9uc2UiTAoQR2V0UmVwb3J0UmVxdWVzdBIKCgJpZBgBIAEoCRIsCgZmb3JtYXQYAiABKA4yHC5pc29tZXIuZXZhbC52MS5SZXBvcnRGb3JtYXQiSwoRR2V0UmVwb3J0UmVzcG9uc2USDwoHY29udGVudBgBIAEoDBISCgptZWRpYV90eXBlGAIgASgJEhEKCWZpbGVfbmFtZRgDIAEoCSIRCg9HZXRGbGVldFJlcXVlc3Qi0wEKEEdldEZsZWV0UmVzcG9uc2USEwoLaGFzX3dvcmtlcnMYASABKAgSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoHd29ya2VycxgDIAMoCzIbLmlzb21lci5ldmFsLnYxLkZsZWV0V29ya2VyEigKBWxhbmVzGAQgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRMYW5lEigKBXdhaXRzGAUgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRXYWl0IpQCCgtGbGVldFdvcmtlchIKCgJpZBgBIAEoCRIMCgRob3N0GAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEgoKYXJpdGhtZXRpYxgEIAEoCRIuCgpzdGFydF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI8CgltYXhfdW5pdHMYBiADKAsyKS5pc29tZXIuZXZhbC52MS5GbGVldFdvcmtlci5NYXhVbml0c0VudHJ5EicKBHdvcmsYByADKAsyGS5pc29tZXIuZXZhbC52MS5GbGVldFdvcmsaLwoNTWF4VW5pdHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKA06AjgBIl8KCUZsZWV0V29yaxIMCgRraW5kGAEgASgJEgoKAm9mGAIgASgJEg0KBXVuaXRzGAMgASgNEikKBXNpbmNlGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKgAgoJRmxlZXRMYW5lEgwKBGtpbmQYASABKAkSCgoCb2YYAiABKAkSEgoKYXJpdGhtZXRpYxgDIAEoCRIPCgd3b3JrZXJzGAQgASgNEg4KBnF1ZXVlZBgFIAEoBBIPCgdpbl93b3JrGAYgASgEEhMKC3JlZGVsaXZlcmVkGAcgASgEEhsKE2ZpbmlzaGVkX3Blcl9zZWNvbmQYCCABKAESMAoMcGF1c2VkX3VudGlsGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1wYXVzZWRfcmVhc29uGAogASgJEg0KBWNhbGxzGAsgASgNEhEKCW1heF9jYWxscxgMIAEoDRIWCg5idWRnZXRfcmVhY2hlZBgNIAEoCSKZAQoJRmxlZXRXYWl0Eg4KBnJ1bl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEgoKAm9mGAMgASgJEhIKCmFyaXRobWV0aWMYBCABKAkSDQoFdW5pdHMYBSABKAQSLwoGcmVhc29uGAYgASgOMh8uaXNvbWVyLmV2YWwudjEuRmxlZXRXYWl0UmVhc29uEg4KBmRldGFpbBgHIAEoCSLsAQoRR2V0SGlzdG9yeVJlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRIUCgxzdWl0ZV9kaWdlc3QYAiABKAkSKwoCb2YYAyABKA4yHy5pc29tZXIuZXZhbC52MS5IaXN0b3J5UXVhbnRpdHkSMQoHYWdhaW5zdBgEIAEoDjIgLmlzb21lci5ldmFsLnYxLkhpc3RvcnlSZWZlcmVuY2USEwoGbWFyZ2luGAUgASgBSACIAQESEgoFYWxwaGEYBiABKAFIAYgBARIPCgdlYXJsaWVyGAcgASgEQgkKB19tYXJnaW5CCAoGX2FscGhhIkIKEkdldEhpc3RvcnlSZXNwb25zZRIMCgRqc29uGAEgASgMEhAKCG1hcmtkb3duGAIgASgMEgwKBGh0bWwYAyABKAwqmwEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhUKEVJVTl9TVEFURV9QRU5ESU5HEAESFQoRUlVOX1NUQVRFX1JVTk5JTkcQAhIXChNSVU5fU1RBVEVfU1VDQ0VFREVEEAMSFAoQUlVOX1NUQVRFX0ZBSUxFRBAEEhcKE1JVTl9TVEFURV9DQU5DRUxMRUQQBSqJAQoFU3RhZ2USFQoRU1RBR0VfVU5TUEVDSUZJRUQQABIOCgpTVEFHRV9QTEFOEAESEwoPU1RBR0VfVFJBTlNGT1JNEAISEAoMU1RBR0VfRU5DT0RFEAMSDwoLU1RBR0VfU0NPUkUQBBIQCgxTVEFHRV9SRVBPUlQQBRIPCgtTVEFHRV9KVURHRRAGKqsBCgxSZXBvcnRGb3JtYXQSHQoZUkVQT1JUX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElJFUE9SVF9GT1JNQVRfSlNPThABEhoKFlJFUE9SVF9GT1JNQVRfTUFSS0RPV04QAhIWChJSRVBPUlRfRk9STUFUX0hUTUwQAxIXChNSRVBPUlRfRk9STUFUX0pVTklUEAQSFwoTUkVQT1JUX0ZPUk1BVF9JVEVNUxAFKnIKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACEhUKEVZFUkRJQ1RfVU5ERUNJREVEEAMSEwoPVkVSRElDVF9JTlZBTElEEAQqbAoJR2F0ZVRleHRzEhoKFkdBVEVfVEVYVFNfVU5TUEVDSUZJRUQQABISCg5HQVRFX1RFWFRTX0FMTBABEhYKEkdBVEVfVEVYVFNfQ0hBTkdFRBACEhcKE0dBVEVfVEVYVFNfQUNDRVBURUQQAypVCgpHYXRlQWRqdXN0EhsKF0dBVEVfQURKVVNUX1VOU1BFQ0lGSUVEEAASFAoQR0FURV9BREpVU1RfTk9ORRABEhQKEEdBVEVfQURKVVNUX0hPTE0QAirJAQoJR2F0ZUJhc2lzEhoKFkdBVEVfQkFTSVNfVU5TUEVDSUZJRUQQABIUChBHQVRFX0JBU0lTX1BPSU5UEAESGgoWR0FURV9CQVNJU19TSUdORURfUkFOSxACEhYKEkdBVEVfQkFTSVNfU1RVREVOVBADEhgKFEdBVEVfQkFTSVNfQk9PVFNUUkFQEAQSFgoSR0FURV9CQVNJU19CT1VOREVEEAUSJAogR0FURV9CQVNJU19TVFVERU5USVNFRF9CT09UU1RSQVAQBipOCghHYXRlVW5pdBIZChVHQVRFX1VOSVRfVU5TUEVDSUZJRUQQABISCg5HQVRFX1VOSVRfSVRFTRABEhMKD0dBVEVfVU5JVF9HUk9VUBACKnsKDUdhdGVVbmRlY2lkZWQSHgoaR0FURV9VTkRFQ0lERURfVU5TUEVDSUZJRUQQABIXChNHQVRFX1VOREVDSURFRF9XQVJOEAESFwoTR0FURV9VTkRFQ0lERURfRkFJTBACEhgKFEdBVEVfVU5ERUNJREVEX0JMT0NLEAMqpwEKDkdhdGVTZXF1ZW50aWFsEh8KG0dBVEVfU0VRVUVOVElBTF9VTlNQRUNJRklFRBAAEhcKE0dBVEVfU0VRVUVOVElBTF9PRkYQARIaChZHQVRFX1NFUVVFTlRJQUxfUE9DT0NLEAISIgoeR0FURV9TRVFVRU5USUFMX09CUklFTl9GTEVNSU5HEAMSGwoXR0FURV9TRVFVRU5USUFMX0JFVFRJTkcQBCqwAgoPRmxlZXRXYWl0UmVhc29uEiEKHUZMRUVUX1dBSVRfUkVBU09OX1VOU1BFQ0lGSUVEEAASHwobRkxFRVRfV0FJVF9SRUFTT05fTk9fV09SS0VSEAESHQoZRkxFRVRfV0FJVF9SRUFTT05fVkVSU0lPThACEiAKHEZMRUVUX1dBSVRfUkVBU09OX0FSSVRITUVUSUMQAxIcChhGTEVFVF9XQUlUX1JFQVNPTl9QQVVTRUQQBBIcChhGTEVFVF9XQUlUX1JFQVNPTl9CVURHRVQQBRIhCh1GTEVFVF9XQUlUX1JFQVNPTl9DT05DVVJSRU5DWRAGEhoKFkZMRUVUX1dBSVRfUkVBU09OX0JVU1kQBxIdChlGTEVFVF9XQUlUX1JFQVNPTl9JTl9XT1JLEAgqbgoPSGlzdG9yeVF1YW50aXR5EiAKHEhJU1RPUllfUVVBTlRJVFlfVU5TUEVDSUZJRUQQABIaChZISVNUT1JZX1FVQU5USVRZX1RPVEFMEAESHQoZSElTVE9SWV9RVUFOVElUWV9PUklHSU5BTBACKnIKEEhpc3RvcnlSZWZlcmVuY2USIQodSElTVE9SWV9SRUZFUkVOQ0VfVU5TUEVDSUZJRUQQABIeChpISVNUT1JZX1JFRkVSRU5DRV9CQVNFTElORRABEhsKF0hJU1RPUllfUkVGRVJFTkNFX0ZJUlNUEAIyrQYKClJ1blNlcnZpY2USUAoJQ3JlYXRlUnVuEiAuaXNvbWVyLmV2YWwudjEuQ3JlYXRlUnVuUmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkNyZWF0ZVJ1blJlc3BvbnNlEkoKB1BsYW5SdW4SHi5pc29tZXIuZXZhbC52MS5QbGFuUnVuUmVxdWVzdBofLmlzb21lci5ldmFsLnYxLlBsYW5SdW5SZXNwb25zZRJHCgZHZXRSdW4SHS5pc29tZXIuZXZhbC52MS5HZXRSdW5SZXF1ZXN0Gh4uaXNvbWVyLmV2YWwudjEuR2V0UnVuUmVzcG9uc2USTQoITGlzdFJ1bnMSHy5pc29tZXIuZXZhbC52MS5MaXN0UnVuc1JlcXVlc3QaIC5pc29tZXIuZXZhbC52MS5MaXN0UnVuc1Jlc3BvbnNlEk8KCFdhdGNoUnVuEh8uaXNvbWVyLmV2YWwudjEuV2F0Y2hSdW5SZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuV2F0Y2hSdW5SZXNwb25zZTABElAKCUNhbmNlbFJ1bhIgLmlzb21lci5ldmFsLnYxLkNhbmNlbFJ1blJlcXVlc3QaIS5pc29tZXIuZXZhbC52MS5DYW5jZWxSdW5SZXNwb25zZRJQCglEZWxldGVSdW4SIC5pc29tZXIuZXZhbC52MS5EZWxldGVSdW5SZXF1ZXN0GiEuaXNvbWVyLmV2YWwudjEuRGVsZXRlUnVuUmVzcG9uc2USUAoJR2V0UmVwb3J0EiAuaXNvbWVyLmV2YWwudjEuR2V0UmVwb3J0UmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkdldFJlcG9ydFJlc3BvbnNlEk0KCEdldEZsZWV0Eh8uaXNvbWVyLmV2YWwudjEuR2V0RmxlZXRSZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuR2V0RmxlZXRSZXNwb25zZRJTCgpHZXRIaXN0b3J5EiEuaXNvbWVyLmV2YWwudjEuR2V0SGlzdG9yeVJlcXVlc3QaIi5pc29tZXIuZXZhbC52MS5HZXRIaXN0b3J5UmVzcG9uc2VCZQoSZGV2Lmlzb21lci5ldmFsLnYxUAFaHGlzb21lci5kZXYvZ28vZXZhbC92MTtldmFsdjGqAg5Jc29tZXIuRXZhbC5WMboCCklzb21lckV2YWzqAhBJc29tZXI6OkV2YWw6OlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_isomer_eval_v1_task, file_isomer_transform_v1_transform]);
+  fileDesc("Chhpc29tZXIvZXZhbC92MS9ydW4ucHJvdG8SDmlzb21lci5ldmFsLnYxIlwKCFN1aXRlUmVmEhEKB2J1aWx0aW4YASABKAlIABIOCgR0b21sGAIgASgJSAASEAoIYmFzZV9kaXIYAyABKAkSEQoJZmlsZV9uYW1lGAQgASgJQggKBnNvdXJjZSK7BAoHUnVuU3BlYxInCgVzdWl0ZRgBIAEoCzIYLmlzb21lci5ldmFsLnYxLlN1aXRlUmVmEhMKC2VuY29kZXJfaWRzGAIgAygJEhQKDGdlbmVyYXRvcl9pZBgDIAEoCRINCgVzZWVkcxgEIAMoBBISCgVsaW1pdBgFIAEoDUgAiAEBEhsKE2Jhc2VsaW5lX2VuY29kZXJfaWQYBiABKAkSFwoPdHJhbnNmb3JtYXRpb25zGAcgAygJEhgKC3NhbXBsZV9zZWVkGAggASgESAGIAQESIgoEZ2F0ZRgJIAEoCzIULmlzb21lci5ldmFsLnYxLkdhdGUSJAoFanVkZ2UYCiABKAsyFS5pc29tZXIuZXZhbC52MS5KdWRnZRIYCgt0ZW1wZXJhdHVyZRgeIAEoAUgCiAEBEi4KB3Byb21wdHMYCyADKAsyHS5pc29tZXIuZXZhbC52MS5FbmNvZGVyUHJvbXB0Ei4KCnNlcGFyYXRpb24YFCABKAsyGi5pc29tZXIuZXZhbC52MS5TZXBhcmF0aW9uEikKBmxpbWl0cxgfIAEoCzIZLmlzb21lci5ldmFsLnYxLlJ1bkxpbWl0cxINCgVmb3JtcxggIAMoCRIXCg9wcm9tcHRfdmFyaWFudHMYISADKAkSGAoLdG90YWxfaXRlbXMYIiABKA1IA4gBAUIICgZfbGltaXRCDgoMX3NhbXBsZV9zZWVkQg4KDF90ZW1wZXJhdHVyZUIOCgxfdG90YWxfaXRlbXMiWQoJUnVuTGltaXRzEhwKD2dlbmVyYXRvcl9jYWxscxgBIAEoBEgAiAEBEhEKBGNvc3QYAiABKAFIAYgBAUISChBfZ2VuZXJhdG9yX2NhbGxzQgcKBV9jb3N0IlMKClNlcGFyYXRpb24SEAoDb2ZmGAEgASgISACIAQESDQoFa2luZHMYAiADKAkSEgoFdGV4dHMYAyABKA1IAYgBAUIGCgRfb2ZmQggKBl90ZXh0cyKOAQoFSnVkZ2USFAoMZ2VuZXJhdG9yX2lkGAEgASgJEhMKBnNhbXBsZRgCIAEoDUgAiAEBEi8KBnNjYWxlcxgDIAMoDjIfLmlzb21lci50cmFuc2Zvcm0udjEuSnVkZ2VTY2FsZRITCgZhY2NlcHQYBCABKAFIAYgBAUIJCgdfc2FtcGxlQgkKB19hY2NlcHQiiwUKBEdhdGUSJwoFcnVsZXMYASADKAsyGC5pc29tZXIuZXZhbC52MS5HYXRlUnVsZRISCgVhbHBoYRgCIAEoAUgAiAEBEigKBWJhc2lzGAMgASgOMhkuaXNvbWVyLmV2YWwudjEuR2F0ZUJhc2lzEjAKCXVuZGVjaWRlZBgEIAEoDjIdLmlzb21lci5ldmFsLnYxLkdhdGVVbmRlY2lkZWQSMgoKc2VxdWVudGlhbBgFIAEoDjIeLmlzb21lci5ldmFsLnYxLkdhdGVTZXF1ZW50aWFsEhoKDW1heF91bmNoYW5nZWQYBiABKAFIAYgBARIcCg9tYXhfbmVhcl9jb3BpZXMYByABKAFIAogBARImCgR1bml0GAggASgOMhguaXNvbWVyLmV2YWwudjEuR2F0ZVVuaXQSKgoGYWRqdXN0GAkgASgOMhouaXNvbWVyLmV2YWwudjEuR2F0ZUFkanVzdBIUCgdtYXhfY3V0GAogASgBSAOIAQESGQoMbWluX2FjY2VwdGVkGAsgASgBSASIAQESFwoKbWF4X3NoYXJlZBgMIAEoAUgFiAEBEhsKE3dpdGhvdXRfc3VpdGVfcnVsZXMYDSABKAgSNAoIdmFsaWRpdHkYDiADKAsyIi5pc29tZXIuZXZhbC52MS5HYXRlLlZhbGlkaXR5RW50cnkaLwoNVmFsaWRpdHlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBQggKBl9hbHBoYUIQCg5fbWF4X3VuY2hhbmdlZEISChBfbWF4X25lYXJfY29waWVzQgoKCF9tYXhfY3V0Qg8KDV9taW5fYWNjZXB0ZWRCDQoLX21heF9zaGFyZWQi2QUKCEdhdGVSdWxlEgwKBG5hbWUYASABKAkSEgoIbWF4X2Ryb3AYAiABKAFIABIaChBtYXhfZHJvcF9wZXJjZW50GAMgASgBSAASEwoJbWluX3Njb3JlGAQgASgBSAASEAoGbWFyZ2luGAUgASgBSAASGAoObWluX3NlcGFyYXRpb24YFCABKAFIABIPCgV3b3JzdBgVIAEoAUgAEhwKEm1heF9uZWdhdGl2ZV9mbGlwcxgWIAEoAUgAEhUKC21pbl9vdmVybGFwGBcgASgBSAASEAoIcXVhbnRpdHkYBiABKAkSEQoJdGFza190eXBlGAcgASgJEg8KB2RhdGFzZXQYCCABKAkSKAoFYmFzaXMYCSABKA4yGS5pc29tZXIuZXZhbC52MS5HYXRlQmFzaXMSGgoNbWF4X3VuY2hhbmdlZBgKIAEoAUgBiAEBEhwKD21heF9uZWFyX2NvcGllcxgLIAEoAUgCiAEBEiYKBHVuaXQYDCABKA4yGC5pc29tZXIuZXZhbC52MS5HYXRlVW5pdBIoCgV0ZXh0cxgNIAEoDjIZLmlzb21lci5ldmFsLnYxLkdhdGVUZXh0cxIUCgdtYXhfY3V0GA4gASgBSAOIAQESGQoMbWluX2FjY2VwdGVkGA8gASgBSASIAQESFwoKbWF4X3NoYXJlZBgQIAEoAUgFiAEBEjgKCHZhbGlkaXR5GBEgAygLMiYuaXNvbWVyLmV2YWwudjEuR2F0ZVJ1bGUuVmFsaWRpdHlFbnRyeRIMCgR0ZXh0GBIgASgJGi8KDVZhbGlkaXR5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUIHCgVsaW1pdEIQCg5fbWF4X3VuY2hhbmdlZEISChBfbWF4X25lYXJfY29waWVzQgoKCF9tYXhfY3V0Qg8KDV9taW5fYWNjZXB0ZWRCDQoLX21heF9zaGFyZWQioAEKDVN0YWdlUHJvZ3Jlc3MSJAoFc3RhZ2UYASABKA4yFS5pc29tZXIuZXZhbC52MS5TdGFnZRIMCgRkb25lGAIgASgEEg0KBXRvdGFsGAMgASgEEg4KBmNhY2hlZBgEIAEoBBIsCglyZW1haW5pbmcYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGZGV0YWlsGAYgASgJIuADCgNSdW4SCgoCaWQYASABKAkSJwoFc3RhdGUYAiABKA4yGC5pc29tZXIuZXZhbC52MS5SdW5TdGF0ZRIlCgRzcGVjGAMgASgLMhcuaXNvbWVyLmV2YWwudjEuUnVuU3BlYxIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc3RhcnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KCHByb2dyZXNzGAcgAygLMh0uaXNvbWVyLmV2YWwudjEuU3RhZ2VQcm9ncmVzcxINCgVlcnJvchgIIAEoCRISCgplcnJvcl9jb2RlGAkgASgFEigKB3ZlcmRpY3QYCiABKA4yFy5pc29tZXIuZXZhbC52MS5WZXJkaWN0Ei0KCGNvdW50ZXJzGAsgASgLMhsuaXNvbWVyLmV2YWwudjEuUnVuQ291bnRlcnMSDwoHYmxvY2tlZBgMIAEoCBIwCgl1bmRlY2lkZWQYDSABKA4yHS5pc29tZXIuZXZhbC52MS5HYXRlVW5kZWNpZGVkIp8ECgtSdW5Db3VudGVycxIVCg10ZXh0c19wbGFubmVkGAEgASgEEhcKD3RleHRzX2dlbmVyYXRlZBgCIAEoBBIUCgx0ZXh0c19jYWNoZWQYAyABKAQSFwoPZ2VuZXJhdG9yX2NhbGxzGAQgASgEEhUKDXRleHRzX2VuY29kZWQYBSABKAQSFgoOdG9rZW5zX2VuY29kZWQYBiABKAQSFwoPc2NvcmVzX2NvbXB1dGVkGAcgASgEEhUKDXNjb3Jlc19jYWNoZWQYCCABKAQSFQoNa2VwdF9vcmlnaW5hbBgJIAEoBBIUCgxmYWlsZWRfdGV4dHMYCiABKAQSFwoPcmF0aW5nc19wbGFubmVkGAsgASgEEhQKDHJhdGluZ3NfbWFkZRgMIAEoBBIWCg5yYXRpbmdzX2NhY2hlZBgNIAEoBBIXCg9yYXRpbmdzX21pc3NpbmcYDiABKAQSEwoLanVkZ2VfY2FsbHMYDyABKAQSGAoQZ2VuZXJhdG9yX3Rva2VucxgQIAEoBBIYChBnZW5lcmF0ZWRfdG9rZW5zGBEgASgEEhQKDGp1ZGdlX3Rva2VucxgSIAEoBBIeChZqdWRnZV9nZW5lcmF0ZWRfdG9rZW5zGBMgASgEEhgKEHRva2Vuc19lc3RpbWF0ZWQYFCABKAgSFQoNY29zdF9uYW5vX3VzZBgVIAEoBBIVCg10ZXh0c19ieV9ydWxlGBYgASgEIk0KEENyZWF0ZVJ1blJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSEgoKcmVxdWVzdF9pZBgCIAEoCSI1ChFDcmVhdGVSdW5SZXNwb25zZRIgCgNydW4YASABKAsyEy5pc29tZXIuZXZhbC52MS5SdW4iVQoOUGxhblJ1blJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSEgoFcG93ZXIYAiABKAFIAIgBAUIICgZfcG93ZXIiOAoPUGxhblJ1blJlc3BvbnNlEiUKBHBsYW4YASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5QbGFuIvsCCgdSdW5QbGFuEjYKC2dlbmVyYXRpb25zGAEgAygLMiEuaXNvbWVyLmV2YWwudjEuUGxhbm5lZEdlbmVyYXRpb24SNgoFdG90YWwYAiABKAsyJy5pc29tZXIudHJhbnNmb3JtLnYxLkdlbmVyYXRpb25Fc3RpbWF0ZRIyCgllbmNvZGluZ3MYAyADKAsyHy5pc29tZXIuZXZhbC52MS5QbGFubmVkRW5jb2RpbmcSFAoMbW9zdF9yYXRpbmdzGAQgASgEEjIKD2dlbmVyYXRpb25fdGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIWCg5tZWFzdXJlZF90ZXh0cxgGIAEoBBIPCgdyZWZ1c2FsGAcgASgJEioKBXJ1bGVzGAggAygLMhsuaXNvbWVyLmV2YWwudjEuUGxhbm5lZFJ1bGUSLQoGZGVzaWduGAkgASgLMh0uaXNvbWVyLmV2YWwudjEuUGxhbm5lZERlc2lnbiK7AQoLUGxhbm5lZFJ1bGUSDQoFdGl0bGUYASABKAkSDQoFbGltaXQYAiABKAESHgoRcGFzc193aXRob3V0X2Ryb3AYAyABKAFIAIgBARIZCgxwYXNzX2F0X2hhbGYYBCABKAFIAYgBARIaCg1mYWlsX2F0X3R3aWNlGAUgASgBSAKIAQFCFAoSX3Bhc3Nfd2l0aG91dF9kcm9wQg8KDV9wYXNzX2F0X2hhbGZCEAoOX2ZhaWxfYXRfdHdpY2UilAEKDVBsYW5uZWREZXNpZ24SEwoLdG90YWxfaXRlbXMYASABKAQSMAoIZGF0YXNldHMYAiADKAsyHi5pc29tZXIuZXZhbC52MS5QbGFubmVkRGF0YXNldBIQCghyZXdyaXRlcxgDIAEoBBIZChFwYXNzX3dpdGhvdXRfZHJvcBgEIAEoARIPCgdyZWFjaGVkGAUgASgIIkYKDlBsYW5uZWREYXRhc2V0EgwKBG5hbWUYASABKAkSDQoFaXRlbXMYAiABKAQSFwoPYXZhaWxhYmxlX2l0ZW1zGAMgASgEIl0KEVBsYW5uZWRHZW5lcmF0aW9uEg0KBWxhYmVsGAEgASgJEjkKCGVzdGltYXRlGAIgASgLMicuaXNvbWVyLnRyYW5zZm9ybS52MS5HZW5lcmF0aW9uRXN0aW1hdGUiOQoPUGxhbm5lZEVuY29kaW5nEhIKCmVuY29kZXJfaWQYASABKAkSEgoKbW9zdF90ZXh0cxgCIAEoBCIbCg1HZXRSdW5SZXF1ZXN0EgoKAmlkGAEgASgJIjIKDkdldFJ1blJlc3BvbnNlEiAKA3J1bhgBIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1biI4Cg9MaXN0UnVuc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiTgoQTGlzdFJ1bnNSZXNwb25zZRIhCgRydW5zGAEgAygLMhMuaXNvbWVyLmV2YWwudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI1Cg9XYXRjaFJ1blJlcXVlc3QSCgoCaWQYASABKAkSFgoOYWZ0ZXJfc2VxdWVuY2UYAiABKAQiwwEKEFdhdGNoUnVuUmVzcG9uc2USEAoIc2VxdWVuY2UYASABKAQSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcHJvZ3Jlc3MYAyABKAsyHS5pc29tZXIuZXZhbC52MS5TdGFnZVByb2dyZXNzSAASEQoHbWVzc2FnZRgEIAEoCUgAEiQKBWVuZGVkGAUgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuSABCBwoFZXZlbnQiLgoQQ2FuY2VsUnVuUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNQoRQ2FuY2VsUnVuUmVzcG9uc2USIAoDcnVuGAEgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuIh4KEERlbGV0ZVJ1blJlcXVlc3QSCgoCaWQYASABKAkiEwoRRGVsZXRlUnVuUmVzcG9uc2UiTAoQR2V0UmVwb3J0UmVxdWVzdBIKCgJpZBgBIAEoCRIsCgZmb3JtYXQYAiABKA4yHC5pc29tZXIuZXZhbC52MS5SZXBvcnRGb3JtYXQiSwoRR2V0UmVwb3J0UmVzcG9uc2USDwoHY29udGVudBgBIAEoDBISCgptZWRpYV90eXBlGAIgASgJEhEKCWZpbGVfbmFtZRgDIAEoCSIRCg9HZXRGbGVldFJlcXVlc3Qi0wEKEEdldEZsZWV0UmVzcG9uc2USEwoLaGFzX3dvcmtlcnMYASABKAgSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoHd29ya2VycxgDIAMoCzIbLmlzb21lci5ldmFsLnYxLkZsZWV0V29ya2VyEigKBWxhbmVzGAQgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRMYW5lEigKBXdhaXRzGAUgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRXYWl0IpQCCgtGbGVldFdvcmtlchIKCgJpZBgBIAEoCRIMCgRob3N0GAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEgoKYXJpdGhtZXRpYxgEIAEoCRIuCgpzdGFydF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI8CgltYXhfdW5pdHMYBiADKAsyKS5pc29tZXIuZXZhbC52MS5GbGVldFdvcmtlci5NYXhVbml0c0VudHJ5EicKBHdvcmsYByADKAsyGS5pc29tZXIuZXZhbC52MS5GbGVldFdvcmsaLwoNTWF4VW5pdHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKA06AjgBIl8KCUZsZWV0V29yaxIMCgRraW5kGAEgASgJEgoKAm9mGAIgASgJEg0KBXVuaXRzGAMgASgNEikKBXNpbmNlGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKgAgoJRmxlZXRMYW5lEgwKBGtpbmQYASABKAkSCgoCb2YYAiABKAkSEgoKYXJpdGhtZXRpYxgDIAEoCRIPCgd3b3JrZXJzGAQgASgNEg4KBnF1ZXVlZBgFIAEoBBIPCgdpbl93b3JrGAYgASgEEhMKC3JlZGVsaXZlcmVkGAcgASgEEhsKE2ZpbmlzaGVkX3Blcl9zZWNvbmQYCCABKAESMAoMcGF1c2VkX3VudGlsGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1wYXVzZWRfcmVhc29uGAogASgJEg0KBWNhbGxzGAsgASgNEhEKCW1heF9jYWxscxgMIAEoDRIWCg5idWRnZXRfcmVhY2hlZBgNIAEoCSKZAQoJRmxlZXRXYWl0Eg4KBnJ1bl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEgoKAm9mGAMgASgJEhIKCmFyaXRobWV0aWMYBCABKAkSDQoFdW5pdHMYBSABKAQSLwoGcmVhc29uGAYgASgOMh8uaXNvbWVyLmV2YWwudjEuRmxlZXRXYWl0UmVhc29uEg4KBmRldGFpbBgHIAEoCSLsAQoRR2V0SGlzdG9yeVJlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRIUCgxzdWl0ZV9kaWdlc3QYAiABKAkSKwoCb2YYAyABKA4yHy5pc29tZXIuZXZhbC52MS5IaXN0b3J5UXVhbnRpdHkSMQoHYWdhaW5zdBgEIAEoDjIgLmlzb21lci5ldmFsLnYxLkhpc3RvcnlSZWZlcmVuY2USEwoGbWFyZ2luGAUgASgBSACIAQESEgoFYWxwaGEYBiABKAFIAYgBARIPCgdlYXJsaWVyGAcgASgEQgkKB19tYXJnaW5CCAoGX2FscGhhIkIKEkdldEhpc3RvcnlSZXNwb25zZRIMCgRqc29uGAEgASgMEhAKCG1hcmtkb3duGAIgASgMEgwKBGh0bWwYAyABKAwqmwEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhUKEVJVTl9TVEFURV9QRU5ESU5HEAESFQoRUlVOX1NUQVRFX1JVTk5JTkcQAhIXChNSVU5fU1RBVEVfU1VDQ0VFREVEEAMSFAoQUlVOX1NUQVRFX0ZBSUxFRBAEEhcKE1JVTl9TVEFURV9DQU5DRUxMRUQQBSqJAQoFU3RhZ2USFQoRU1RBR0VfVU5TUEVDSUZJRUQQABIOCgpTVEFHRV9QTEFOEAESEwoPU1RBR0VfVFJBTlNGT1JNEAISEAoMU1RBR0VfRU5DT0RFEAMSDwoLU1RBR0VfU0NPUkUQBBIQCgxTVEFHRV9SRVBPUlQQBRIPCgtTVEFHRV9KVURHRRAGKqsBCgxSZXBvcnRGb3JtYXQSHQoZUkVQT1JUX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElJFUE9SVF9GT1JNQVRfSlNPThABEhoKFlJFUE9SVF9GT1JNQVRfTUFSS0RPV04QAhIWChJSRVBPUlRfRk9STUFUX0hUTUwQAxIXChNSRVBPUlRfRk9STUFUX0pVTklUEAQSFwoTUkVQT1JUX0ZPUk1BVF9JVEVNUxAFKnIKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACEhUKEVZFUkRJQ1RfVU5ERUNJREVEEAMSEwoPVkVSRElDVF9JTlZBTElEEAQqbAoJR2F0ZVRleHRzEhoKFkdBVEVfVEVYVFNfVU5TUEVDSUZJRUQQABISCg5HQVRFX1RFWFRTX0FMTBABEhYKEkdBVEVfVEVYVFNfQ0hBTkdFRBACEhcKE0dBVEVfVEVYVFNfQUNDRVBURUQQAypVCgpHYXRlQWRqdXN0EhsKF0dBVEVfQURKVVNUX1VOU1BFQ0lGSUVEEAASFAoQR0FURV9BREpVU1RfTk9ORRABEhQKEEdBVEVfQURKVVNUX0hPTE0QAirJAQoJR2F0ZUJhc2lzEhoKFkdBVEVfQkFTSVNfVU5TUEVDSUZJRUQQABIUChBHQVRFX0JBU0lTX1BPSU5UEAESGgoWR0FURV9CQVNJU19TSUdORURfUkFOSxACEhYKEkdBVEVfQkFTSVNfU1RVREVOVBADEhgKFEdBVEVfQkFTSVNfQk9PVFNUUkFQEAQSFgoSR0FURV9CQVNJU19CT1VOREVEEAUSJAogR0FURV9CQVNJU19TVFVERU5USVNFRF9CT09UU1RSQVAQBipOCghHYXRlVW5pdBIZChVHQVRFX1VOSVRfVU5TUEVDSUZJRUQQABISCg5HQVRFX1VOSVRfSVRFTRABEhMKD0dBVEVfVU5JVF9HUk9VUBACKnsKDUdhdGVVbmRlY2lkZWQSHgoaR0FURV9VTkRFQ0lERURfVU5TUEVDSUZJRUQQABIXChNHQVRFX1VOREVDSURFRF9XQVJOEAESFwoTR0FURV9VTkRFQ0lERURfRkFJTBACEhgKFEdBVEVfVU5ERUNJREVEX0JMT0NLEAMqpwEKDkdhdGVTZXF1ZW50aWFsEh8KG0dBVEVfU0VRVUVOVElBTF9VTlNQRUNJRklFRBAAEhcKE0dBVEVfU0VRVUVOVElBTF9PRkYQARIaChZHQVRFX1NFUVVFTlRJQUxfUE9DT0NLEAISIgoeR0FURV9TRVFVRU5USUFMX09CUklFTl9GTEVNSU5HEAMSGwoXR0FURV9TRVFVRU5USUFMX0JFVFRJTkcQBCqwAgoPRmxlZXRXYWl0UmVhc29uEiEKHUZMRUVUX1dBSVRfUkVBU09OX1VOU1BFQ0lGSUVEEAASHwobRkxFRVRfV0FJVF9SRUFTT05fTk9fV09SS0VSEAESHQoZRkxFRVRfV0FJVF9SRUFTT05fVkVSU0lPThACEiAKHEZMRUVUX1dBSVRfUkVBU09OX0FSSVRITUVUSUMQAxIcChhGTEVFVF9XQUlUX1JFQVNPTl9QQVVTRUQQBBIcChhGTEVFVF9XQUlUX1JFQVNPTl9CVURHRVQQBRIhCh1GTEVFVF9XQUlUX1JFQVNPTl9DT05DVVJSRU5DWRAGEhoKFkZMRUVUX1dBSVRfUkVBU09OX0JVU1kQBxIdChlGTEVFVF9XQUlUX1JFQVNPTl9JTl9XT1JLEAgqbgoPSGlzdG9yeVF1YW50aXR5EiAKHEhJU1RPUllfUVVBTlRJVFlfVU5TUEVDSUZJRUQQABIaChZISVNUT1JZX1FVQU5USVRZX1RPVEFMEAESHQoZSElTVE9SWV9RVUFOVElUWV9PUklHSU5BTBACKnIKEEhpc3RvcnlSZWZlcmVuY2USIQodSElTVE9SWV9SRUZFUkVOQ0VfVU5TUEVDSUZJRUQQABIeChpISVNUT1JZX1JFRkVSRU5DRV9CQVNFTElORRABEhsKF0hJU1RPUllfUkVGRVJFTkNFX0ZJUlNUEAIyrQYKClJ1blNlcnZpY2USUAoJQ3JlYXRlUnVuEiAuaXNvbWVyLmV2YWwudjEuQ3JlYXRlUnVuUmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkNyZWF0ZVJ1blJlc3BvbnNlEkoKB1BsYW5SdW4SHi5pc29tZXIuZXZhbC52MS5QbGFuUnVuUmVxdWVzdBofLmlzb21lci5ldmFsLnYxLlBsYW5SdW5SZXNwb25zZRJHCgZHZXRSdW4SHS5pc29tZXIuZXZhbC52MS5HZXRSdW5SZXF1ZXN0Gh4uaXNvbWVyLmV2YWwudjEuR2V0UnVuUmVzcG9uc2USTQoITGlzdFJ1bnMSHy5pc29tZXIuZXZhbC52MS5MaXN0UnVuc1JlcXVlc3QaIC5pc29tZXIuZXZhbC52MS5MaXN0UnVuc1Jlc3BvbnNlEk8KCFdhdGNoUnVuEh8uaXNvbWVyLmV2YWwudjEuV2F0Y2hSdW5SZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuV2F0Y2hSdW5SZXNwb25zZTABElAKCUNhbmNlbFJ1bhIgLmlzb21lci5ldmFsLnYxLkNhbmNlbFJ1blJlcXVlc3QaIS5pc29tZXIuZXZhbC52MS5DYW5jZWxSdW5SZXNwb25zZRJQCglEZWxldGVSdW4SIC5pc29tZXIuZXZhbC52MS5EZWxldGVSdW5SZXF1ZXN0GiEuaXNvbWVyLmV2YWwudjEuRGVsZXRlUnVuUmVzcG9uc2USUAoJR2V0UmVwb3J0EiAuaXNvbWVyLmV2YWwudjEuR2V0UmVwb3J0UmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkdldFJlcG9ydFJlc3BvbnNlEk0KCEdldEZsZWV0Eh8uaXNvbWVyLmV2YWwudjEuR2V0RmxlZXRSZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuR2V0RmxlZXRSZXNwb25zZRJTCgpHZXRIaXN0b3J5EiEuaXNvbWVyLmV2YWwudjEuR2V0SGlzdG9yeVJlcXVlc3QaIi5pc29tZXIuZXZhbC52MS5HZXRIaXN0b3J5UmVzcG9uc2VCZQoSZGV2Lmlzb21lci5ldmFsLnYxUAFaHGlzb21lci5kZXYvZ28vZXZhbC92MTtldmFsdjGqAg5Jc29tZXIuRXZhbC5WMboCCklzb21lckV2YWzqAhBJc29tZXI6OkV2YWw6OlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_isomer_eval_v1_task, file_isomer_transform_v1_transform]);
 
 /**
  * Which suite.
@@ -201,6 +201,17 @@ export type RunSpec = Message<"isomer.eval.v1.RunSpec"> & {
    * @generated from field: repeated string prompt_variants = 33;
    */
   promptVariants: string[];
+
+  /**
+   * Overrides the suite's `total_items`: the number of rows of all datasets together. They are
+   * divided so that the total varies least for the texts that are rewritten: most go to the
+   * datasets whose score varies most, and at least 50, or an equal share if that is less, to each.
+   * The limits of the suite's datasets then do not apply. INVALID_ARGUMENT for fewer rows than
+   * datasets, and beside `limit`.
+   *
+   * @generated from field: optional uint32 total_items = 34;
+   */
+  totalItems?: number | undefined;
 };
 
 /**
@@ -1030,6 +1041,14 @@ export type PlanRunRequest = Message<"isomer.eval.v1.PlanRunRequest"> & {
    * @generated from field: isomer.eval.v1.RunSpec spec = 1;
    */
   spec?: RunSpec | undefined;
+
+  /**
+   * Find the items with which each rule of RunPlan.rules passes an encoder that does not drop, with
+   * this probability: from 0.05 to below 1.
+   *
+   * @generated from field: optional double power = 2;
+   */
+  power?: number | undefined;
 };
 
 /**
@@ -1114,6 +1133,22 @@ export type RunPlan = Message<"isomer.eval.v1.RunPlan"> & {
    * @generated from field: string refusal = 7;
    */
   refusal: string;
+
+  /**
+   * The expected decisions of the rules `max_drop` over items, at most 20, at one look on
+   * everything. They follow from the spread of drops in earlier runs of other encoders, by kind of
+   * task.
+   *
+   * @generated from field: repeated isomer.eval.v1.PlannedRule rules = 8;
+   */
+  rules: PlannedRule[];
+
+  /**
+   * The items for PlanRunRequest.power; absent without it, and without such a rule.
+   *
+   * @generated from field: isomer.eval.v1.PlannedDesign design = 9;
+   */
+  design?: PlannedDesign | undefined;
 };
 
 /**
@@ -1122,6 +1157,129 @@ export type RunPlan = Message<"isomer.eval.v1.RunPlan"> & {
  */
 export const RunPlanSchema: GenMessage<RunPlan> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 14);
+
+/**
+ * Probabilities of a rule's verdicts for an encoder whose score drops as much on every dataset.
+ *
+ * @generated from message isomer.eval.v1.PlannedRule
+ */
+export type PlannedRule = Message<"isomer.eval.v1.PlannedRule"> & {
+  /**
+   * @generated from field: string title = 1;
+   */
+  title: string;
+
+  /**
+   * Maximum drop, in points.
+   *
+   * @generated from field: double limit = 2;
+   */
+  limit: number;
+
+  /**
+   * Probability of a pass without a drop. Absent, like the next two, if the spreads of earlier runs
+   * do not permit an estimate.
+   *
+   * @generated from field: optional double pass_without_drop = 3;
+   */
+  passWithoutDrop?: number | undefined;
+
+  /**
+   * Probability of a pass at a drop of half the limit.
+   *
+   * @generated from field: optional double pass_at_half = 4;
+   */
+  passAtHalf?: number | undefined;
+
+  /**
+   * Probability of a fail at a drop of twice the limit.
+   *
+   * @generated from field: optional double fail_at_twice = 5;
+   */
+  failAtTwice?: number | undefined;
+};
+
+/**
+ * Describes the message isomer.eval.v1.PlannedRule.
+ * Use `create(PlannedRuleSchema)` to create a new message.
+ */
+export const PlannedRuleSchema: GenMessage<PlannedRule> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 15);
+
+/**
+ * Rows of each dataset with which each foreseen rule passes an encoder that does not drop, with a
+ * wanted probability. They are divided as RunSpec.total_items is.
+ *
+ * @generated from message isomer.eval.v1.PlannedDesign
+ */
+export type PlannedDesign = Message<"isomer.eval.v1.PlannedDesign"> & {
+  /**
+   * @generated from field: uint64 total_items = 1;
+   */
+  totalItems: bigint;
+
+  /**
+   * @generated from field: repeated isomer.eval.v1.PlannedDataset datasets = 2;
+   */
+  datasets: PlannedDataset[];
+
+  /**
+   * Texts to rewrite, over all transformations and seeds.
+   *
+   * @generated from field: uint64 rewrites = 3;
+   */
+  rewrites: bigint;
+
+  /**
+   * Probability of a pass without a drop, of the rule where it is smallest.
+   *
+   * @generated from field: double pass_without_drop = 4;
+   */
+  passWithoutDrop: number;
+
+  /**
+   * Whether the counted rows are enough. False: `datasets` are all of them.
+   *
+   * @generated from field: bool reached = 5;
+   */
+  reached: boolean;
+};
+
+/**
+ * Describes the message isomer.eval.v1.PlannedDesign.
+ * Use `create(PlannedDesignSchema)` to create a new message.
+ */
+export const PlannedDesignSchema: GenMessage<PlannedDesign> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 16);
+
+/**
+ * @generated from message isomer.eval.v1.PlannedDataset
+ */
+export type PlannedDataset = Message<"isomer.eval.v1.PlannedDataset"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: uint64 items = 2;
+   */
+  items: bigint;
+
+  /**
+   * Items that there are; at most 5,000 are counted.
+   *
+   * @generated from field: uint64 available_items = 3;
+   */
+  availableItems: bigint;
+};
+
+/**
+ * Describes the message isomer.eval.v1.PlannedDataset.
+ * Use `create(PlannedDatasetSchema)` to create a new message.
+ */
+export const PlannedDatasetSchema: GenMessage<PlannedDataset> = /*@__PURE__*/
+  messageDesc(file_isomer_eval_v1_run, 17);
 
 /**
  * Requests to the generator for one transformation, or for one kind of changed copies.
@@ -1147,7 +1305,7 @@ export type PlannedGeneration = Message<"isomer.eval.v1.PlannedGeneration"> & {
  * Use `create(PlannedGenerationSchema)` to create a new message.
  */
 export const PlannedGenerationSchema: GenMessage<PlannedGeneration> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 15);
+  messageDesc(file_isomer_eval_v1_run, 18);
 
 /**
  * Requests to an encoder.
@@ -1173,7 +1331,7 @@ export type PlannedEncoding = Message<"isomer.eval.v1.PlannedEncoding"> & {
  * Use `create(PlannedEncodingSchema)` to create a new message.
  */
 export const PlannedEncodingSchema: GenMessage<PlannedEncoding> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 16);
+  messageDesc(file_isomer_eval_v1_run, 19);
 
 /**
  * @generated from message isomer.eval.v1.GetRunRequest
@@ -1190,7 +1348,7 @@ export type GetRunRequest = Message<"isomer.eval.v1.GetRunRequest"> & {
  * Use `create(GetRunRequestSchema)` to create a new message.
  */
 export const GetRunRequestSchema: GenMessage<GetRunRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 17);
+  messageDesc(file_isomer_eval_v1_run, 20);
 
 /**
  * @generated from message isomer.eval.v1.GetRunResponse
@@ -1207,7 +1365,7 @@ export type GetRunResponse = Message<"isomer.eval.v1.GetRunResponse"> & {
  * Use `create(GetRunResponseSchema)` to create a new message.
  */
 export const GetRunResponseSchema: GenMessage<GetRunResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 18);
+  messageDesc(file_isomer_eval_v1_run, 21);
 
 /**
  * @generated from message isomer.eval.v1.ListRunsRequest
@@ -1229,7 +1387,7 @@ export type ListRunsRequest = Message<"isomer.eval.v1.ListRunsRequest"> & {
  * Use `create(ListRunsRequestSchema)` to create a new message.
  */
 export const ListRunsRequestSchema: GenMessage<ListRunsRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 19);
+  messageDesc(file_isomer_eval_v1_run, 22);
 
 /**
  * @generated from message isomer.eval.v1.ListRunsResponse
@@ -1253,7 +1411,7 @@ export type ListRunsResponse = Message<"isomer.eval.v1.ListRunsResponse"> & {
  * Use `create(ListRunsResponseSchema)` to create a new message.
  */
 export const ListRunsResponseSchema: GenMessage<ListRunsResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 20);
+  messageDesc(file_isomer_eval_v1_run, 23);
 
 /**
  * @generated from message isomer.eval.v1.WatchRunRequest
@@ -1277,7 +1435,7 @@ export type WatchRunRequest = Message<"isomer.eval.v1.WatchRunRequest"> & {
  * Use `create(WatchRunRequestSchema)` to create a new message.
  */
 export const WatchRunRequestSchema: GenMessage<WatchRunRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 21);
+  messageDesc(file_isomer_eval_v1_run, 24);
 
 /**
  * @generated from message isomer.eval.v1.WatchRunResponse
@@ -1328,7 +1486,7 @@ export type WatchRunResponse = Message<"isomer.eval.v1.WatchRunResponse"> & {
  * Use `create(WatchRunResponseSchema)` to create a new message.
  */
 export const WatchRunResponseSchema: GenMessage<WatchRunResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 22);
+  messageDesc(file_isomer_eval_v1_run, 25);
 
 /**
  * @generated from message isomer.eval.v1.CancelRunRequest
@@ -1353,7 +1511,7 @@ export type CancelRunRequest = Message<"isomer.eval.v1.CancelRunRequest"> & {
  * Use `create(CancelRunRequestSchema)` to create a new message.
  */
 export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 23);
+  messageDesc(file_isomer_eval_v1_run, 26);
 
 /**
  * @generated from message isomer.eval.v1.CancelRunResponse
@@ -1370,7 +1528,7 @@ export type CancelRunResponse = Message<"isomer.eval.v1.CancelRunResponse"> & {
  * Use `create(CancelRunResponseSchema)` to create a new message.
  */
 export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 24);
+  messageDesc(file_isomer_eval_v1_run, 27);
 
 /**
  * @generated from message isomer.eval.v1.DeleteRunRequest
@@ -1387,7 +1545,7 @@ export type DeleteRunRequest = Message<"isomer.eval.v1.DeleteRunRequest"> & {
  * Use `create(DeleteRunRequestSchema)` to create a new message.
  */
 export const DeleteRunRequestSchema: GenMessage<DeleteRunRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 25);
+  messageDesc(file_isomer_eval_v1_run, 28);
 
 /**
  * @generated from message isomer.eval.v1.DeleteRunResponse
@@ -1400,7 +1558,7 @@ export type DeleteRunResponse = Message<"isomer.eval.v1.DeleteRunResponse"> & {
  * Use `create(DeleteRunResponseSchema)` to create a new message.
  */
 export const DeleteRunResponseSchema: GenMessage<DeleteRunResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 26);
+  messageDesc(file_isomer_eval_v1_run, 29);
 
 /**
  * @generated from message isomer.eval.v1.GetReportRequest
@@ -1422,7 +1580,7 @@ export type GetReportRequest = Message<"isomer.eval.v1.GetReportRequest"> & {
  * Use `create(GetReportRequestSchema)` to create a new message.
  */
 export const GetReportRequestSchema: GenMessage<GetReportRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 27);
+  messageDesc(file_isomer_eval_v1_run, 30);
 
 /**
  * @generated from message isomer.eval.v1.GetReportResponse
@@ -1453,7 +1611,7 @@ export type GetReportResponse = Message<"isomer.eval.v1.GetReportResponse"> & {
  * Use `create(GetReportResponseSchema)` to create a new message.
  */
 export const GetReportResponseSchema: GenMessage<GetReportResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 28);
+  messageDesc(file_isomer_eval_v1_run, 31);
 
 /**
  * @generated from message isomer.eval.v1.GetFleetRequest
@@ -1466,7 +1624,7 @@ export type GetFleetRequest = Message<"isomer.eval.v1.GetFleetRequest"> & {
  * Use `create(GetFleetRequestSchema)` to create a new message.
  */
 export const GetFleetRequestSchema: GenMessage<GetFleetRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 29);
+  messageDesc(file_isomer_eval_v1_run, 32);
 
 /**
  * @generated from message isomer.eval.v1.GetFleetResponse
@@ -1512,7 +1670,7 @@ export type GetFleetResponse = Message<"isomer.eval.v1.GetFleetResponse"> & {
  * Use `create(GetFleetResponseSchema)` to create a new message.
  */
 export const GetFleetResponseSchema: GenMessage<GetFleetResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 30);
+  messageDesc(file_isomer_eval_v1_run, 33);
 
 /**
  * A worker, as it described itself at most a few seconds ago.
@@ -1572,7 +1730,7 @@ export type FleetWorker = Message<"isomer.eval.v1.FleetWorker"> & {
  * Use `create(FleetWorkerSchema)` to create a new message.
  */
 export const FleetWorkerSchema: GenMessage<FleetWorker> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 31);
+  messageDesc(file_isomer_eval_v1_run, 34);
 
 /**
  * Units of one lane that a worker has begun.
@@ -1610,7 +1768,7 @@ export type FleetWork = Message<"isomer.eval.v1.FleetWork"> & {
  * Use `create(FleetWorkSchema)` to create a new message.
  */
 export const FleetWorkSchema: GenMessage<FleetWork> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 32);
+  messageDesc(file_isomer_eval_v1_run, 35);
 
 /**
  * A lane: one kind of work on one generator or encoder, in one class of arithmetic.
@@ -1708,7 +1866,7 @@ export type FleetLane = Message<"isomer.eval.v1.FleetLane"> & {
  * Use `create(FleetLaneSchema)` to create a new message.
  */
 export const FleetLaneSchema: GenMessage<FleetLane> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 33);
+  messageDesc(file_isomer_eval_v1_run, 36);
 
 /**
  * Units of one lane that a run has asked for and has no answer of.
@@ -1761,7 +1919,7 @@ export type FleetWait = Message<"isomer.eval.v1.FleetWait"> & {
  * Use `create(FleetWaitSchema)` to create a new message.
  */
 export const FleetWaitSchema: GenMessage<FleetWait> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 34);
+  messageDesc(file_isomer_eval_v1_run, 37);
 
 /**
  * Which releases, and how they are tested.
@@ -1822,7 +1980,7 @@ export type GetHistoryRequest = Message<"isomer.eval.v1.GetHistoryRequest"> & {
  * Use `create(GetHistoryRequestSchema)` to create a new message.
  */
 export const GetHistoryRequestSchema: GenMessage<GetHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 35);
+  messageDesc(file_isomer_eval_v1_run, 38);
 
 /**
  * One history in each form.
@@ -1857,7 +2015,7 @@ export type GetHistoryResponse = Message<"isomer.eval.v1.GetHistoryResponse"> & 
  * Use `create(GetHistoryResponseSchema)` to create a new message.
  */
 export const GetHistoryResponseSchema: GenMessage<GetHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_eval_v1_run, 36);
+  messageDesc(file_isomer_eval_v1_run, 39);
 
 /**
  * State of a run.

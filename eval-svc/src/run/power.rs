@@ -1,0 +1,309 @@
+//! The decisions to expect of a run's rules before it starts, and the number of items needed for a
+//! wanted probability of a pass. Pure.
+//!
+//! Only rules on drops over items are foreseen: `max_drop` with `unit = "item"`. Spreads are those
+//! of earlier runs ([`super::pilot`]); the real encoder's may differ.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use super::{
+    items::figure,
+    pilot::pilot,
+    plan::{Plan, PlannedTransformation},
+};
+use crate::{
+    dataset::Dataset,
+    gate::{Adjust, Basis, Bound, BoundRule, RuleKind, Texts, Unit},
+    item_clusters::clusters_of,
+    profile::{Axis, Figure, shares_of},
+    stats::gate::{
+        Limit,
+        design::{Planned, Share, allocate, chances},
+    },
+    suite::Suite,
+    task::TaskType,
+};
+
+/// Minimum number of items of a data set that has so many.
+const LEAST: usize = 50;
+/// Maximum number of rows of a data set that a design may take.
+pub(super) const MOST_ROWS: usize = 5_000;
+/// Maximum number of rules that are foreseen.
+const MOST_RULES: usize = 20;
+
+/// Probabilities of a rule's verdicts for an encoder that drops as much on every data set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuleChances {
+    /// The rule's title.
+    pub title: String,
+    /// The maximum drop, in points.
+    pub limit: f64,
+    /// Probability of a pass without a drop. Absent, like the others, if no values of earlier runs
+    /// have such a mean.
+    pub pass_without_drop: Option<f64>,
+    /// Probability of a pass at a drop of half the limit.
+    pub pass_at_half: Option<f64>,
+    /// Probability of a fail at a drop of twice the limit.
+    pub fail_at_twice: Option<f64>,
+}
+
+/// The items with which each foreseen rule passes an encoder that does not drop, with a wanted
+/// probability.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    /// Each data set of the suite, in its order.
+    pub datasets: Vec<DesignedDataset>,
+    /// Number of texts to rewrite, over all transformations and seeds.
+    pub rewrites: usize,
+    /// Probability of a pass without a drop, of the rule where it is smallest.
+    pub pass_without_drop: f64,
+    /// Whether the counted items are enough for the wanted probability.
+    pub reached: bool,
+}
+
+/// A data set of a design.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesignedDataset {
+    /// The name in the suite and the report.
+    pub name: String,
+    /// Its number of items.
+    pub items: usize,
+    /// Number of items that there are, up to a maximum of 5,000.
+    pub available: usize,
+}
+
+/// Sum of squared weights of the scores that a figure is a mean of. Without temperature every seed
+/// gives the same rewrite.
+pub(super) fn concentration(figure: Figure, axes: &[Axis], suite: &Suite) -> f64 {
+    let seeds = if suite.temperature > 0.0 {
+        suite.seeds.len().max(1)
+    } else {
+        1
+    };
+    let squares: f64 = shares_of(axes, figure).iter().map(|(_, share)| share * share).sum();
+    squares / seeds as f64
+}
+
+/// The axes of a run's transformations.
+pub(super) fn axes(transformations: &[PlannedTransformation]) -> Vec<Axis> {
+    transformations.iter().map(|planned| planned.axis).collect()
+}
+
+/// The rules that are foreseen: of rewrites of all texts. The number of texts that change, or that
+/// a judge accepts, is not known before, and errors made by rule are not rewrites.
+fn foreseen<'a>(gate: &'a Bound, axes: &'a [Axis]) -> impl Iterator<Item = (&'a BoundRule, Figure)> {
+    let known = |rule: &&BoundRule| {
+        rule.rule.limit.kind == RuleKind::MaxDrop
+            && rule.unit == Unit::Item
+            && rule.basis == Basis::Bounded
+            && rule.rule.texts == Texts::All
+    };
+    let of_rewrites = |figure: Figure| shares_of(axes, figure).iter().all(|(t, _)| axes[*t].in_total());
+    gate.rules
+        .iter()
+        .filter(known)
+        .filter_map(move |rule| Some((rule, figure(rule).filter(|figure| of_rewrites(*figure))?)))
+}
+
+/// A data set that was loaded, by its rows.
+#[derive(Debug, Clone)]
+pub(super) struct Sized {
+    name: String,
+    task: TaskType,
+    /// The group of data sets that it belongs to.
+    group: String,
+    rows: usize,
+    /// Number of clusters of items that share texts.
+    clusters: usize,
+    /// Number of distinct texts of items that are rewritten.
+    texts: usize,
+    /// Number of other texts that are rewritten: those of a train split.
+    fixed: usize,
+}
+
+impl Sized {
+    /// A data set of a group.
+    pub(super) fn of(dataset: &Dataset, group: String) -> Self {
+        let distinct = |texts: &mut dyn Iterator<Item = u32>| -> BTreeSet<&str> {
+            let own = texts.filter_map(|text| dataset.texts().get(text as usize));
+            own.filter(|text| text.transformable)
+                .map(|text| text.text.as_str())
+                .collect()
+        };
+        let of_items = distinct(&mut dataset.item_texts().into_iter().flatten());
+        let all = distinct(&mut (0..u32::try_from(dataset.texts().len()).unwrap_or(u32::MAX)));
+        Self {
+            name: dataset.name().to_owned(),
+            task: dataset.task(),
+            group,
+            rows: dataset.rows(),
+            clusters: clusters_of(dataset)
+                .into_iter()
+                .max()
+                .map_or(0, |last| last as usize + 1),
+            fixed: all.difference(&of_items).count(),
+            texts: of_items.len(),
+        }
+    }
+
+    /// Number of its rows.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The part of `number` that belongs to this many of its rows.
+    fn part(&self, number: usize, rows: usize) -> usize {
+        (number * rows).div_ceil(self.rows.max(1))
+    }
+}
+
+/// Weights of data sets: the members of a group share the group's weight.
+fn group_weights<'a>(of: impl Iterator<Item = &'a Sized> + Clone) -> Vec<f64> {
+    let members = |one: &Sized| of.clone().filter(|other| other.group == one.group).count();
+    of.clone().map(|one| 1.0 / members(one) as f64).collect()
+}
+
+/// Divides a number of items among data sets so that the variance of the total is as small as the
+/// number of rewritten texts permits.
+pub(super) fn divide(total: usize, all: &[Sized], concentration: f64) -> Vec<usize> {
+    let share = |(one, weight): (&Sized, f64)| Share {
+        // Items that share texts count once together. The root of the cost is that of W. G.
+        // Cochran, "Sampling Techniques", 5.5.
+        spread: weight * pilot(one.task, concentration).spread() * one.rows as f64
+            / (one.clusters as f64 * one.texts as f64).max(1.0).sqrt(),
+        least: LEAST.min(total / all.len().max(1)),
+        most: one.rows,
+    };
+    let shares: Vec<Share> = all.iter().zip(group_weights(all.iter())).map(share).collect();
+    allocate(total, &shares)
+}
+
+/// The foreseen rules of a run.
+#[derive(Debug, Clone)]
+pub(super) struct Foreseen {
+    alpha: f64,
+    rules: Vec<ForeseenRule>,
+    /// Of the total.
+    concentration: f64,
+    /// Rewrites of a text.
+    rewrites: usize,
+}
+
+#[derive(Debug, Clone)]
+struct ForeseenRule {
+    title: String,
+    limit: f64,
+    datasets: Vec<usize>,
+    concentration: f64,
+}
+
+impl Foreseen {
+    /// The rules of a plan on drops over items.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let axes = axes(&plan.transformations);
+        let of_rule = |(rule, figure): (&BoundRule, Figure)| ForeseenRule {
+            title: rule.title.clone(),
+            limit: rule.rule.limit.value,
+            datasets: rule.datasets.clone(),
+            concentration: concentration(figure, &axes, &plan.suite),
+        };
+        let gate = plan.gate.as_ref();
+        Self {
+            // Of several encoders, Holm's procedure decides the first at this level.
+            alpha: gate.map_or(0.0, |gate| match gate.adjust {
+                Adjust::None => gate.alpha,
+                Adjust::Holm => gate.alpha / gate.judged.len().max(1) as f64,
+            }),
+            rules: gate.map_or_else(Vec::new, |gate| {
+                foreseen(gate, &axes).take(MOST_RULES).map(of_rule).collect()
+            }),
+            concentration: concentration(Figure::Total, &axes, &plan.suite),
+            rewrites: plan.transformations.len() * plan.suite.seeds.len(),
+        }
+    }
+
+    /// Whether no rule is foreseen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Probabilities of the verdicts of each rule at one look on everything.
+    pub(super) fn chances(&self, all: &[Sized], left: &AtomicBool) -> Vec<RuleChances> {
+        let items: Vec<usize> = all.iter().map(Sized::rows).collect();
+        let of_rule = |rule: &ForeseenRule| {
+            let planned = rule.planned(all, &items);
+            let at = |drop: f64| chances(Limit::at_most(rule.limit), self.alpha, &planned, drop).ok();
+            RuleChances {
+                title: rule.title.clone(),
+                limit: rule.limit,
+                pass_without_drop: at(0.0).map(|found| found.pass),
+                pass_at_half: at(rule.limit / 2.0).map(|found| found.pass),
+                fail_at_twice: at(rule.limit * 2.0).map(|found| found.fail),
+            }
+        };
+        let stays = |_: &&ForeseenRule| !left.load(Ordering::Relaxed);
+        self.rules.iter().take_while(stays).map(of_rule).collect()
+    }
+
+    /// The smallest number of items with which every rule passes an encoder that does not drop,
+    /// with this probability; all items if there are too few. `None` without a rule that can be
+    /// foreseen.
+    pub(super) fn design(&self, all: &[Sized], wanted: f64, left: &AtomicBool) -> Option<Design> {
+        let pass = |items: &[usize]| -> Option<f64> {
+            let of_rule = |rule: &ForeseenRule| {
+                let limit = Limit::at_most(rule.limit);
+                chances(limit, self.alpha, &rule.planned(all, items), 0.0).ok()
+            };
+            let all: Option<Vec<_>> = self.rules.iter().map(of_rule).collect();
+            all?.into_iter().map(|found| found.pass).reduce(f64::min)
+        };
+        let available = all.iter().map(Sized::rows).sum();
+        let whole = pass(&divide(available, all, self.concentration))?;
+        // Each data set gets a row.
+        let (mut below, mut above) = (all.len().min(available).saturating_sub(1), available);
+        while whole >= wanted && above - below > 1 && !left.load(Ordering::Relaxed) {
+            let middle = usize::midpoint(below, above);
+            if pass(&divide(middle, all, self.concentration))? < wanted {
+                below = middle;
+            } else {
+                above = middle;
+            }
+        }
+        let items = divide(above, all, self.concentration);
+        let texts = all
+            .iter()
+            .zip(&items)
+            .map(|(one, items)| one.part(one.texts, *items) + one.fixed);
+        Some(Design {
+            rewrites: texts.sum::<usize>() * self.rewrites,
+            pass_without_drop: pass(&items)?,
+            reached: whole >= wanted,
+            datasets: all
+                .iter()
+                .zip(items)
+                .map(|(one, items)| DesignedDataset {
+                    name: one.name.clone(),
+                    items,
+                    available: one.rows,
+                })
+                .collect(),
+        })
+    }
+}
+
+impl ForeseenRule {
+    /// Its data sets with this number of items each.
+    fn planned(&self, all: &[Sized], items: &[usize]) -> Vec<Planned> {
+        let own = self.datasets.iter().map(|d| &all[*d]);
+        let planned = |((d, one), weight): ((&usize, &Sized), f64)| Planned {
+            weight,
+            items: one.part(one.clusters, items[*d]).max(1),
+            values: pilot(one.task, self.concentration),
+        };
+        let weights = group_weights(own.clone());
+        self.datasets.iter().zip(own).zip(weights).map(planned).collect()
+    }
+}
