@@ -14,7 +14,7 @@ use isomer_eval::{
 };
 use serde_json::json;
 
-use super::{eval::asking::fields, stdout_failure};
+use super::{eval::asking::fields, stdout_failure, write_failure};
 use crate::{
     args::{Format, init::InitArgs},
     connect::Session,
@@ -51,9 +51,9 @@ pub(super) fn run(session: &Session, args: &InitArgs) -> Result<ExitCode, Failur
     let folder = args.out.parent().unwrap_or(Path::new(""));
     Suite::parse(&text, "suite.toml", Some(folder)).map_err(|error| Failure::usage(error.to_string()))?;
     if !folder.as_os_str().is_empty() {
-        std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| write_failure(&folder.display().to_string(), &error))?;
     }
-    std::fs::write(&args.out, text).map_err(|error| cannot_write(&args.out, &error))?;
+    std::fs::write(&args.out, text).map_err(|error| write_failure(&args.out.display().to_string(), &error))?;
     let mut out = std::io::stdout().lock();
     match session.global.format {
         Format::Json => writeln!(out, "{}", as_json(args, &found)),
@@ -61,10 +61,6 @@ pub(super) fn run(session: &Session, args: &InitArgs) -> Result<ExitCode, Failur
     }
     .map_err(|error| stdout_failure(&error))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("cannot write {}: {error}", path.display()))
 }
 
 /// Reads a data set as a task, or as the first task that it fits.

@@ -107,7 +107,7 @@ impl Runs {
     /// The expected usage of a run, and how probably its rules decide.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the run.
     pub async fn plan(&self, spec: RunSpec) -> Result<RunPlan, Error> {
         self.planned(spec, None).await
     }
@@ -115,7 +115,7 @@ impl Runs {
     /// The same, with the rows for a wanted probability of a pass ([`RunPlan::design`]), e.g. 0.8.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the run.
     pub async fn plan_for(&self, spec: RunSpec, power: f64) -> Result<RunPlan, Error> {
         self.planned(spec, Some(power)).await
     }

@@ -2,14 +2,16 @@
 //! caches and adds up the missing calls.
 
 use futures::{StreamExt, TryStreamExt, stream};
-use isomer_proto::transform::v1::{GenerationEstimate, TextItem, TransformSpec};
+use isomer_proto::{
+    eval::v1::{PlannedDesign, PlannedRule},
+    transform::v1::{GenerationEstimate, TextItem, TransformSpec},
+};
 
 use super::{
     RunContext, RunError,
     answers::estimate_items,
     ceiling::Ceiling,
     plan::{Plan, TextRequest},
-    power::{Design, RuleChances},
     record::Generation,
     separation, transform,
 };
@@ -38,9 +40,9 @@ pub struct Forecast {
     /// The reason why the limits refuse the run; empty if they do not.
     pub refusal: String,
     /// The expected decisions of the rules on drops over items.
-    pub rules: Vec<RuleChances>,
+    pub rules: Vec<PlannedRule>,
     /// The items for a wanted probability of a pass, if one was given and there is such a rule.
-    pub design: Option<Design>,
+    pub design: Option<PlannedDesign>,
 }
 
 impl Forecast {

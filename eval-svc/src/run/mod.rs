@@ -70,7 +70,6 @@ pub use forget::forget;
 pub use forgotten::{ForgottenIn, ForgottenRuns};
 pub(crate) use holding::RunHolds;
 pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
-pub use power::{Design, DesignedDataset, RuleChances};
 pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,

@@ -9,6 +9,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use isomer_proto::eval::v1::{PlannedDataset, PlannedDesign, PlannedRule};
+
 use super::{
     items::figure,
     pilot::pilot,
@@ -33,47 +35,6 @@ const LEAST: usize = 50;
 pub(super) const MOST_ROWS: usize = 5_000;
 /// Maximum number of rules that are foreseen.
 const MOST_RULES: usize = 20;
-
-/// Probabilities of a rule's verdicts for an encoder that drops as much on every data set.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RuleChances {
-    /// The rule's title.
-    pub title: String,
-    /// The maximum drop, in points.
-    pub limit: f64,
-    /// Probability of a pass without a drop. Absent, like the others, if no values of earlier runs
-    /// have such a mean.
-    pub pass_without_drop: Option<f64>,
-    /// Probability of a pass at a drop of half the limit.
-    pub pass_at_half: Option<f64>,
-    /// Probability of a fail at a drop of twice the limit.
-    pub fail_at_twice: Option<f64>,
-}
-
-/// The items with which each foreseen rule passes an encoder that does not drop, with a wanted
-/// probability.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Design {
-    /// Each data set of the suite, in its order.
-    pub datasets: Vec<DesignedDataset>,
-    /// Number of texts to rewrite, over all transformations and seeds.
-    pub rewrites: usize,
-    /// Probability of a pass without a drop, of the rule where it is smallest.
-    pub pass_without_drop: f64,
-    /// Whether the counted items are enough for the wanted probability.
-    pub reached: bool,
-}
-
-/// A data set of a design.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DesignedDataset {
-    /// The name in the suite and the report.
-    pub name: String,
-    /// Its number of items.
-    pub items: usize,
-    /// Number of items that there are, up to a maximum of 5,000.
-    pub available: usize,
-}
 
 /// Sum of squared weights of the scores that a figure is a mean of. Without temperature every seed
 /// gives the same rewrite.
@@ -231,12 +192,12 @@ impl Foreseen {
     }
 
     /// Probabilities of the verdicts of each rule at one look on everything.
-    pub(super) fn chances(&self, all: &[Sized], left: &AtomicBool) -> Vec<RuleChances> {
+    pub(super) fn chances(&self, all: &[Sized], left: &AtomicBool) -> Vec<PlannedRule> {
         let items: Vec<usize> = all.iter().map(Sized::rows).collect();
         let of_rule = |rule: &ForeseenRule| {
             let planned = rule.planned(all, &items);
             let at = |drop: f64| chances(Limit::at_most(rule.limit), self.alpha, &planned, drop).ok();
-            RuleChances {
+            PlannedRule {
                 title: rule.title.clone(),
                 limit: rule.limit,
                 pass_without_drop: at(0.0).map(|found| found.pass),
@@ -251,7 +212,7 @@ impl Foreseen {
     /// The smallest number of items with which every rule passes an encoder that does not drop,
     /// with this probability; all items if there are too few. `None` without a rule that can be
     /// foreseen.
-    pub(super) fn design(&self, all: &[Sized], wanted: f64, left: &AtomicBool) -> Option<Design> {
+    pub(super) fn design(&self, all: &[Sized], wanted: f64, left: &AtomicBool) -> Option<PlannedDesign> {
         let pass = |items: &[usize]| -> Option<f64> {
             let of_rule = |rule: &ForeseenRule| {
                 let limit = Limit::at_most(rule.limit);
@@ -273,23 +234,19 @@ impl Foreseen {
             }
         }
         let items = divide(above, all, self.concentration);
-        let texts = all
-            .iter()
-            .zip(&items)
-            .map(|(one, items)| one.part(one.texts, *items) + one.fixed);
-        Some(Design {
-            rewrites: texts.sum::<usize>() * self.rewrites,
+        let sized = || all.iter().zip(&items);
+        let texts = sized().map(|(one, rows)| one.part(one.texts, *rows) + one.fixed);
+        let dataset = |(one, rows): (&Sized, &usize)| PlannedDataset {
+            name: one.name.clone(),
+            items: *rows as u64,
+            available_items: one.rows as u64,
+        };
+        Some(PlannedDesign {
+            total_items: items.iter().sum::<usize>() as u64,
+            datasets: sized().map(dataset).collect(),
+            rewrites: (texts.sum::<usize>() * self.rewrites) as u64,
             pass_without_drop: pass(&items)?,
             reached: whole >= wanted,
-            datasets: all
-                .iter()
-                .zip(items)
-                .map(|(one, items)| DesignedDataset {
-                    name: one.name.clone(),
-                    items,
-                    available: one.rows,
-                })
-                .collect(),
         })
     }
 }

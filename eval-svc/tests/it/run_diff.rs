@@ -392,11 +392,11 @@ async fn other_rewrites_of_the_same_texts_are_compared_if_asked() {
         };
         diff(side(&old, "stub-a"), side(new, "stub-keen"), options)
     };
-    let told = with(&new, false).unwrap_err().to_string();
+    let message = with(&new, false).unwrap_err().to_string();
     assert!(
-        told.contains("transformation paraphrase: its texts differ on find (seed 1)")
-            && told.contains("(--other-rewrites compares them)"),
-        "{told}"
+        message.contains("transformation paraphrase: its texts differ on find (seed 1)")
+            && message.contains("(--other-rewrites compares them)"),
+        "{message}"
     );
     let found = with(&new, true).unwrap();
     assert_eq!((found.rows.len(), found.left_out.len()), (3, 0));

@@ -302,16 +302,12 @@ async fn a_sweep_takes_nothing_from_runs_by_workers_and_everything_once_they_are
     assert!(swept(&fleet.store).await > 0);
     assert!(swept(&fleet.store).await >= TEXTS as u64);
     // A worker writes vectors in the background, perhaps after the run has ended.
-    let mut left = Vec::new();
-    for _ in 0..100 {
-        left = blobs.list("").try_collect::<Vec<_>>().await.unwrap();
-        if left.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    wait::found("nothing is left", async || {
+        let left = blobs.list("").try_collect::<Vec<_>>().await.unwrap();
         swept(&fleet.store).await;
-    }
-    assert!(left.is_empty(), "{left:?}");
+        left.is_empty().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
