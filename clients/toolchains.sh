@@ -125,7 +125,8 @@ ensure_rust_runner() {
 go_module() {
     local of="$PWD/clients/go/target"
     sed "s|^module .*|module example.org/user|" "$of/go.mod" >"$1/go.mod"
-    printf 'require isomer.dev/go v0.0.0\nreplace isomer.dev/go => %s\n' "$2" >>"$1/go.mod"
+    # As docs/how-to/clients-go.md says.
+    (cd "$1" && GOFLAGS="" go mod edit -require isomer.dev/go@v0.0.0 -replace isomer.dev/go="$2")
     [ ! -e "$of/go.sum" ] || cp "$of/go.sum" "$1/go.sum"
 }
 
@@ -160,12 +161,13 @@ ensure_java() {
     PATH="$bin:$PATH"
 }
 
-# build_java: the Java client's jar, and beside it its tests, runner, example and bench, in
-# clients/java/target; JAVA_CLASSPATH then names all of it. The generated code is compiled
-# again only where the protos have changed. Called after ensure_java, and where a failure ends the
-# script: what does not compile is no reason to skip anything.
-build_java() {
-    local out="$PWD/clients/java/target" lint="-Xlint:all,-classfile,-path,-processing,-options" stamp
+JAVA_LINT="-Xlint:all,-classfile,-path,-processing,-options"
+
+# build_java_jar: the Java client's jar, clients/java/target/isomer-client.jar. The generated code
+# is compiled again only if the protos have changed. Called after ensure_java, and where a failure
+# ends the script: a fault of our code skips nothing.
+build_java_jar() {
+    local out="$PWD/clients/java/target" stamp
     ensure buf buf-bin==1.75.0
     stamp="$(cat clients/java/buf.gen.yaml $(find proto/isomer -name '*.proto' | sort) | sha256sum | cut -c1-16)"
     if [ ! -e "$out/generated-$stamp.jar" ]; then
@@ -178,18 +180,27 @@ build_java() {
             jar --create --file "$out/generated-$stamp.jar" -C "$out/generated-classes" .
         rm -rf "$out/generated" "$out/generated-classes"
     fi
-    rm -rf "$out/classes" "$out/more"
-    mkdir -p "$out/classes" "$out/more"
+    rm -rf "$out/classes"
+    mkdir -p "$out/classes"
     find clients/java/src/main -name '*.java' >"$out/main.list"
-    javac $lint -Xdoclint:all,-missing -Werror --release 11 -proc:none -cp "$out/generated-$stamp.jar:$JAVA_LIBRARIES_PATH" \
+    javac $JAVA_LINT -Xdoclint:all,-missing -Werror --release 11 -proc:none -cp "$out/generated-$stamp.jar:$JAVA_LIBRARIES_PATH" \
         -d "$out/classes" "@$out/main.list"
     # One jar, as a user has it.
     cp "$out/generated-$stamp.jar" "$out/isomer-client.jar.new"
     jar --update --file "$out/isomer-client.jar.new" -C "$out/classes" .
     mv "$out/isomer-client.jar.new" "$out/isomer-client.jar"
+}
+
+# build_java: the jar, and beside it its tests, runner, example and bench; JAVA_CLASSPATH then names
+# all of it.
+build_java() {
+    local out="$PWD/clients/java/target"
+    build_java_jar
+    rm -rf "$out/more"
+    mkdir -p "$out/more"
     export JAVA_CLASSPATH="$out/isomer-client.jar:$out/more:$JAVA_LIBRARIES_PATH"
     find clients/java/src/test clients/java/conformance clients/java/examples clients/java/bench -name '*.java' >"$out/more.list"
-    javac $lint -Werror --release 11 -proc:none -cp "$JAVA_CLASSPATH" -d "$out/more" "@$out/more.list"
+    javac $JAVA_LINT -Werror --release 11 -proc:none -cp "$JAVA_CLASSPATH" -d "$out/more" "@$out/more.list"
 }
 
 # ensure_java_runner: the Java client's programs for clients/conformance, in PATH; says what is

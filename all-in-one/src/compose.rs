@@ -81,6 +81,7 @@ pub(crate) async fn compose_within(
 ) -> Result<App, Fault> {
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
+        config.models.download_on_request = true;
         config.transform.allow_specs = true;
         config.transform.by_owner = true;
         // Folders named in the configuration are still searched for data sets by name.
@@ -134,7 +135,8 @@ pub(crate) async fn compose_within(
     let (blobs, class) = (BlobStore::open(&config.store)?, config.embed.class());
     let vectors = blobs.clone().map(|blobs| SharedVectors::new(blobs, &class));
     let max_request_bytes = config.embed.max_message_bytes;
-    let embed = EmbedService::with_shared(config.embed, resolver.clone(), vectors.clone())?;
+    let embed = EmbedService::with_shared(config.embed, resolver, vectors.clone())?;
+    let resolver = embed.resolver().clone();
     embed.warm_up().await?;
     let lost = embed.lost_device();
     let here = Fixed {

@@ -1,14 +1,16 @@
 """Runs the steps of a composite action as GitHub documents it, as far as actions of ours need it.
 
-Expressions are put into `run` as text, as GitHub does it: that is what makes an action open to injection, so it has to be so here.
+`actions/cache` and `actions/upload-artifact` are done by this file. Expressions are put into `run` as text, as GitHub does it: that is what makes an action open to injection, so it has to be so here.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
@@ -42,7 +44,7 @@ class Ran:
 
 
 class Expression:
-    """`${{ … }}`: names of contexts, texts, `==`, `!=`, `!`, `&&`, `||`, and functions without arguments."""
+    """`${{ … }}`: names of contexts, texts, `==`, `!=`, `!`, `&&`, `||`, functions without arguments, and `hashFiles(ONE)`."""
 
     def __init__(self, text: str, contexts: Mapping[str, Any], failed: bool) -> None:
         self._words: List[Tuple[str, str, str]] = []
@@ -99,6 +101,10 @@ class Expression:
         if text:
             return text[1:-1].replace("''", "'")
         if self._next("("):
+            if name == "hashFiles":
+                found = self._hash(str(self._either()))
+                assert self._next(")")
+                return found
             assert self._next(")")
             return self._functions[name]
         found = self._contexts
@@ -108,6 +114,49 @@ class Expression:
             if found == "":
                 break
         return found
+
+
+    def _hash(self, pattern: str) -> str:
+        """Of the workspace's files; an empty text if there are none."""
+        workspace = pathlib.Path(self._contexts["github"]["workspace"])
+        files = [path for path in sorted(workspace.rglob("*")) if path.is_file() and path.relative_to(workspace).match(pattern)] if pattern.strip() else []
+        return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() if files else ""
+
+
+class Cache:
+    """`actions/cache/restore` and `actions/cache/save` on a folder: what a key names never changes."""
+
+    def __init__(self, folder: pathlib.Path, home: pathlib.Path) -> None:
+        self._folder, self._home = folder, home
+
+    def restore(self, values: Mapping[str, str]) -> Dict[str, str]:
+        prefixes = values.get("restore-keys", "").split()
+        entries = [one for prefix in prefixes for one in sorted(self._folder.glob(f"{prefix}*"), key=lambda one: one.stat().st_mtime_ns, reverse=True)]
+        found = [one for one in [self._folder / values["key"], *entries] if one.exists()]
+        if not found:
+            return {"cache-hit": ""}
+        for at, path in enumerate(self._paths(values)):
+            copied(found[0] / str(at), path)
+        return {"cache-hit": str(found[0].name == values["key"]).lower()}
+
+    def save(self, values: Mapping[str, str]) -> None:
+        entry = self._folder / values["key"]
+        assert re.fullmatch(r"[\w.-]+", values["key"]), values["key"]
+        if entry.exists():
+            return
+        for at, path in enumerate(self._paths(values)):
+            copied(path, entry / str(at))
+
+    def _paths(self, values: Mapping[str, str]) -> List[pathlib.Path]:
+        return [pathlib.Path(line.strip().replace("~", str(self._home), 1)) for line in values["path"].splitlines() if line.strip()]
+
+
+def copied(path: pathlib.Path, to: pathlib.Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.copytree(path, to, dirs_exist_ok=True)
+    elif path.exists():
+        shutil.copyfile(path, to)
 
 
 def filled(text: Any, contexts: Mapping[str, Any], failed: bool = False) -> str:
@@ -152,16 +201,26 @@ def run(
     *,
     environment: Optional[Mapping[str, str]] = None,
     skip: Iterable[str] = (),
+    caches: Optional[pathlib.Path] = None,
 ) -> Ran:
-    """One use of an action in a job whose workspace and temporary folder are in `folder`."""
+    """One use of an action in a job whose workspace and temporary folder are in `folder`. `caches` outlives the job."""
     described: Any = read_yaml(action / "action.yml")
     workspace, temporary = folder / "workspace", folder / "temp"
     for made in (workspace, temporary):
         made.mkdir(parents=True, exist_ok=True)
     files = {name: temporary / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_ENV", "GITHUB_PATH")}
+    cache = Cache(caches or folder / "caches", folder)
     contexts: Dict[str, Any] = {
-        "github": {"action_path": str(action), "token": TOKEN, "workspace": str(workspace)},
-        "runner": {"temp": str(temporary)},
+        "github": {
+            "action_path": str(action),
+            "token": TOKEN,
+            "workspace": str(workspace),
+            "job": "robust",
+            "run_attempt": "1",
+            "run_id": hashlib.sha256(str(folder).encode()).hexdigest()[:8],
+        },
+        "runner": {"temp": str(temporary), "os": "Linux", "arch": "X64"},
+        "env": dict(environment or {}),
         "steps": {},
     }
     given: Dict[str, str] = {}
@@ -185,8 +244,14 @@ def run(
         if step["name"] in skip:
             continue
         if "uses" in step:
-            assert step["uses"].startswith("actions/upload-artifact@"), step["uses"]
             values = {key: filled(value, contexts, ran.failed) for key, value in step["with"].items()}
+            if step["uses"] == "actions/cache/restore@v4":
+                contexts["steps"][step["id"]] = {"outputs": cache.restore(values)}
+                continue
+            if step["uses"] == "actions/cache/save@v4":
+                cache.save(values)
+                continue
+            assert step["uses"].startswith("actions/upload-artifact@"), step["uses"]
             found = sorted(str(path.relative_to(workspace)) for path in (workspace / values["path"]).rglob("*") if path.is_file())
             ran.failed |= not found and values.get("if-no-files-found") == "error"
             ran.uploads[values["name"]] = found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator, List, Tuple
 
 import pytest
 import samples
@@ -57,6 +58,52 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def requirements(wheels: pathlib.Path) -> str:
     """What pip installs without a network."""
     return f"--no-index\n--find-links {wheels}\n--find-links {os.environ['ISOMER_TEST_WHEELS']}\nisomer-check\n"
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A repository with this checkout's files as its branch main, changed and new ones too."""
+    folder = tmp_path_factory.mktemp("repository")
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=samples.ROOT, capture_output=True, check=True).stdout
+    for name in listed.decode().rstrip("\0").split("\0"):
+        if (samples.ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(samples.ROOT / name, folder / name)
+    author = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
+    for command in (["init", "--quiet", "--initial-branch=main"], ["add", "--all"], [*author, "commit", "--quiet", "--message=tests"]):
+        subprocess.run(["git", *command], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def checkout_only() -> Dict[str, str]:
+    """A job with nothing but a checkout: no published package, no command on the path, and a compiler that is done at once."""
+    folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (pathlib.Path(folder) / "isomer").exists()]
+    cargo, rustup = ((name, os.environ.get(name, str(pathlib.Path.home() / folder))) for name, folder in (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")))
+    return {
+        "PATH": os.pathsep.join(folders),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": os.environ["ISOMER_TEST_WHEELS"],
+        "WHEEL_BINARY": str(pathlib.Path(samples.binary()).resolve()),
+        **dict((cargo, rustup)),
+    }
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tuple[str, List[str]]]:
+    """A language model, and the paths that it was called at."""
+    stub: Any = importlib.import_module("harness.generator")
+    calls: List[str] = []
+    answer = stub._Handler.do_POST
+
+    def counted(handler: Any) -> None:
+        calls.append(handler.path)
+        answer(handler)
+
+    monkeypatch.setattr(stub._Handler, "do_POST", counted)
+    server, url = stub.serve()
+    yield f"openai:stub@{url}", calls
+    server.shutdown()
 
 
 @pytest.fixture

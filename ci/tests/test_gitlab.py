@@ -18,24 +18,25 @@ Use = Callable[..., Ran]
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory, requirements: str, on_path: str) -> "tuple[Ran, pathlib.Path]":
+def installed(tmp_path_factory: pytest.TempPathFactory, requirements: str, on_path: str, repository: pathlib.Path) -> "tuple[Ran, pathlib.Path]":
     folder = tmp_path_factory.mktemp("gitlab")
-    variables = {"CHECK_MODEL": ROBUST, "CHECK_SUITE": SUITE, "CHECK_RULES": RULE, "CHECK_REQUIREMENTS": requirements}
+    variables = {"CHECK_MODEL": ROBUST, "CHECK_SUITE": SUITE, "CHECK_RULES": RULE, "CHECK_REQUIREMENTS": requirements, "CHECK_SOURCE": repository.as_uri()}
     return pipelines.run(TEMPLATE, variables, folder, environment=surroundings(on_path)), folder
 
 
 def surroundings(path: str) -> Dict[str, str]:
-    return {"PATH": path, **{name: os.environ[name] for name in ("ISOMER_HOME", "ISOMER_OFFLINE")}}
+    return {"PATH": path, "ISOMER_OFFLINE": "1"}
 
 
 @pytest.fixture
 def use(installed: "tuple[Ran, pathlib.Path]", tmp_path: pathlib.Path, on_path: str) -> Use:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project/.isomer-check").symlink_to(installed[1] / "project/.isomer-check")
+    (tmp_path / "project/.isomer").mkdir(parents=True)
+    for name in ("environment", "source"):
+        (tmp_path / "project/.isomer" / name).symlink_to(installed[1] / "project/.isomer" / name)
 
     def used(environment: "Dict[str, str] | None" = None, **variables: str) -> Ran:
         given = {"CHECK_MODEL": ROBUST, "CHECK_SUITE": SUITE, "CHECK_RULES": RULE, **variables}
-        return pipelines.run(TEMPLATE, given, tmp_path, environment={**surroundings(on_path), **(environment or {})}, skip=("-m venv", "requirements.txt"))
+        return pipelines.run(TEMPLATE, given, tmp_path, environment={**surroundings(on_path), **(environment or {})}, skip=("git ", "ci/install", "ci/texts"))
 
     return used
 
@@ -64,13 +65,30 @@ def test_a_gate_ends_the_job_as_it_says(use: Use, variables: Dict[str, str], ver
 def test_a_check_that_cannot_be_made_fails_without_the_report_of_another(use: Use) -> None:
     assert use().code == 0
     ran = use(CHECK_MODEL=MISSING)
-    assert (ran.code, ran.dotenv, ran.artifacts) == (3, {"CHECK_VERDICT": "error", "CHECK_EXIT_CODE": "3", "CHECK_REPORT": ""}, [])
+    assert (ran.code, ran.dotenv, ran.artifacts) == (2, {"CHECK_VERDICT": "error", "CHECK_EXIT_CODE": "2", "CHECK_REPORT": ""}, [])
 
 
 @pytest.mark.parametrize("value", ["$(touch pwned)`touch pwned`", "\"; touch pwned; ';touch pwned;", "x\ntouch pwned", "${IFS}; touch pwned"])
 def test_what_stands_in_a_variable_is_never_run(use: Use, tmp_path: pathlib.Path, value: str) -> None:
     ran = use(CHECK_MODEL=value, CHECK_BASELINE=value)
     assert not list(tmp_path.rglob("*pwned*")) and ran.code != 0 and ran.dotenv["CHECK_VERDICT"] == "error", ran.log
+
+
+def test_a_checkout_is_enough_and_the_next_job_finds_command_and_texts(
+    tmp_path: pathlib.Path, repository: pathlib.Path, checkout_only: Dict[str, str], generator: "tuple[str, list[str]]"
+) -> None:
+    spec, calls = generator
+    variables = {
+        **{"CHECK_MODEL": ROBUST, "CHECK_SUITE": SUITE, "CHECK_SOURCE": repository.as_uri()},
+        **{"CHECK_GENERATOR": spec, "CHECK_TRANSFORMATIONS": "paraphrase", "CHECK_LIMIT": "8"},
+    }
+    first = pipelines.run(TEMPLATE, variables, tmp_path / "first", environment=checkout_only, caches=tmp_path / "caches")
+    assert (first.code, first.dotenv["CHECK_VERDICT"]) == (2, "none"), first.log
+    assert "compiling the command" in first.log and len(calls) > 0
+    calls.clear()
+    second = pipelines.run(TEMPLATE, variables, tmp_path / "second", environment=checkout_only, caches=tmp_path / "caches")
+    assert (second.code, calls) == (2, []), second.log
+    assert "compiling the command" not in second.log and "warning" not in first.log + second.log
 
 
 def test_the_harness_notices_a_script_that_runs_its_variables(tmp_path: pathlib.Path) -> None:

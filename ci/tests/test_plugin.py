@@ -49,6 +49,21 @@ def test_one_worse_of_two_fails(ran: Ran) -> None:
     result.stdout.no_fnmatch_line("E*mpnet breaks*")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (f"isomer.assert_robust({WORSE!r}, {ARGUMENTS})", "E*NotRobust: the gate failed*"),
+        (f"isomer.assert_robust({ROBUST!r}, suite={SUITE!r}, rules=['max_dorp=3'])", "E*UsageError: *max_dorp*"),
+        (f"isomer.check({MISSING!r}, {ARGUMENTS})", "E*UsageError: *"),
+    ],
+)
+def test_a_failure_shows_the_test_and_no_frame_of_ours(ran: Ran, call: str, message: str) -> None:
+    result = ran.one(call)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("*isomer_check/*.py*")
+
+
 def test_undecided_fails_in_words_of_its_own(ran: Ran) -> None:
     result = ran.one(f"isomer.assert_robust({UNCERTAIN!r}, {ARGUMENTS})")
     result.assert_outcomes(failed=1)
@@ -72,17 +87,17 @@ def test_a_missing_model_is_an_error_and_no_assertion(ran: Ran) -> None:
     result = ran(
         f"""
         import pytest
-        from isomer_check import DependencyFailed
+        from isomer_check import UsageError
         def test_it(isomer):
             isomer.assert_robust({MISSING!r}, {ARGUMENTS})
         def test_its_kind(isomer):
-            with pytest.raises(DependencyFailed) as error:
+            with pytest.raises(UsageError) as error:
                 isomer.assert_robust({MISSING!r}, {ARGUMENTS})
             assert not isinstance(error.value, AssertionError)
         """
     )
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["E*DependencyFailed: *not_there*"])
+    result.stdout.fnmatch_lines(["E*UsageError: *not_there*"])
 
 
 @pytest.mark.parametrize("call", [f"isomer.assert_robust({ROBUST!r}, suite={SUITE!r})", f"isomer.assert_robust([], {ARGUMENTS})"])

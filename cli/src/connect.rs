@@ -104,15 +104,23 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Reads the configuration of a command.
-    pub(crate) fn new(global: Global, command: &Command) -> Result<Self, Failure> {
+    /// Reads the configuration of a command, and the names that the command gives to folders.
+    pub(crate) fn new(global: Global, command: &mut Command) -> Result<Self, Failure> {
         let (engine, fleet) = (command.engine(), command.fleet());
+        let mut config = configuration(&global, &engine, &fleet)?;
+        command.name_encoders(&mut config, global.server.is_some())?;
         Ok(Self {
-            config: configuration(&global, &engine, &fleet)?,
+            config,
             global,
             engine,
             fleet,
         })
+    }
+
+    /// Finds model files on this machine, also those of named folders.
+    pub(crate) fn resolver(&self) -> Result<Resolver, Failure> {
+        let resolver = Resolver::new(self.config.models.clone()).map_err(isomer_service_kit::Fault::from)?;
+        Ok(resolver.with_names(self.config.embed.encoders.clone()))
     }
 
     /// Connects to `--server`, or builds the services in this process.

@@ -1,5 +1,5 @@
 //! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency
-//! failed, 4 the gate is undecided or invalid.
+//! failed, 4 the gate is undecided or invalid, 130 interrupted.
 
 use std::{io::Write, process::ExitCode};
 
@@ -17,6 +17,8 @@ pub(crate) const GATE_NOT_PASSED: u8 = 4;
 pub(crate) const UNCHECKED: u8 = DEPENDENCY;
 const USAGE: u8 = 2;
 const DEPENDENCY: u8 = 3;
+/// As shells report Ctrl-C: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
 
 /// A failure to report, with the exit code of the process.
 #[derive(Debug)]
@@ -42,11 +44,34 @@ impl Failure {
         }
     }
 
+    /// The exit code.
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
     /// The reader of the output has closed: there is nothing to report.
     pub(crate) fn closed_pipe() -> Self {
         Self {
             message: String::new(),
             code: DONE,
+        }
+    }
+
+    /// A file that the command line names cannot be read. One that does not exist is an error of
+    /// the command line.
+    pub(crate) fn unreadable(message: impl Into<String>, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Self::usage(message),
+            _ => Self::dependency(message),
+        }
+    }
+
+    /// A signal ended the work.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            code: INTERRUPTED,
         }
     }
 
@@ -65,6 +90,8 @@ impl From<Fault> for Failure {
             // An error in the request is a usage error. An error in a file that it names (a data
             // file, a model's folder) is not.
             Code::InvalidArgument if names_a_file(&fault.reason) => DEPENDENCY,
+            // A name or a path of the request, and not what a provider or a run lacks.
+            Code::NotFound if fault.reason.starts_with("UNKNOWN_") || fault.reason == "MODEL_PATH_MISSING" => USAGE,
             Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::AlreadyExists => USAGE,
             _ => DEPENDENCY,
         };
@@ -99,4 +126,35 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "{error} {}", failure.message);
     }
     ExitCode::from(failure.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(fault: Fault) -> u8 {
+        Failure::from(fault).code
+    }
+
+    #[test]
+    fn a_name_that_the_caller_wrote_is_a_usage_error() {
+        for reason in [
+            "UNKNOWN_SUITE",
+            "UNKNOWN_GENERATOR",
+            "UNKNOWN_ENCODER",
+            "UNKNOWN_FAMILY",
+            "MODEL_PATH_MISSING",
+        ] {
+            assert_eq!(code(Fault::not_found(reason, "there is none")), USAGE, "{reason}");
+        }
+        assert_eq!(code(Fault::invalid("spec.limit", "is 0")), USAGE);
+    }
+
+    #[test]
+    fn what_is_missing_elsewhere_is_a_failed_dependency() {
+        for reason in ["NOTHING_THERE", "RUN_FAILED"] {
+            assert_eq!(code(Fault::not_found(reason, "there is none")), DEPENDENCY, "{reason}");
+        }
+        assert_eq!(code(Fault::unavailable("MODEL_UNREACHABLE", "no answer")), DEPENDENCY);
+    }
 }

@@ -4,7 +4,10 @@ use std::{ffi::OsString, sync::LazyLock};
 
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use crate::{args::Cli, exit::Failure};
+use crate::{
+    args::{Cli, help, usage},
+    exit::Failure,
+};
 
 /// A Cargo feature of the command.
 struct Feature {
@@ -77,8 +80,10 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
 
 /// The command of a line, or the reason why this build lacks it.
 fn read<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Result<Cli, String>, clap::Error> {
-    let mut command = absent().fold(Cli::command(), |cli, (path, refusal)| with_stub(cli, path, refusal));
-    let matches = command.try_get_matches_from_mut(line)?;
+    let cli = help::layered(Cli::command());
+    let mut command = absent().fold(cli, |cli, (path, refusal)| with_stub(cli, path, refusal));
+    let matches = command.try_get_matches_from_mut(line);
+    let matches = matches.map_err(|error| usage::of_command(error, &mut command))?;
     let named = words(&matches);
     if let Some((_, refusal)) = absent().find(|(path, _)| named == *path) {
         return Ok(Err(refusal));

@@ -4,11 +4,13 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use isomer_eval::gate::{Limits, LimitsMessage, Rule, RuleKind, ValidityLimit};
 use isomer_proto::eval::v1::{Gate, GateAdjust, GateBasis, GateRule, GateSequential, GateUndecided, GateUnit};
 
+use crate::heading;
+
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Gate")]
+#[command(next_help_heading = heading::GATE)]
 pub(crate) struct GateArgs {
-    #[arg(help = rule_help(), long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
+    #[arg(help = rule_help(), long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule, help_heading = heading::FIRST)]
     rules: Vec<GateRule>,
     /// Leave the suite's rules out: those of --rule are all there are; without any, nothing is
     /// judged.
@@ -28,7 +30,7 @@ pub(crate) struct GateArgs {
     gate_unit: Option<GateUnit>,
     /// What becomes of a gate that the data leave undecided: it blocks with exit code 4, is a
     /// warning, or counts as failed [default: the suite's, else block].
-    #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
+    #[arg(long, env = "ISOMER_UNDECIDED", value_enum, help_heading = heading::FIRST)]
     undecided: Option<GateUndecided>,
     #[command(flatten)]
     limits: LimitArgs,

@@ -32,7 +32,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Record>, Failure> {
                 table(path)?
             } else {
                 let file = File::open(path)
-                    .map_err(|e| Failure::dependency(format!("cannot read {name}: {e}; check --input")))?;
+                    .map_err(|e| Failure::unreadable(format!("cannot read {name}: {e}; check --input"), &e))?;
                 parse(&name, &ending, file)?
             };
             (name, records)
@@ -70,7 +70,7 @@ pub(crate) fn rows<T>(
     let name = match path.filter(|path| path.as_os_str() != "-") {
         Some(path) => {
             text = std::fs::read_to_string(path)
-                .map_err(|e| Failure::dependency(format!("cannot read {}: {e}; check --input", path.display())))?;
+                .map_err(|e| Failure::unreadable(format!("cannot read {}: {e}; check --input", path.display()), &e))?;
             path.display().to_string()
         }
         None => {

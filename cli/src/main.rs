@@ -9,6 +9,7 @@ mod connect;
 mod exit;
 mod features;
 mod gate_args;
+mod heading;
 mod input;
 mod npy;
 mod progress;

@@ -4,10 +4,11 @@
 use std::{
     collections::HashMap,
     io::{IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
-use indicatif::{HumanBytes, HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -16,6 +17,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct Display {
     form: Form,
     work: Mutex<HashMap<String, Work>>,
+    has_ended: AtomicBool,
 }
 
 enum Form {
@@ -57,6 +59,7 @@ impl Display {
         Self {
             form,
             work: Mutex::default(),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -70,11 +73,20 @@ impl Display {
     /// Shows an important message, even with `--quiet`.
     pub(crate) fn note(&self, text: &str) {
         match &self.form {
-            // The work does not fail if a line cannot be written.
-            Form::Silent | Form::Lines => drop(writeln!(std::io::stderr(), "{text}")),
             // The work does not fail if drawing on the terminal fails.
-            Form::Bars(bars) => drop(bars.println(text)),
+            Form::Bars(bars) if !self.has_ended.load(Ordering::Relaxed) => drop(bars.println(text)),
+            // The work does not fail if a line cannot be written.
+            Form::Silent | Form::Lines | Form::Bars(_) => drop(writeln!(std::io::stderr(), "{text}")),
         }
+    }
+
+    /// Leaves the bars as they are. Results follow, and bars that are drawn again would cover their
+    /// last lines.
+    pub(crate) fn end(&self) {
+        if let Form::Bars(bars) = &self.form {
+            bars.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        self.has_ended.store(true, Ordering::Relaxed);
     }
 
     /// Updates one piece of work.

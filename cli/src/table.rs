@@ -1,11 +1,11 @@
 //! Tables on a terminal.
 
-pub(crate) use isomer_eval::report::terminal::empty_table as new;
+pub(crate) use isomer_eval::report::terminal::{TextTable as Table, empty_table as new};
 
 /// Maximum width of a table's lines on a terminal of 80 columns.
 #[cfg(test)]
-pub(crate) fn width_on_80(table: &mut comfy_table::Table) -> usize {
+pub(crate) fn width_on_80(table: &mut Table) -> usize {
     table.set_width(80);
-    let widest = table.lines().map(|line| line.chars().count()).max();
-    widest.unwrap_or_default()
+    let text = table.to_string();
+    text.lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }

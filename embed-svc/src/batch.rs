@@ -3,14 +3,99 @@
 
 use std::{borrow::Cow, ops::Range};
 
-/// The requested result for a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Want {
+/// The requested results for a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Want {
     /// One vector.
-    #[default]
-    TextVector,
-    /// One vector per token, as the input of the pooling.
-    TokenVectors,
+    pub text_vector: bool,
+    /// One vector per token.
+    pub token_vectors: bool,
+    /// Weights of tokens of the vocabulary.
+    pub sparse: bool,
+}
+
+impl Want {
+    /// No result.
+    pub const NONE: Self = Self {
+        text_vector: false,
+        token_vectors: false,
+        sparse: false,
+    };
+    /// Only the text's vector.
+    pub const TEXT_VECTOR: Self = Self {
+        text_vector: true,
+        ..Self::NONE
+    };
+}
+
+impl Default for Want {
+    fn default() -> Self {
+        Self::TEXT_VECTOR
+    }
+}
+
+/// Weights of tokens of the vocabulary, by ascending token id. All other weights are 0.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SparseVector {
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// The weight of each id; above 0.
+    pub weights: Vec<f32>,
+}
+
+/// Results of texts: each kind for the texts that want it, in their order.
+#[derive(Debug, Default, PartialEq)]
+pub struct Outputs {
+    /// Vectors of texts, before a final normalisation.
+    pub text_vectors: Vec<f32>,
+    /// One vector per token, as the input of the pooling or of late interaction.
+    pub token_vectors: Vec<f32>,
+    /// One per text.
+    pub sparse: Vec<SparseVector>,
+}
+
+/// Number of values or sparse vectors in [`Outputs`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Values of vectors of texts.
+    pub text_vectors: usize,
+    /// Values of vectors of tokens.
+    pub token_vectors: usize,
+    /// Sparse vectors.
+    pub sparse: usize,
+}
+
+impl Outputs {
+    /// Adds the results of the texts that follow.
+    pub fn append(&mut self, next: Self) {
+        fn join<T>(all: &mut Vec<T>, mut next: Vec<T>) {
+            if all.is_empty() {
+                *all = next;
+            } else {
+                all.append(&mut next);
+            }
+        }
+        join(&mut self.text_vectors, next.text_vectors);
+        join(&mut self.token_vectors, next.token_vectors);
+        join(&mut self.sparse, next.sparse);
+    }
+
+    /// Removes and returns the results of the last texts.
+    #[must_use]
+    pub fn split_last(&mut self, sizes: Sizes) -> Self {
+        fn last<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
+            if count == all.len() {
+                std::mem::take(all)
+            } else {
+                all.split_off(all.len().saturating_sub(count))
+            }
+        }
+        Self {
+            text_vectors: last(&mut self.text_vectors, sizes.text_vectors),
+            token_vectors: last(&mut self.token_vectors, sizes.token_vectors),
+            sparse: last(&mut self.sparse, sizes.sparse),
+        }
+    }
 }
 
 /// One text in the form that a model accepts.
@@ -34,7 +119,7 @@ impl<'a> TextView<'a> {
             ids,
             prompt: 0,
             second: None,
-            want: Want::TextVector,
+            want: Want::default(),
         }
     }
 }
@@ -233,6 +318,31 @@ mod tests {
         assert_eq!(batch.ranges().collect::<Vec<_>>(), [0..3, 3..3, 3..4]);
         assert_eq!(batch.positions().collect::<Vec<_>>(), [0, 1, 2, 0]);
         assert_eq!((batch.tokens(), batch.texts()), (4, 3));
+    }
+
+    #[test]
+    fn results_are_joined_and_split_in_order() {
+        let of = |first: f32| Outputs {
+            text_vectors: vec![first, first + 0.1],
+            token_vectors: vec![first; 3],
+            sparse: vec![SparseVector {
+                ids: vec![7],
+                weights: vec![first],
+            }],
+        };
+        let mut all = Outputs::default();
+        for first in [1.0, 2.0, 3.0] {
+            all.append(of(first));
+        }
+        let sizes = Sizes {
+            text_vectors: 2,
+            token_vectors: 3,
+            sparse: 1,
+        };
+        for first in [3.0, 2.0, 1.0] {
+            assert_eq!(all.split_last(sizes), of(first));
+        }
+        assert_eq!(all, Outputs::default());
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub struct EmbedConfig {
     /// Days after which a vector is removed from that folder; 0: none is removed for its age.
     pub max_cache_days: u32,
     /// Whether a request may name a folder on this machine, or a repository of the hub, instead of
-    /// an encoder's id. Meant for one's own process; a server open to others leaves it off.
+    /// an encoder's id. A repository that is not installed needs models.download_on_request too.
+    /// Meant for one's own process; a server open to others leaves it off.
     pub allow_paths: bool,
 }
 

@@ -95,17 +95,9 @@ fn modernbert(folder: &ModelFolder, weights: &Weights, hidden: usize) -> Result<
         ));
     }
     let mut inner = dense(weights, "head.dense", hidden, Elementwise::GELU)?;
-    let beta = if weights.has("head.norm.bias") {
-        weights.get("head.norm.bias", &[hidden])?.to_vec()
-    } else {
-        vec![0.0; hidden]
-    };
     #[allow(clippy::cast_possible_truncation)]
-    inner.push(Step::LayerNorm {
-        gamma: weights.get("head.norm.weight", &[hidden])?.to_vec(),
-        beta,
-        eps: folder.config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5) as f32,
-    });
+    let epsilon = folder.config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5) as f32;
+    inner.push(layer_norm(weights, "head.norm", hidden, epsilon)?);
     Ok(Body {
         pooling,
         inner,
@@ -175,7 +167,8 @@ fn dense(weights: &Weights, name: &str, width: usize, activation: Elementwise) -
     Ok(vec![linear(weights, name, width, width, activation)?])
 }
 
-fn linear(
+/// A linear layer; it has a bias if the checkpoint has one.
+pub(crate) fn linear(
     weights: &Weights,
     name: &str,
     outputs: usize,
@@ -190,5 +183,16 @@ fn linear(
         bias: bias.map(|bias| bias.to_vec()),
         activation,
         residual: Residual::None,
+    })
+}
+
+/// A layer norm; without a bias in the checkpoint, the bias is 0.
+pub(crate) fn layer_norm(weights: &Weights, name: &str, width: usize, eps: f32) -> Result<Step, EmbedError> {
+    let bias = format!("{name}.bias");
+    let beta = weights.has(&bias).then(|| weights.get(&bias, &[width])).transpose()?;
+    Ok(Step::LayerNorm {
+        gamma: weights.get(&format!("{name}.weight"), &[width])?.to_vec(),
+        beta: beta.map_or_else(|| vec![0.0; width], |beta| beta.to_vec()),
+        eps,
     })
 }

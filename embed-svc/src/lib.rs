@@ -35,6 +35,7 @@ mod shared;
 pub mod space;
 mod steps;
 pub mod summary;
+mod token_heads;
 pub mod tokenise;
 pub mod vectors;
 pub mod weights;

@@ -169,3 +169,11 @@ impl Step {
         (x, width)
     }
 }
+
+/// Applies steps one after another; see [`Step::apply`].
+pub(crate) fn apply(steps: &[Step], rows: Vec<f32>, width: usize, ids: &[u32]) -> Vec<f32> {
+    steps
+        .iter()
+        .fold((rows, width), |(rows, width), step| step.apply(rows, width, ids))
+        .0
+}

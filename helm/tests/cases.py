@@ -16,7 +16,7 @@ KEDA = {"enabled": True, "minReplicas": 0, "maxReplicas": 3, "unitsPerReplica": 
 
 # Choice → option → values.
 CHOICES = {
-    "mode": {"services": DATABASE, "single": {"mode": "single"}, "single with PostgreSQL": {"mode": "single", **DATABASE}},
+    "mode": {"services": DATABASE, "single": {}, "single with PostgreSQL": {"mode": "single", **DATABASE}},
     "tls": {
         "none": {},
         "cert-manager": {"tls": {"mode": "cert-manager"}},
@@ -171,7 +171,7 @@ REFUSED = {
     "runs by workers without workers": ({**DATABASE, **FLEET, "eval": {"through": "workers"}}, "needs workers.pools"),
     "a name that is too long": ({**DATABASE, "fullnameOverride": "f" * 40, "embed": {"encoders": [{"name": "an-encoder-with-name", "model": "m"}]}}, "more than 63 characters"),
     "an encoder without a model": ({**DATABASE, "embed": {"encoders": [{"name": "a"}]}}, "model"),
-    "services without a database": ({}, "database.existingSecret"),
+    "services without a database": ({"mode": "services"}, "database.existingSecret"),
     "workers without a queue": ({**DATABASE, "workers": {"pools": [{"name": "a"}]}}, "nats.url"),
     "eval-svc without transform-svc": ({**DATABASE, "transform": {"enabled": False}}, "eval.enabled needs transform.enabled"),
     "offline with volumes that begin empty": ({**DATABASE, "offline": True}, "modelCache.type"),

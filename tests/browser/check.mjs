@@ -51,6 +51,7 @@ async function unfold(page) {
 /** The filter shows exactly the rows that it names, and all of them again. */
 async function filter() {
   const { context, page } = await looker.open({ ...views[0], name: "filter" }, url);
+  await unfold(page);
   const shown = () => page.locator(".x:visible").count();
   const all = await page.locator(".x").count();
   const expect = looker.expect.bind(looker);

@@ -21,7 +21,7 @@ def as_artifacts(client, name: str, folder: pathlib.Path) -> str:
     """The folder as it is, among the artifacts of a run."""
     with mlflow.start_run() as run:
         mlflow.log_artifacts(str(folder), "encoder")
-    return client.create_model_version(name, f"{run.info.artifact_uri}/encoder", run.info.run_id).version
+    return client.create_model_version(name, f"runs:/{run.info.run_id}/encoder", run.info.run_id).version
 
 
 def as_pyfunc(client, name: str, folder: pathlib.Path | None) -> str:

@@ -22,6 +22,11 @@ pub(crate) const HEDGES: &str = metric_name!("transform", "generator_hedges", "t
 pub(crate) const RETRIES: &str = metric_name!("transform", "generator_retries", "total");
 /// Time that a request for augmented vectors took.
 pub(crate) const AUGMENTED: &str = metric_name!("transform", "augmented", "seconds");
+/// Texts encoded with their variants, by `mode` and by which of their `variants` were there (`all`,
+/// `some` or `none`).
+pub(crate) const AUGMENTED_TEXTS: &str = metric_name!("transform", "augmented_texts", "total");
+/// Variants that augmented vectors lack, by `mode` and `reason`.
+pub(crate) const MISSING_VARIANTS: &str = metric_name!("transform", "missing_variants", "total");
 /// Texts transformed, by `transformation` and `outcome`.
 pub(crate) const TEXTS: &str = metric_name!("transform", "texts", "total");
 /// Checks that a rewrite did not pass, by `check`.
@@ -55,6 +60,14 @@ pub(crate) const ALL: &[Metric] = &[
     Metric::counter(CALLS, "Calls to generators."),
     Metric::counter(HEDGES, "Second calls made because the first was slow, by end."),
     Metric::counter(RETRIES, "Calls repeated after a failure."),
+    Metric::counter(
+        AUGMENTED_TEXTS,
+        "Texts encoded with their variants, by mode and by which of their variants were there (all, some or none).",
+    ),
+    Metric::counter(
+        MISSING_VARIANTS,
+        "Variants that augmented vectors lack, by mode and reason.",
+    ),
     Metric::histogram(
         AUGMENTED,
         metrics::Unit::Seconds,

@@ -23,7 +23,7 @@ pub struct Harness {
 }
 
 pub struct Key {
-    id: String,
+    pub id: String,
     pub text: Secret,
 }
 

@@ -79,3 +79,40 @@ async fn a_request_counts_at_the_gateway_at_the_encoder_service_and_at_its_engin
     assert_eq!(answer.embeddings.unwrap().rows, 2);
     assert_eq!((encodes(), texts()), (before.0 + 2.0, before.1 + 2.0));
 }
+
+#[tokio::test]
+async fn a_request_downloads_for_the_owner_of_the_process_and_for_others_where_allowed() {
+    let home = TempDir::new().unwrap();
+    let refusal = async |caller: Caller, allowed: bool| {
+        let mut config = IsomerConfig::default();
+        config.models.home = home.path().to_owned();
+        config.models.hub_cache = Some(home.path().join("hub"));
+        config.models.hub = false;
+        // The download fails, because this program is missing.
+        config.models.python = Some(home.path().join("python"));
+        config.models.download_on_request = allowed;
+        let app = compose(config, caller).await.unwrap();
+        let request = EncodeRequest {
+            encoder_id: "all-MiniLM-L6-v2".to_owned(),
+            inputs: vec![Input {
+                input: Some(input::Input::Text("a".to_owned())),
+            }],
+            ..EncodeRequest::default()
+        };
+        let answer = EncoderServiceClient::new(app.channel()).encode(request).await;
+        Fault::from_status(&answer.unwrap_err())
+    };
+    let fault = refusal(Caller::Anyone, false).await;
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "MODEL_NOT_CACHED")
+    );
+    let told = fault.to_string();
+    assert!(
+        told.contains("isomer models pull all-MiniLM-L6-v2") && told.contains("models.download_on_request"),
+        "{told}"
+    );
+    for (caller, allowed) in [(Caller::Owner, false), (Caller::Anyone, true)] {
+        assert_eq!(refusal(caller, allowed).await.reason, "PIP_FAILED");
+    }
+}

@@ -14,7 +14,7 @@ use isomer_proto::{
     common::v1::{Usage, VectorSpace},
     encoder::v1::{
         CountTokensResponse, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
-        RerankResponse, TextTokens, TokenizeResponse, encode_request, input, rerank_response,
+        RerankResponse, SparseVector, TextTokens, TokenizeResponse, encode_request, input, rerank_response,
     },
 };
 use isomer_service_kit::{Fault, Services, server::ServerConfig};
@@ -36,6 +36,8 @@ pub const WRITTEN: u64 = 200;
 pub const MOST_OF_A_CALL: u64 = 2500;
 /// A text with this word is never answered.
 pub const SLOW: &str = "slowly";
+/// A text with this word has no sparse vector.
+pub const DENSE: &str = "dense";
 /// A text with this word is refused, after others have been answered.
 pub const REFUSED: &str = "refused";
 /// Delay during which the other texts are answered.
@@ -201,6 +203,11 @@ async fn encode(encoded: Arc<AtomicU64>, request: EncodeRequest) -> Result<Encod
             _ => String::new(),
         })
         .collect();
+    if request.output() == Output::Sparse && texts.iter().any(|text| text.contains(DENSE)) {
+        return Err(Fault::unimplemented("`paid` has no sparse vectors")
+            .field("output")
+            .into());
+    }
     let used = charge(&encoded, &texts).await?;
     // Vectors that differ with the text.
     let row = |text: &str| {
@@ -221,6 +228,11 @@ async fn encode(encoded: Arc<AtomicU64>, request: EncodeRequest) -> Result<Encod
         }),
         usage: Some(usage(texts.len(), used)),
         row_counts,
+        sparse_vector_space: Some(space()),
+        sparse_embeddings: match request.output() {
+            Output::Sparse => vec![SparseVector::default(); texts.len()],
+            _ => Vec::new(),
+        },
         ..answer(rows, 0)
     })
 }

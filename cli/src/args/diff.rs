@@ -24,7 +24,7 @@ pub(crate) struct DiffArgs {
     pub(crate) new_encoder: Option<String>,
     /// A query is right if a relevant document is among its first K; overlap is that of the first
     /// K. At most 20.
-    #[arg(long, env = "ISOMER_K", value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, env = "ISOMER_DIFF_K", value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) k: u32,
     /// Persistence of rank-biased overlap, between 0 and 1: how much deeper ranks count.
     #[arg(long, env = "ISOMER_PERSISTENCE", value_name = "P", default_value_t = 0.9)]
@@ -37,13 +37,13 @@ pub(crate) struct DiffArgs {
     pub(crate) worst: usize,
     /// Where the two checks have other data sets, texts, transformations or seeds, compare what
     /// they share, and list the rest as left out.
-    #[arg(long, env = "ISOMER_SHARED_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ISOMER_DIFF_SHARED_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) shared: bool,
     /// Compare other rewrites of the same texts, e.g. of two generators with one encoder.
     #[arg(long, env = "ISOMER_OTHER_REWRITES", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) other_rewrites: bool,
     /// Folder for diff.json, diff.html and diff.md.
-    #[arg(long, env = "ISOMER_OUT", default_value = "isomer-diff", value_name = "DIR")]
+    #[arg(long, env = "ISOMER_DIFF_OUT", default_value = "isomer-diff", value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::heading;
+
 /// Settings of augmentation that are compared, and where the result goes.
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Augmentation in several settings")]
+#[command(next_help_heading = heading::SETTINGS)]
 pub(crate) struct GainArgs {
     /// What is compared with plain vectors; repeat or separate by commas for several [default:
     /// together].
@@ -16,12 +18,13 @@ pub(crate) struct GainArgs {
         value_enum,
         value_delimiter = ',',
         requires = "augment",
-        value_name = "WHICH,…"
+        value_name = "WHICH,…",
+        help_heading = heading::FIRST,
     )]
     pub(crate) settings: Vec<SettingsArg>,
     /// Write gains.json, gains.md and gains.html there, and keep each score, so that the same
     /// command goes on where it was.
-    #[arg(long, env = "ISOMER_GAINS_OUT", value_name = "DIR", requires = "augment")]
+    #[arg(long, env = "ISOMER_GAINS_OUT", value_name = "DIR", requires = "augment", help_heading = heading::FIRST)]
     pub(crate) out: Option<PathBuf>,
     /// Compute every score again, whatever --out keeps. Generated texts still come from the cache.
     #[arg(long, requires = "out")]

@@ -31,13 +31,18 @@ pub(crate) struct HistoryArgs {
     pub(crate) margin: f64,
     /// Chance that any release that is worse by the margin is ever called non-inferior, over all
     /// releases: look k spends alpha / (k (k + 1)).
-    #[arg(long, env = "ISOMER_ALPHA", value_name = "A", default_value_t = 0.05)]
+    #[arg(long, env = "ISOMER_HISTORY_ALPHA", value_name = "A", default_value_t = 0.05)]
     pub(crate) alpha: f64,
     /// Releases that were tested before the first of these checks, and whose checks are no longer
     /// kept: their looks have spent their share of alpha.
     #[arg(long, env = "ISOMER_EARLIER", value_name = "N", default_value_t = 0)]
     pub(crate) earlier: u64,
     /// Folder for history.json, history.html and history.md.
-    #[arg(long, env = "ISOMER_OUT", default_value = "isomer-history", value_name = "DIR")]
+    #[arg(
+        long,
+        env = "ISOMER_HISTORY_OUT",
+        default_value = "isomer-history",
+        value_name = "DIR"
+    )]
     pub(crate) out: PathBuf,
 }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use isomer_index::compare::rules::{Of, RuleLimit};
 
 use super::{AugmentArgs, EngineArgs, index_older::OlderCollectionArgs};
+use crate::heading;
 use isomer_proto::eval::v1::GateUndecided;
 
 /// Queries, and how they are searched for.
@@ -18,7 +19,7 @@ pub(crate) struct IndexSearchArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) k: u32,
     /// Searches at once.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = heading::REQUESTS)]
     pub(crate) in_flight: u32,
 }
 
@@ -36,6 +37,7 @@ pub(crate) struct IndexJudgedArgs {
 
 /// How intervals are made.
 #[derive(Args, Debug)]
+#[command(next_help_heading = heading::INTERVALS)]
 pub(crate) struct IndexIntervalArgs {
     /// Confidence level of the intervals.
     #[arg(long, default_value_t = 0.95)]
@@ -50,21 +52,21 @@ pub(crate) struct IndexIntervalArgs {
 
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Gate")]
+#[command(next_help_heading = heading::GATE)]
 pub(crate) struct IndexGateArgs {
     /// A rule that the comparison must keep; repeat for several. `margin=N` (or `max_drop=N`): of B
     /// against A, or of other words against the original ones, at most N points lower, `of=ndcg`
     /// (default), recall or mrr; it needs --qrels. `min_overlap=N`: at least N percent of the first
     /// k documents are the same. `min_index_recall=N`: each index finds at least N percent of the
     /// documents of an exact search.
-    #[arg(long = "rule", env = "ISOMER_INDEX_RULES", value_name = "LIMIT=N[,of=MEASURE]", value_delimiter = ';', value_parser = rule)]
+    #[arg(long = "rule", env = "ISOMER_INDEX_RULES", value_name = "LIMIT=N[,of=MEASURE]", value_delimiter = ';', value_parser = rule, help_heading = heading::FIRST)]
     pub(crate) rules: Vec<RuleLimit>,
     /// Chance of error of each rule on each side, above 0 and below 0.5.
-    #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA", default_value_t = 0.05)]
+    #[arg(long, env = "ISOMER_INDEX_GATE_ALPHA", value_name = "ALPHA", default_value_t = 0.05)]
     pub(crate) gate_alpha: f64,
     /// What becomes of a gate that the queries leave undecided: it blocks with exit code 4, is a
     /// warning, or counts as failed [default: block].
-    #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
+    #[arg(long, env = "ISOMER_INDEX_UNDECIDED", value_enum, help_heading = heading::FIRST)]
     pub(crate) undecided: Option<GateUndecided>,
 }
 
@@ -81,8 +83,6 @@ pub(crate) struct IndexCompareArgs {
     pub(crate) search: IndexSearchArgs,
     #[command(flatten)]
     pub(crate) judged: IndexJudgedArgs,
-    #[command(flatten)]
-    pub(crate) intervals: IndexIntervalArgs,
     /// Have this language model rate how alike queries and the documents found are (0 to 5). That
     /// is not relevance; with --qrels it is told how well it agrees with the judgements. `default`:
     /// the server's generator.
@@ -95,6 +95,8 @@ pub(crate) struct IndexCompareArgs {
     #[command(flatten)]
     pub(crate) gate: IndexGateArgs,
     #[command(flatten)]
+    pub(crate) intervals: IndexIntervalArgs,
+    #[command(flatten)]
     pub(crate) sides: IndexSidesArgs,
 }
 
@@ -102,7 +104,7 @@ pub(crate) struct IndexCompareArgs {
 #[derive(Args, Debug)]
 pub(crate) struct IndexSidesArgs {
     /// For which collections queries are augmented as --augment says.
-    #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment")]
+    #[arg(long, value_enum, default_value_t = AugmentedSide::B, requires = "augment", help_heading = heading::AUGMENTATION)]
     pub(crate) augmented_queries: AugmentedSide,
     #[command(flatten)]
     pub(crate) older: OlderCollectionArgs,
@@ -177,16 +179,16 @@ pub(crate) struct IndexRobustnessArgs {
     pub(crate) transformations: Vec<String>,
     /// Generator of the transformed queries: `local:ID` or `openai:MODEL@URL` [default: the
     /// server's].
-    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    #[arg(long, env = "ISOMER_INDEX_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
     /// Seed of the transformed queries.
-    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    #[arg(long, env = "ISOMER_INDEX_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
     /// Language of the queries (BCP-47) [default: detected].
-    #[arg(long, env = "ISOMER_LANGUAGE", value_name = "LANG")]
+    #[arg(long, env = "ISOMER_INDEX_LANGUAGE", value_name = "LANG", help_heading = heading::GENERATION)]
     pub(crate) language: Option<String>,
     /// Nothing is decided where a larger share of the queries stayed as they were, 0 to 1.
-    #[arg(long, env = "ISOMER_MAX_UNCHANGED", value_name = "SHARE", default_value_t = 0.1)]
+    #[arg(long, env = "ISOMER_INDEX_MAX_UNCHANGED", value_name = "SHARE", default_value_t = 0.1, help_heading = heading::GATE)]
     pub(crate) max_unchanged: f64,
     #[command(flatten)]
     pub(crate) search: IndexSearchArgs,

@@ -3,8 +3,11 @@
 use clap::Args;
 use isomer_index::encode::Encoder;
 
+use crate::heading;
+
 /// Collections of older versions.
 #[derive(Args, Debug)]
+#[command(next_help_heading = heading::ENCODERS)]
 pub(crate) struct OlderCollectionArgs {
     /// Use collections that an older isomer filled, which did not record the encoder's settings:
     /// they are taken for those of now.

@@ -2,12 +2,14 @@
 
 pub(crate) mod deploy;
 pub(crate) mod diff;
+mod encoders;
 #[cfg(feature = "evidence")]
 pub(crate) mod evidence;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
 pub(crate) mod forget;
 pub(crate) mod gains;
+pub(crate) mod help;
 pub(crate) mod history;
 #[cfg(feature = "index")]
 pub(crate) mod index;
@@ -27,8 +29,12 @@ pub(crate) mod stats;
 pub(crate) mod store;
 pub(crate) mod suite;
 pub(crate) mod thresholds;
+pub(crate) mod usage;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use isomer_proto::{
@@ -37,7 +43,7 @@ use isomer_proto::{
     transform::v1::{AugmentationPooling, GuardMode, JudgeScale, OnFailure, OnFingerprintChange, PartialFailurePolicy},
 };
 
-use crate::gate_args::GateArgs;
+use crate::{gate_args::GateArgs, heading};
 use prompts::PromptArgs;
 
 const AFTER_HELP: &str = "\
@@ -58,11 +64,11 @@ Examples:
   isomer providers list --server 127.0.0.1:50051
   isomer keys create --name me --scope encode          a key for a gateway that others reach
 
-Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed, 4 the gate is\nundecided or invalid.";
+Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed, 4 the gate is\nundecided or invalid, 130 interrupted.";
 
 /// Measures how text encoders hold up when the words change and the meaning does not.
 #[derive(Parser, Debug)]
-#[command(name = "isomer", version, long_version = crate::features::version(), about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "isomer", version, long_version = crate::features::version(), after_help = AFTER_HELP, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -72,17 +78,24 @@ pub(crate) struct Cli {
 
 /// Options of every command.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = heading::GLOBAL)]
 pub(crate) struct Global {
-    /// Use a running gateway at this address (`host:port` or a URL) instead of running the services
-    /// in this process. It is sent the key in ISOMER_API_KEY, if that is set.
+    /// Gateway to use (`host:port` or a URL) in place of services in this process. It is sent the
+    /// key in ISOMER_API_KEY, if that is set.
     #[arg(long, global = true, env = "ISOMER_SERVER", value_name = "ADDR")]
     pub(crate) server: Option<String>,
     /// Send the key in ISOMER_API_KEY to --server although it is another machine and the address is
     /// not https: anyone on the way can read it.
-    #[arg(long, global = true, env = "ISOMER_API_KEY_OVER_PLAIN_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, env = "ISOMER_API_KEY_OVER_PLAIN_TEXT", value_parser = clap::builder::FalseyValueParser::new(), hide_short_help = true)]
     pub(crate) api_key_over_plain_text: bool,
     /// PEM file with the authorities to trust at --server [default: the platform's].
-    #[arg(long, global = true, env = "ISOMER_CA_FILE", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "ISOMER_CA_FILE",
+        value_name = "FILE",
+        hide_short_help = true
+    )]
     pub(crate) ca_file: Option<PathBuf>,
     /// PEM file with the certificate to show to --server (mTLS).
     #[arg(
@@ -90,7 +103,8 @@ pub(crate) struct Global {
         global = true,
         env = "ISOMER_CERTIFICATE_FILE",
         value_name = "FILE",
-        requires = "client_key_file"
+        requires = "client_key_file",
+        hide_short_help = true
     )]
     pub(crate) certificate_file: Option<PathBuf>,
     /// PEM file with the key of that certificate.
@@ -100,11 +114,18 @@ pub(crate) struct Global {
         global = true,
         env = "ISOMER_CERTIFICATE_KEY_FILE",
         value_name = "FILE",
-        requires = "certificate_file"
+        requires = "certificate_file",
+        hide_short_help = true
     )]
     pub(crate) certificate_key_file: Option<PathBuf>,
     /// Configuration file (TOML).
-    #[arg(long, global = true, env = "ISOMER_CONFIG", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "ISOMER_CONFIG",
+        value_name = "FILE",
+        hide_short_help = true
+    )]
     pub(crate) config: Option<PathBuf>,
     /// Form of the output on stdout.
     #[arg(long, global = true, env = "ISOMER_FORMAT", value_enum, default_value_t = Format::Text)]
@@ -113,7 +134,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "ISOMER_HOME", value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Never touch the network: use only what is in the local cache.
-    #[arg(long, global = true, env = "ISOMER_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, env = "ISOMER_OFFLINE", value_parser = clap::builder::FalseyValueParser::new(), hide_short_help = true)]
     pub(crate) offline: bool,
     /// Folders that hold data sets under their names (`DIR/STSBenchmark`), looked through before
     /// the hub; repeat or separate by commas. For services in this process: a server has its own.
@@ -122,12 +143,19 @@ pub(crate) struct Global {
         global = true,
         env = "ISOMER_DATA_ROOTS",
         value_name = "DIR,…",
-        value_delimiter = ','
+        value_delimiter = ',',
+        hide_short_help = true
     )]
     pub(crate) data_roots: Vec<PathBuf>,
     /// What to log on stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer
     /// serve`: the configuration's telemetry.filter, else info].
-    #[arg(long, global = true, env = "ISOMER_LOG", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "ISOMER_LOG",
+        value_name = "FILTER",
+        hide_short_help = true
+    )]
     pub(crate) log: Option<String>,
     /// No progress on stderr.
     #[arg(long, short, global = true, env = "ISOMER_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
@@ -155,7 +183,7 @@ pub(crate) enum Command {
     Rerank(RerankArgs),
     /// Transform texts: paraphrase, summarise, translate and so on.
     Transform(TransformArgs),
-    /// Score an encoder on one dataset.
+    /// Score an encoder on one data set.
     Eval(EvalArgs),
     /// List the data sets that have a name: those of the papers HTEB, PTEB and GASE.
     Datasets(DatasetsArgs),
@@ -171,16 +199,16 @@ pub(crate) enum Command {
     Stats(stats::StatsCommand),
     /// Write a report's files again, from its report.json.
     Report(report::ReportArgs),
-    /// Two encoders on the same items: what became wrong, what became right, which loses more.
+    /// Two encoders on the same items: what became wrong or right, and which loses more.
     Diff(diff::DiffArgs),
-    /// Fill a search index with vectors and keep it up to date, check what is in it, compare two.
+    /// Fill a search index with vectors, keep it up to date, check it, compare two.
     #[cfg(feature = "index")]
     #[command(subcommand)]
     Index(index::IndexCommand),
-    /// A threshold of an encoder's scores: what it does where words change, and what becomes of an
-    /// earlier encoder's.
+    /// A threshold of an encoder's scores, and what it does where words change. With --from, what
+    /// becomes of an earlier encoder's threshold.
     Thresholds(thresholds::ThresholdsArgs),
-    /// The releases of an encoder over the checks that are kept, each tested for non-inferiority.
+    /// The releases of an encoder over kept checks, each tested for non-inferiority.
     History(history::HistoryArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
@@ -193,7 +221,7 @@ pub(crate) enum Command {
     /// What the store that machines share holds, and the removal of what no run relies on.
     #[cfg(feature = "fleet")]
     Store(store::StoreArgs),
-    /// Remove a text, and all that was made of it, from caches, store, queue, runs and reports.
+    /// Remove a text, and all that was made of it, from caches, stores, runs and reports.
     Forget(forget::ForgetArgs),
     /// Check the encoders of a model registry as their versions come, and tag them there.
     #[cfg(feature = "registry")]
@@ -297,6 +325,7 @@ pub(crate) enum ModelsCommand {
 
 /// How encoders are computed.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = heading::ENCODERS)]
 pub(crate) struct EngineArgs {
     /// Arithmetic of the encoders: int8 (CPU), f16 and bf16 (GPU) are faster and give vectors of
     /// spaces of their own [default: the configuration's embed.precision, else f32].
@@ -314,6 +343,7 @@ pub(crate) struct EngineArgs {
 
 /// The workers of a fleet.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = heading::FLEET)]
 pub(crate) struct FleetArgs {
     /// Queue of the workers, e.g. nats://127.0.0.1:4222 [default: the configuration's
     /// fleet.engine].
@@ -353,14 +383,14 @@ pub(crate) enum PrecisionArg {
     after_help = "Input: JSON lines, CSV, TSV or Parquet with a column `text`, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt\n  isomer embed --augment paraphrase --warm-up --most-queries 10000 --input queries.log --server 127.0.0.1:50051"
 )]
 pub(crate) struct EmbedArgs {
-    /// Encoder: a catalogue id or a sentence-transformers folder.
-    #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
+    /// Encoder: a catalogue id or a sentence-transformers folder; NAME=DIR gives a folder a name.
+    #[arg(long, env = "ISOMER_EMBED_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
     pub(crate) model: String,
     /// Texts; `-` or nothing: stdin.
-    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_EMBED_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Matrix file (.npy); nothing: JSONL on stdout.
-    #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_EMBED_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// One vector a token instead of one a text, special tokens and prompt included (late
     /// interaction). With --output the matrix holds the rows of all texts, and stdout says which
@@ -368,29 +398,27 @@ pub(crate) struct EmbedArgs {
     #[arg(long, env = "ISOMER_TOKEN_VECTORS", conflicts_with = "augment", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) token_vectors: bool,
     /// Named prompt of the encoder.
-    #[arg(long, env = "ISOMER_PROMPT_NAME", conflicts_with = "prompt")]
+    #[arg(long, env = "ISOMER_EMBED_PROMPT_NAME", conflicts_with = "prompt", help_heading = heading::ENCODERS)]
     pub(crate) prompt_name: Option<String>,
     /// Text put before each input.
-    #[arg(long, env = "ISOMER_PROMPT")]
+    #[arg(long, env = "ISOMER_EMBED_PROMPT", help_heading = heading::ENCODERS)]
     pub(crate) prompt: Option<String>,
     /// What to do with a text that is too long.
-    #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = Truncation::Tail)]
+    #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = Truncation::Tail, help_heading = heading::ENCODERS)]
     pub(crate) truncation: Truncation,
     /// Keep only so many dimensions (Matryoshka).
-    #[arg(long, env = "ISOMER_DIMENSIONS")]
+    #[arg(long, env = "ISOMER_DIMENSIONS", help_heading = heading::ENCODERS)]
     pub(crate) dimensions: Option<u32>,
     /// Scale to unit length, or not [default: as the encoder does].
-    #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
+    #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL", help_heading = heading::ENCODERS)]
     pub(crate) normalise: Option<bool>,
     /// Element type of the vectors. int8 needs a calibration set (`calibration.txt` in the model's
     /// folder), or all texts in one request of at least 100 (--batch).
-    #[arg(long, env = "ISOMER_DTYPE", value_enum, default_value_t = Dtype::F32)]
+    #[arg(long, env = "ISOMER_DTYPE", value_enum, default_value_t = Dtype::F32, help_heading = heading::ENCODERS)]
     pub(crate) dtype: Dtype,
     /// Texts per request.
-    #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, env = "ISOMER_EMBED_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = heading::REQUESTS)]
     pub(crate) batch: u32,
-    #[command(flatten)]
-    pub(crate) augmentation: AugmentArgs,
     /// Take the texts for a log of queries, one a line, and make the variants of each distinct one,
     /// the most frequent first, so that caches hold them for --augment-mode cached. No vectors are
     /// written. What is there already costs nothing, so a run that was stopped goes on.
@@ -409,6 +437,8 @@ pub(crate) struct EmbedArgs {
     #[arg(long, requires = "warm_up")]
     pub(crate) plan: bool,
     #[command(flatten)]
+    pub(crate) augmentation: AugmentArgs,
+    #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }
 
@@ -419,13 +449,13 @@ pub(crate) struct EmbedArgs {
 )]
 pub(crate) struct RerankArgs {
     /// Cross-encoder: a sequence-classification folder, or an id on the hub.
-    #[arg(long, env = "ISOMER_MODEL", value_name = "ID_OR_DIR")]
+    #[arg(long, env = "ISOMER_RERANK_MODEL", value_name = "ID_OR_DIR")]
     pub(crate) model: String,
     /// The query.
     #[arg(long, env = "ISOMER_QUERY")]
     pub(crate) query: String,
     /// Documents; `-` or nothing: stdin.
-    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_RERANK_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Only the best so many.
     #[arg(long, env = "ISOMER_TOP", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -434,7 +464,7 @@ pub(crate) struct RerankArgs {
     #[arg(long, env = "ISOMER_LABEL")]
     pub(crate) label: Option<String>,
     /// Documents per request.
-    #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, env = "ISOMER_RERANK_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) batch: u32,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
@@ -443,13 +473,14 @@ pub(crate) struct RerankArgs {
 /// Augmented vectors (GASE): each text is encoded with generated variants of it, and the vectors
 /// are pooled.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = heading::AUGMENTATION)]
 pub(crate) struct AugmentArgs {
     /// Transformations that make the variants; each goes to each --generator.
-    #[arg(long, env = "ISOMER_AUGMENT", value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, env = "ISOMER_AUGMENT", value_name = "NAME,…", value_delimiter = ',', help_heading = heading::FIRST)]
     pub(crate) augment: Vec<String>,
     /// Generator of the variants (eval: or of the translations of --pivot): `local:ID` or
     /// `openai:MODEL@URL`; repeat for several [default: the server's].
-    #[arg(long = "generator", env = "ISOMER_AUGMENT_GENERATOR", value_name = "SPEC")]
+    #[arg(long = "generator", env = "ISOMER_AUGMENT_GENERATOR", value_name = "SPEC", help_heading = heading::FIRST)]
     pub(crate) generators: Vec<String>,
     /// How the vectors of a text and its variants become one [default: mean].
     #[arg(long, env = "ISOMER_POOLING", value_enum, requires = "augment")]
@@ -504,16 +535,16 @@ pub(crate) enum TransformCommand {
 )]
 pub(crate) struct JudgeArgs {
     /// What is rated.
-    #[arg(long, env = "ISOMER_SCALE", value_enum)]
+    #[arg(long, env = "ISOMER_TRANSFORM_SCALE", value_enum)]
     pub(crate) scale: JudgeScale,
     /// The judge: `local:ID` or `openai:MODEL@URL` [default: the server's generator].
-    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    #[arg(long, env = "ISOMER_TRANSFORM_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
     /// Pairs; `-` or nothing: stdin.
-    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_TRANSFORM_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Ratings (JSONL); nothing: stdout.
-    #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_TRANSFORM_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Folder with prompts of your own, e.g. `judge_similarity.txt` [default: transform.prompts_dir
     /// of the configuration].
@@ -524,13 +555,13 @@ pub(crate) struct JudgeArgs {
     #[arg(long, env = "ISOMER_JUDGED_TRANSFORMATION", value_name = "NAME")]
     pub(crate) of: Option<String>,
     /// Seed of the sampling.
-    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
     /// Most attempts per pair.
-    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
     /// Neither read nor write the cache.
-    #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new(), help_heading = heading::GENERATION)]
     pub(crate) no_cache: bool,
 }
 
@@ -548,16 +579,21 @@ pub(crate) struct JudgeSelectArgs {
     pub(crate) generators: Vec<String>,
     /// STS data, as `isomer eval --data` takes it: a folder or file, a name, an id on the hub;
     /// `@LOW:HIGH` after it is the range of its gold scores [default: 0:5]. Repeat for several.
-    #[arg(long = "data", env = "ISOMER_DATA", value_name = "DATA[@LOW:HIGH]", required = true)]
+    #[arg(
+        long = "data",
+        env = "ISOMER_TRANSFORM_DATA",
+        value_name = "DATA[@LOW:HIGH]",
+        required = true
+    )]
     pub(crate) data: Vec<String>,
     /// Split [default: what the catalogue says of a data set with a name, else test].
     #[arg(long, env = "ISOMER_SPLIT")]
     pub(crate) split: Option<String>,
     /// Language subset (BCP-47).
-    #[arg(long, env = "ISOMER_LANGUAGE")]
+    #[arg(long, env = "ISOMER_TRANSFORM_LANGUAGE")]
     pub(crate) language: Option<String>,
-    /// At most so many pairs of each dataset, drawn by the seed.
-    #[arg(long, env = "ISOMER_LIMIT")]
+    /// At most so many pairs of each data set, drawn by the seed.
+    #[arg(long, env = "ISOMER_TRANSFORM_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// Transformation of step 2.
     #[arg(
@@ -575,10 +611,10 @@ pub(crate) struct JudgeSelectArgs {
     #[arg(long, env = "ISOMER_WORD_BINS", value_delimiter = ',', default_values_t = [10, 20, 50, 100])]
     pub(crate) word_bins: Vec<u32>,
     /// Seed of the sample, the sampling and the intervals.
-    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
     /// Most attempts per rating and text.
-    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
 }
 
@@ -637,43 +673,43 @@ pub(crate) struct TransformArgs {
     pub(crate) transformation: Option<String>,
     /// `local:ID`, `openai:MODEL@URL`, or `none` [default: the server's, for transformations that
     /// need one].
-    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    #[arg(long, env = "ISOMER_TRANSFORM_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
     /// Texts; `-` or nothing: stdin.
-    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_TRANSFORM_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Results (JSONL); nothing: stdout.
-    #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_TRANSFORM_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Seed of draws and sampling.
-    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337)]
     pub(crate) seed: u64,
     /// Most attempts per text.
-    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
     /// What to return for a text whose attempts all failed a check.
-    #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailure::KeepOriginal)]
+    #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailure::KeepOriginal, help_heading = heading::GENERATION)]
     pub(crate) on_failure: OnFailure,
     /// Sampling temperature; 0 is greedy [default: 0, and 1 for distractors, as in CLSD].
-    #[arg(long, env = "ISOMER_TEMPERATURE")]
+    #[arg(long, env = "ISOMER_TRANSFORM_TEMPERATURE")]
     pub(crate) temperature: Option<f64>,
     /// Nucleus sampling.
-    #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0)]
+    #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0, help_heading = heading::GENERATION)]
     pub(crate) top_p: f64,
     /// Sample among so many of the likeliest tokens [default: the generator's].
-    #[arg(long, env = "ISOMER_TOP_K", value_name = "N")]
+    #[arg(long, env = "ISOMER_TOP_K", value_name = "N", help_heading = heading::GENERATION)]
     pub(crate) top_k: Option<u32>,
     /// Whether another attempt is made when the generator returns a text unchanged.
-    #[arg(long, env = "ISOMER_RETRY_IDENTICAL", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, env = "ISOMER_RETRY_IDENTICAL", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = heading::GENERATION)]
     pub(crate) retry_identical: bool,
     /// Least temperature of attempts after the first [default: 0.7].
-    #[arg(long, env = "ISOMER_RETRY_TEMPERATURE", value_name = "T")]
+    #[arg(long, env = "ISOMER_RETRY_TEMPERATURE", value_name = "T", help_heading = heading::GENERATION)]
     pub(crate) retry_temperature: Option<f64>,
     /// Use of stored texts of another version of the generator's model, as the server names it.
-    #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChange::Report)]
+    #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChange::Report, help_heading = heading::GENERATION)]
     pub(crate) on_fingerprint_change: OnFingerprintChange,
     /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
-    #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardMode::Warn)]
+    #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardMode::Warn, help_heading = heading::GENERATION)]
     pub(crate) guards: GuardMode,
     /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47)
     /// [default: drawn from es fr de tr ar, once for `translation`, for each text for
@@ -686,35 +722,35 @@ pub(crate) struct TransformArgs {
     )]
     pub(crate) target_languages: Vec<String>,
     /// Pivot of `backtranslation` (BCP-47) [default: drawn for each text from en es fr de tr ar].
-    #[arg(long, env = "ISOMER_PIVOT_LANGUAGE", value_name = "LANG")]
+    #[arg(long, env = "ISOMER_PIVOT_LANGUAGE", value_name = "LANG", help_heading = heading::PARAMETERS)]
     pub(crate) pivot_language: Option<String>,
     /// How many `distractors` a text gets, 1 to 10 [default: 4].
-    #[arg(long, env = "ISOMER_COUNT", value_name = "N")]
+    #[arg(long, env = "ISOMER_COUNT", value_name = "N", help_heading = heading::PARAMETERS)]
     pub(crate) count: Option<u32>,
     /// Prompt to use instead of the default, e.g. `paraphrase-b`; repeat where the transformation
     /// makes two kinds of calls. `--transformation list` prints the ids.
-    #[arg(long = "prompt", env = "ISOMER_PROMPTS", value_name = "ID,…", value_delimiter = ',')]
+    #[arg(long = "prompt", env = "ISOMER_PROMPTS", value_name = "ID,…", value_delimiter = ',', help_heading = heading::PROMPTS)]
     pub(crate) prompts: Vec<String>,
     /// Folder with prompts of your own, `paraphrase.txt`, `keywords-mine.txt` and so on: they
     /// replace the built-in ones of the same id and add wordings [default: transform.prompts_dir of
     /// the configuration].
-    #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
+    #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR", help_heading = heading::PROMPTS)]
     pub(crate) prompts_dir: Option<PathBuf>,
     /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
-    #[arg(long, env = "ISOMER_SWAPS", value_name = "N")]
+    #[arg(long, env = "ISOMER_SWAPS", value_name = "N", help_heading = heading::PARAMETERS)]
     pub(crate) swaps: Option<u32>,
     /// Tokens between the cuts of `continuation` [default: 5].
-    #[arg(long, env = "ISOMER_STRIDE", value_name = "N")]
+    #[arg(long, env = "ISOMER_STRIDE", value_name = "N", help_heading = heading::PARAMETERS)]
     pub(crate) stride: Option<u32>,
     /// How many cuts `continuation` makes [default: 4].
-    #[arg(long, env = "ISOMER_CUTS", value_name = "N")]
+    #[arg(long, env = "ISOMER_CUTS", value_name = "N", help_heading = heading::PARAMETERS)]
     pub(crate) cuts: Option<u32>,
     /// Kind of error of `noise`, e.g. `keyboard`; `--transformation list` prints them.
-    #[arg(long, env = "ISOMER_CHANNEL", value_name = "NAME")]
+    #[arg(long, env = "ISOMER_CHANNEL", value_name = "NAME", help_heading = heading::PARAMETERS)]
     pub(crate) channel: Option<String>,
     /// Share of the letters, words or gaps that `noise` changes: 0.01, 0.02, 0.05, 0.1, 0.2 or 0.4
     /// [default: 0.1].
-    #[arg(long, env = "ISOMER_DOSE", value_name = "SHARE")]
+    #[arg(long, env = "ISOMER_DOSE", value_name = "SHARE", help_heading = heading::PARAMETERS)]
     pub(crate) dose: Option<f64>,
     /// A parameter that has no flag, e.g. `keep_ratio=0.3`; repeat for several. `--transformation
     /// list` prints the parameters. Lists are separated by commas.
@@ -724,21 +760,21 @@ pub(crate) struct TransformArgs {
     /// `anchor` and `candidates`, best first. multi_swap swaps words of `sentence2`; continuation
     /// continues `sentence1`. --anchor says what they are compared with. Rows whose `label` is 0
     /// are left out, and so are pairs that give no texts; both are counted on stderr.
-    #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new(), help_heading = heading::PARAMETERS)]
     pub(crate) groups: bool,
     /// With --groups: the sentence that the candidates are compared with. The other one is the best
     /// candidate. `sentence2` is PARTIAL's form of both transformations: swapped texts are compared
     /// with the text they were made from.
-    #[arg(long, env = "ISOMER_ANCHOR", value_enum, default_value_t = AnchorArg::Sentence2)]
+    #[arg(long, env = "ISOMER_ANCHOR", value_enum, default_value_t = AnchorArg::Sentence2, help_heading = heading::PARAMETERS)]
     pub(crate) anchor: AnchorArg,
     /// Language of texts that do not say theirs (BCP-47) [default: detected].
-    #[arg(long, env = "ISOMER_LANGUAGE", value_name = "LANG")]
+    #[arg(long, env = "ISOMER_TRANSFORM_LANGUAGE", value_name = "LANG")]
     pub(crate) language: Option<String>,
     /// Name of the run: with --seed it fixes the draws of languages.
-    #[arg(long, env = "ISOMER_RUN", default_value = "", value_name = "NAME")]
+    #[arg(long, env = "ISOMER_RUN", default_value = "", value_name = "NAME", help_heading = heading::GENERATION)]
     pub(crate) run: String,
     /// Neither read nor write the cache.
-    #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new(), help_heading = heading::GENERATION)]
     pub(crate) no_cache: bool,
 }
 
@@ -763,7 +799,7 @@ pub(crate) struct DatasetsArgs {
     #[arg(long, env = "ISOMER_FAMILY", value_name = "NAME")]
     pub(crate) family: Option<String>,
     /// Only those of this kind of task.
-    #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
+    #[arg(long, env = "ISOMER_DATASETS_TASK", value_name = "TYPE")]
     pub(crate) task: Option<String>,
 }
 
@@ -781,12 +817,12 @@ pub(crate) struct DatasetsArgs {
 With --format json the document is mteb's task result; with --augment one object with both and the difference, or gains.json where
 there are several encoders, data sets, languages or --settings.")]
 pub(crate) struct EvalArgs {
-    /// Encoders: catalogue ids or sentence-transformers folders; repeat or separate by commas for
-    /// several.
+    /// Encoders: catalogue ids or sentence-transformers folders; NAME=DIR gives a folder a name.
+    /// Repeat or separate by commas for several.
     #[arg(
         long = "model",
         visible_alias = "models",
-        env = "ISOMER_MODEL",
+        env = "ISOMER_EVAL_MODEL",
         default_value = isomer_models::DEFAULT_ENCODER,
         value_name = "ID_OR_DIR",
         value_delimiter = ','
@@ -795,13 +831,13 @@ pub(crate) struct EvalArgs {
     /// sts (or str), pair-classification, classification, clustering, reranking, retrieval,
     /// summarisation, bitext, clsd or graded-ranking [default: what the data set is for, where it
     /// has a name].
-    #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
+    #[arg(long, env = "ISOMER_EVAL_TASK", value_name = "TYPE")]
     pub(crate) task: Option<String>,
     /// Folders or files laid out as docs/reference/data.md says (.jsonl, .csv, .tsv, each also .gz,
     /// .parquet), names that `isomer datasets` lists, ids on the Hugging Face hub (`org/name`,
     /// `org/name:configuration@revision`), or built-in sets such as `quick/sts`; repeat for
     /// several.
-    #[arg(long, env = "ISOMER_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]
+    #[arg(long, env = "ISOMER_EVAL_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]
     pub(crate) data: Vec<String>,
     /// A column that has another name than ours, e.g. `sentence1=text_a`; repeat for several.
     #[arg(
@@ -815,57 +851,57 @@ pub(crate) struct EvalArgs {
     #[arg(long, env = "ISOMER_PROFILE", default_value = "mteb-v2")]
     pub(crate) profile: String,
     /// Split [default: what the catalogue says of a data set with a name, else test].
-    #[arg(long, env = "ISOMER_SPLIT")]
+    #[arg(long, env = "ISOMER_SPLIT", help_heading = heading::DATA)]
     pub(crate) split: Option<String>,
     /// Language subset (BCP-47); repeat or separate by commas for several, each of which is scored
     /// by itself.
     #[arg(
         long = "language",
-        env = "ISOMER_LANGUAGE",
+        env = "ISOMER_EVAL_LANGUAGE",
         value_name = "LANGUAGE",
         value_delimiter = ','
     )]
     pub(crate) subsets: Vec<String>,
     /// Language of the texts (BCP-47), or those of the first and of the second side, e.g. en,ar
     /// [default: the catalogue's, else what --language names].
-    #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',')]
+    #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',', help_heading = heading::DATA)]
     pub(crate) languages: Vec<String>,
     /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
     /// gold scores where rows have them.
-    #[arg(long, env = "ISOMER_LIMIT")]
+    #[arg(long, env = "ISOMER_EVAL_LIMIT")]
     pub(crate) limit: Option<u32>,
     /// Classification: a sample of at most so many train rows [default: all].
-    #[arg(long, env = "ISOMER_TRAIN_LIMIT", value_name = "N")]
+    #[arg(long, env = "ISOMER_TRAIN_LIMIT", value_name = "N", help_heading = heading::DATA)]
     pub(crate) train_limit: Option<u32>,
     /// Seed of the samples [default: 42].
-    #[arg(long, env = "ISOMER_SAMPLE_SEED")]
+    #[arg(long, env = "ISOMER_EVAL_SAMPLE_SEED", help_heading = heading::DATA)]
     pub(crate) sample_seed: Option<u64>,
     /// Classification: train rows of each label in each of the ten fits [default: 8].
-    #[arg(long, env = "ISOMER_SAMPLES_PER_LABEL", value_name = "N")]
+    #[arg(long, env = "ISOMER_SAMPLES_PER_LABEL", value_name = "N", help_heading = heading::TASKS)]
     pub(crate) samples_per_label: Option<u32>,
     /// Classification: fits [default: 10].
-    #[arg(long, env = "ISOMER_EXPERIMENTS", value_name = "N")]
+    #[arg(long, env = "ISOMER_EXPERIMENTS", value_name = "N", help_heading = heading::TASKS)]
     pub(crate) experiments: Option<u32>,
     /// Clsd: put every text into this language first (BCP-47, e.g. en), by --generator.
-    #[arg(long, env = "ISOMER_PIVOT", value_name = "LANGUAGE", conflicts_with = "augment")]
+    #[arg(long, env = "ISOMER_PIVOT", value_name = "LANGUAGE", conflicts_with = "augment", help_heading = heading::TASKS)]
     pub(crate) pivot: Option<String>,
     /// Clsd: parts of speech of words that differ, from a tagger of English, where the data does
     /// not give them (`distractor_pos`).
-    #[arg(long, env = "ISOMER_TAG_POS")]
+    #[arg(long, env = "ISOMER_TAG_POS", help_heading = heading::TASKS)]
     pub(crate) tag_pos: bool,
     /// Clustering: the older form, one k-means a set, under mteb-v2 too.
-    #[arg(long, env = "ISOMER_LEGACY_CLUSTERING")]
+    #[arg(long, env = "ISOMER_LEGACY_CLUSTERING", help_heading = heading::TASKS)]
     pub(crate) legacy_clustering: bool,
     /// Retrieval: look for documents through an approximate index instead of scoring all of them,
     /// and say what share of the exact search's documents it finds: hnsw.
-    #[arg(long, env = "ISOMER_INDEX", value_name = "KIND", value_parser = ["hnsw"])]
+    #[arg(long, env = "ISOMER_INDEX", value_name = "KIND", value_parser = ["hnsw"], help_heading = heading::TASKS)]
     pub(crate) index: Option<String>,
     /// hnsw: candidates held while a query is answered, never fewer than the documents wanted
     /// [default: 100].
-    #[arg(long, env = "ISOMER_EF_SEARCH", value_name = "N", requires = "index")]
+    #[arg(long, env = "ISOMER_EF_SEARCH", value_name = "N", requires = "index", help_heading = heading::TASKS)]
     pub(crate) ef_search: Option<u32>,
     /// hnsw: candidates weighed for each document's links [default: 100].
-    #[arg(long, env = "ISOMER_EF_CONSTRUCTION", value_name = "N", requires = "index")]
+    #[arg(long, env = "ISOMER_EF_CONSTRUCTION", value_name = "N", requires = "index", help_heading = heading::TASKS)]
     pub(crate) ef_construction: Option<u32>,
     /// Writes the values of single queries, pairs, texts or groups there, one JSON object a line.
     #[arg(long, env = "ISOMER_PER_ITEM", value_name = "FILE.jsonl")]
@@ -875,7 +911,7 @@ pub(crate) struct EvalArgs {
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
     /// Retrieval, reranking: augment the queries only, not the documents.
-    #[arg(long, env = "ISOMER_QUERIES_ONLY", requires = "augment")]
+    #[arg(long, env = "ISOMER_QUERIES_ONLY", requires = "augment", help_heading = heading::AUGMENTATION)]
     pub(crate) queries_only: bool,
     #[command(flatten)]
     pub(crate) gains: gains::GainArgs,
@@ -889,38 +925,40 @@ pub(crate) struct EvalArgs {
     after_help = "Suites that ship: quick and noise (their data is built in; noise needs no language model), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite noise --model ./my-encoder\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite hteb-english --generator openai:gemma3:27b@http://localhost:11434/v1 --plan\n  isomer check --suite minimal --rule max_drop=5,unit=item --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential\n  isomer check --model my-encoder --baseline my-encoder --form int8 --form binary:256\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
-    /// Encoders to profile; repeat for several.
+    /// Encoders to check: catalogue ids or sentence-transformers folders; repeat for several.
+    /// NAME=DIR gives a folder the name that all output shows [default: all-MiniLM-L6-v2].
     #[arg(
         long = "model",
-        env = "ISOMER_MODEL",
+        env = "ISOMER_CHECK_MODEL",
         value_name = "ID_OR_DIR",
         value_delimiter = ','
     )]
     pub(crate) models: Vec<String>,
-    /// Encoder to compare the others with.
+    /// Encoder to compare the others with; also the NAME of one of them.
     #[arg(long, env = "ISOMER_BASELINE", value_name = "ID_OR_DIR")]
     pub(crate) baseline: Option<String>,
+    // Its last group has a heading, which clap keeps for what follows.
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
     /// Folder for report.json, report.html, report.md and junit.xml.
-    #[arg(long, env = "ISOMER_OUT", default_value = "isomer-report", value_name = "DIR")]
+    #[arg(long, env = "ISOMER_CHECK_OUT", default_value = "isomer-report", value_name = "DIR", help_heading = heading::FIRST)]
     pub(crate) out: PathBuf,
     /// Sign what the check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), into
     /// attestation.dsse.json in the same folder; see `isomer report attest`.
-    #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
+    #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE", help_heading = heading::FIRST)]
     pub(crate) attest: Option<PathBuf>,
     /// Write items.json too: what the scores are made of item by item, for `isomer diff`. It is
     /// kept with the run in any case.
-    #[arg(long, env = "ISOMER_ITEMS", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ISOMER_ITEMS", value_parser = clap::builder::FalseyValueParser::new(), help_heading = heading::FIRST)]
     pub(crate) items: bool,
-    #[command(flatten)]
-    pub(crate) run: RunArgs,
     /// Print what the check would take, and stop: texts, calls, tokens, price and time, what the
     /// caches hold already, and how probably each rule decides. Nothing is generated, encoded or
     /// rated.
-    #[arg(long, help_heading = "Cost")]
+    #[arg(long, help_heading = heading::FIRST)]
     pub(crate) plan: bool,
     /// With --plan: the rows with which each rule max_drop (unit=item) passes an encoder that does
     /// not drop, with this probability: from 0.05 to below 1, e.g. 0.8.
-    #[arg(long, help_heading = "Cost", value_name = "P", requires = "plan")]
+    #[arg(long, help_heading = heading::COST, value_name = "P", requires = "plan")]
     pub(crate) power: Option<f64>,
     #[command(flatten)]
     pub(crate) prompts: PromptArgs,
@@ -937,25 +975,27 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "ISOMER_SUITE", default_value = "quick", value_name = "NAME_OR_FILE")]
     pub(crate) suite: String,
     /// `local:ID` or `openai:MODEL@URL` [default: the suite's, else the server's].
-    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    #[arg(long, env = "ISOMER_CHECK_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
-    /// Seeds [default: the suite's].
-    #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
+    /// Seeds of the transformations: each text is transformed once for each seed [default: the
+    /// suite's].
+    #[arg(long, env = "ISOMER_CHECK_SEEDS", value_delimiter = ',', help_heading = heading::GENERATION)]
     pub(crate) seeds: Vec<u64>,
     /// Sampling temperature of the generator, 0 to 2; 0 is greedy [default: the suite's].
-    #[arg(long, env = "ISOMER_TEMPERATURE", value_name = "T")]
+    #[arg(long, env = "ISOMER_CHECK_TEMPERATURE", value_name = "T", help_heading = heading::GENERATION)]
     pub(crate) temperature: Option<f64>,
-    /// A sample of at most so many rows of each dataset [default: the suite's].
-    #[arg(long, env = "ISOMER_LIMIT")]
+    /// A sample of at most so many rows of each data set [default: the suite's].
+    #[arg(long, env = "ISOMER_CHECK_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// Rows of all data sets together, in place of --limit: a data set whose score varies more gets
     /// more of them [default: the suite's].
-    #[arg(long, env = "ISOMER_TOTAL_ITEMS", value_name = "N")]
+    #[arg(long, env = "ISOMER_TOTAL_ITEMS", value_name = "N", help_heading = heading::DATA)]
     pub(crate) total_items: Option<u32>,
     /// Seed of the samples [default: the suite's].
-    #[arg(long, env = "ISOMER_SAMPLE_SEED")]
+    #[arg(long, env = "ISOMER_CHECK_SAMPLE_SEED", help_heading = heading::DATA)]
     pub(crate) sample_seed: Option<u64>,
-    /// Transformations [default: the suite's].
+    /// Transformations, e.g. paraphrase; repeat or separate by commas [default: the suite's].
+    /// `isomer transform --transformation list` prints all.
     #[arg(
         long = "transformation",
         env = "ISOMER_TRANSFORMATIONS",
@@ -965,7 +1005,7 @@ pub(crate) struct RunArgs {
     pub(crate) transformations: Vec<String>,
     /// Score each encoder in a stored form too: f16, int8, binary or hamming, a number of leading
     /// dimensions (256), or both (binary:256). `off`: none of the suite's [default: the suite's].
-    #[arg(long = "form", env = "ISOMER_FORMS", value_name = "FORM", value_delimiter = ',')]
+    #[arg(long = "form", env = "ISOMER_FORMS", value_name = "FORM", value_delimiter = ',', help_heading = heading::ENCODERS)]
     pub(crate) forms: Vec<String>,
     /// Score each encoder with its prompts in other words too: none, synonyms, lower_case,
     /// upper_case, no_punctuation, typos, or all. `off`: none of the suite's [default: the
@@ -974,7 +1014,8 @@ pub(crate) struct RunArgs {
         long = "prompt-variant",
         env = "ISOMER_PROMPT_VARIANTS",
         value_name = "NAME",
-        value_delimiter = ','
+        value_delimiter = ',',
+        help_heading = heading::ENCODERS,
     )]
     pub(crate) prompt_variants: Vec<String>,
     #[command(flatten)]
@@ -989,12 +1030,12 @@ pub(crate) struct RunArgs {
 
 /// The judge that rates the transformed texts of a check.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Judge")]
+#[command(next_help_heading = heading::JUDGE)]
 pub(crate) struct CheckJudgeArgs {
     /// Language model that rates the transformed texts, named as for --generator; `none`: no judge.
     /// The report then shows how drift goes with the ratings. Use another model than the generator
     /// [default: the suite's judge, else none].
-    #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC")]
+    #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC", help_heading = heading::FIRST)]
     pub(crate) judge: Option<String>,
     /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the
     /// suite's, else 50].
@@ -1011,7 +1052,7 @@ pub(crate) struct CheckJudgeArgs {
 
 /// What the check may take.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Cost")]
+#[command(next_help_heading = heading::COST)]
 pub(crate) struct CheckLimitArgs {
     /// Most calls to the generator: a check that would take more is not started, one that has taken
     /// more is stopped [default: the suite's, else no limit].
@@ -1025,7 +1066,7 @@ pub(crate) struct CheckLimitArgs {
 
 /// Whether encoders tell rewrites from changes of meaning.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Separation")]
+#[command(next_help_heading = heading::SEPARATION)]
 pub(crate) struct CheckSeparationArgs {
     /// Leave out the control of sensitivity: no text is changed in meaning and held against its
     /// rewrite.
@@ -1082,12 +1123,13 @@ impl ChangeArg {
 #[command(after_help = "Example: isomer serve --listen 127.0.0.1:50051")]
 pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:50051, or the configuration's].
-    #[arg(long, env = "ISOMER_LISTEN", value_name = "ADDR")]
+    #[arg(long, env = "ISOMER_LISTEN", value_name = "HOST:PORT", value_parser = listen_address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Encoders to load before the first request; repeat for several.
+    /// Encoders to load before the first request; NAME=DIR offers a folder under a name. Repeat for
+    /// several.
     #[arg(
         long = "model",
-        env = "ISOMER_MODEL",
+        env = "ISOMER_SERVE_MODEL",
         value_name = "ID_OR_DIR",
         value_delimiter = ','
     )]
@@ -1117,12 +1159,25 @@ pub(crate) struct WorkerArgs {
     #[arg(long, env = "ISOMER_GRACE", value_name = "SECONDS", default_value_t = 30)]
     pub(crate) grace: u64,
     /// Address to serve /metrics and /healthz on [default: none].
-    #[arg(long, env = "ISOMER_METRICS_LISTEN", value_name = "HOST:PORT")]
+    #[arg(long, env = "ISOMER_METRICS_LISTEN", value_name = "HOST:PORT", value_parser = listen_address)]
     pub(crate) metrics_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
     #[command(flatten)]
     pub(crate) encoders: EngineArgs,
+}
+
+/// An address to listen on. Of the addresses of a name the first IPv4 one is taken, because clients
+/// of `localhost` try both families.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let refused = || format!("`{text}` is no address; write HOST:PORT, e.g. 127.0.0.1:50051 or localhost:50051");
+    let (host, _) = text.rsplit_once(':').ok_or_else(refused)?;
+    if host.is_empty() {
+        return Err(refused());
+    }
+    let found: Vec<_> = text.to_socket_addrs().map_err(|_| refused())?.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(refused)
 }
 
 #[cfg(test)]
@@ -1177,6 +1232,17 @@ mod tests {
     }
 
     #[test]
+    fn an_address_to_listen_on_may_have_a_name() {
+        assert_eq!(listen_address("localhost:9555").unwrap().port(), 9555);
+        assert_eq!(listen_address("127.0.0.1:0").unwrap().to_string(), "127.0.0.1:0");
+        assert_eq!(listen_address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        for wrong in ["9555", ":9555", "localhost", "127.0.0.1:99999", "127.0.0.1:x"] {
+            let message = listen_address(wrong).unwrap_err();
+            assert!(message.contains("127.0.0.1:50051"), "{wrong}: {message}");
+        }
+    }
+
+    #[test]
     fn the_device_of_every_command_is_used() {
         read_of_each("device", "cuda:7", |command| command.engine().device);
     }
@@ -1193,5 +1259,19 @@ mod tests {
     #[test]
     fn the_store_of_every_command_is_used() {
         read_of_each("store", "s3://b/p", |command| command.fleet().store);
+    }
+
+    #[test]
+    fn the_encoders_of_every_command_may_have_names() {
+        for flag in ["model", "baseline"] {
+            // There, --model is the name of a registry's model.
+            let lines = lines_with(flag).into_iter().filter(|line| line[1] != "registry");
+            for mut line in lines {
+                line.extend([format!("--{flag}"), "given".to_owned()]);
+                let mut command = Cli::try_parse_from(&line).unwrap().command;
+                let encoders = command.encoders();
+                assert!(encoders.iter().any(|(_, encoder)| *encoder == "given"), "{line:?}");
+            }
+        }
     }
 }

@@ -4,9 +4,11 @@ use clap::Args;
 use isomer_proto::eval::v1::EncoderPrompt;
 
 use crate::exit::Failure;
+use crate::heading;
 
 /// Prompts of encoders.
 #[derive(Args, Debug)]
+#[command(next_help_heading = heading::ENCODERS)]
 pub(crate) struct PromptArgs {
     /// A text put in front of the encoder's inputs of one role, e.g. `query=query: `; repeat for
     /// several. A role is a part of retrieval and reranking (query; document, also passage), a task

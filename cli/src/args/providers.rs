@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use isomer_proto::gateway::v1::ProviderKind;
 
+use crate::heading;
+
 const FILE_HELP: &str = "\
 The file has one [[provider]] table each, e.g.
 
@@ -107,22 +109,22 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "DOLLARS", default_value_t = 0.0, hide_default_value = true)]
     pub(crate) price: f64,
     /// Most texts in one request to it.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) max_batch_items: u32,
     /// Most tokens in one request to it.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) max_batch_tokens: u32,
     /// Most requests to it at once.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) max_concurrency: u32,
     /// Most requests to it a second.
-    #[arg(long, value_name = "RATE", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "RATE", default_value_t = 0.0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) requests_per_second: f64,
     /// Most tokens sent to it a second.
-    #[arg(long, value_name = "RATE", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "RATE", default_value_t = 0.0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) tokens_per_second: f64,
     /// Longest wait for one answer of it.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = heading::LIMITS)]
     pub(crate) timeout: Option<std::time::Duration>,
     /// Register for so long, unless it is renewed; nothing: for good.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -5,7 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use isomer_access::read_span;
 
-use super::{EngineArgs, FleetArgs, RunArgs};
+use super::{EngineArgs, FleetArgs, RunArgs, listen_address};
+use crate::heading;
 
 /// `isomer registry …`
 #[derive(Subcommand, Debug)]
@@ -81,7 +82,8 @@ pub(crate) struct RegistryCommonArgs {
         long,
         env = "ISOMER_REGISTRY_EXPERIMENT",
         value_name = "NAME",
-        default_value = "isomer"
+        default_value = "isomer",
+        help_heading = heading::REGISTRY,
     )]
     pub(crate) experiment: String,
     /// MLflow: alias of the version that others are compared with, if one has it. In SageMaker they
@@ -90,7 +92,8 @@ pub(crate) struct RegistryCommonArgs {
         long,
         env = "ISOMER_REGISTRY_CHAMPION",
         value_name = "ALIAS",
-        default_value = "champion"
+        default_value = "champion",
+        help_heading = heading::REGISTRY,
     )]
     pub(crate) champion: String,
     /// MLflow: alias that a version gets that passed. SageMaker approves it.
@@ -98,7 +101,8 @@ pub(crate) struct RegistryCommonArgs {
         long,
         env = "ISOMER_REGISTRY_ALIAS",
         value_name = "ALIAS",
-        default_value = "isomer-passed"
+        default_value = "isomer-passed",
+        help_heading = heading::REGISTRY,
     )]
     pub(crate) alias: String,
     /// MLflow: make a version that passed the champion. Without this option that alias is never
@@ -110,15 +114,15 @@ pub(crate) struct RegistryCommonArgs {
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
     pub(crate) attest: Option<PathBuf>,
     /// Most bytes of an encoder's files; a version with more is refused.
-    #[arg(long, env = "ISOMER_REGISTRY_MAX_BYTES", value_name = "BYTES", default_value_t = 4 << 30)]
+    #[arg(long, env = "ISOMER_REGISTRY_MAX_BYTES", value_name = "BYTES", default_value_t = 4 << 30, help_heading = heading::REGISTRY)]
     pub(crate) max_bytes: u64,
     /// Most files of a version; one with more is refused.
-    #[arg(long, env = "ISOMER_REGISTRY_MAX_FILES", value_name = "N", default_value_t = 2_000)]
+    #[arg(long, env = "ISOMER_REGISTRY_MAX_FILES", value_name = "N", default_value_t = 2_000, help_heading = heading::REGISTRY)]
     pub(crate) max_files: usize,
     /// Folder for files that are being checked, and for the ledger. With --server, the gateway has
     /// to have the same folder under the same path, and embed.allow_paths [default: `registry` in
     /// the home folder].
-    #[arg(long, env = "ISOMER_REGISTRY_FOLDER", value_name = "DIR")]
+    #[arg(long, env = "ISOMER_REGISTRY_FOLDER", value_name = "DIR", help_heading = heading::REGISTRY)]
     pub(crate) folder: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -153,7 +157,7 @@ pub(crate) struct RegistryWatchArgs {
     /// Time after which the files of the version at the alias of those that passed are read again,
     /// whole, and compared with what passed: a change that keeps their sizes is not seen otherwise,
     /// but in S3.
-    #[arg(long, env = "ISOMER_REGISTRY_REREAD", value_name = "TIME", default_value = "24h", value_parser = span)]
+    #[arg(long, env = "ISOMER_REGISTRY_REREAD", value_name = "TIME", default_value = "24h", value_parser = span, help_heading = heading::REGISTRY)]
     pub(crate) reread: Duration,
     /// Look once, make the checks that are due, and stop.
     #[arg(long)]
@@ -170,12 +174,13 @@ pub(crate) struct RegistryServeArgs {
         long,
         env = "ISOMER_REGISTRY_LISTEN",
         value_name = "HOST:PORT",
-        default_value = "127.0.0.1:8080"
+        default_value = "127.0.0.1:8080",
+        value_parser = listen_address
     )]
     pub(crate) listen: SocketAddr,
     /// File that holds the webhook's secret alone; it is read again when it changes [default:
     /// ISOMER_WEBHOOK_SECRET].
-    #[arg(long, env = "ISOMER_WEBHOOK_SECRET_FILE", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_WEBHOOK_SECRET_FILE", value_name = "FILE", help_heading = heading::REGISTRY)]
     pub(crate) webhook_secret_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) watching: RegistryWatchArgs,

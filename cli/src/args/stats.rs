@@ -58,7 +58,7 @@ pub(crate) struct TableArgs {
     /// Table with a header: .csv, .tsv, .json (`{"a": [1, 2]}` or `[{"a": 1}, …]`) or .jsonl; `-`
     /// or nothing: stdin. A column is a system and a row an item or data set; columns without
     /// numbers are labels.
-    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    #[arg(long, env = "ISOMER_STATS_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Only these columns, in this order [default: all that hold numbers].
     #[arg(
@@ -81,7 +81,7 @@ pub(crate) struct DrawArgs {
     #[arg(long, env = "ISOMER_CONFIDENCE", default_value_t = 0.95)]
     pub(crate) confidence: f64,
     /// Seed of the draws.
-    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    #[arg(long, env = "ISOMER_STATS_SEED", default_value_t = 1337)]
     pub(crate) seed: u64,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct PairsArgs {
     #[arg(long, env = "ISOMER_TEST", value_enum, default_value_t = PairedTest::PairedBootstrap)]
     pub(crate) test: PairedTest,
     /// Pairs whose adjusted p-value lies at or below it differ.
-    #[arg(long, env = "ISOMER_ALPHA", default_value_t = 0.05)]
+    #[arg(long, env = "ISOMER_STATS_ALPHA", default_value_t = 0.05)]
     pub(crate) alpha: f64,
     #[command(flatten)]
     pub(crate) draws: DrawArgs,
@@ -130,7 +130,7 @@ pub(crate) struct RanksArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// Level of the critical difference.
-    #[arg(long, env = "ISOMER_ALPHA", default_value_t = 0.05)]
+    #[arg(long, env = "ISOMER_STATS_ALPHA", default_value_t = 0.05)]
     pub(crate) alpha: f64,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct ReliabilityArgs {
     #[arg(long, env = "ISOMER_SPLITS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) splits: u32,
     /// Seed of the splits.
-    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    #[arg(long, env = "ISOMER_STATS_SEED", default_value_t = 1337)]
     pub(crate) seed: u64,
 }
 
@@ -207,7 +207,7 @@ pub(crate) struct AgreementArgs {
     #[arg(long, env = "ISOMER_WEIGHTS", value_enum, default_value_t = WeightsArg::Ordinal)]
     pub(crate) weights: WeightsArg,
     /// Every rating that could have been given [default: those that were].
-    #[arg(long, env = "ISOMER_SCALE", value_name = "VALUE,…", value_delimiter = ',')]
+    #[arg(long, env = "ISOMER_STATS_SCALE", value_name = "VALUE,…", value_delimiter = ',')]
     pub(crate) scale: Vec<f64>,
     /// Confidence level of the interval.
     #[arg(long, env = "ISOMER_CONFIDENCE", default_value_t = 0.95)]
@@ -229,13 +229,13 @@ pub(crate) struct DesignArgs {
     #[arg(long, env = "ISOMER_DATASETS", value_name = "N")]
     pub(crate) datasets: Option<u32>,
     /// Seeds [default: the pilot's].
-    #[arg(long, env = "ISOMER_SEEDS", value_name = "N")]
+    #[arg(long, env = "ISOMER_STATS_SEEDS", value_name = "N")]
     pub(crate) seeds: Option<u32>,
     /// An effect to detect: tells how likely that is, and what it takes.
     #[arg(long, env = "ISOMER_EFFECT")]
     pub(crate) effect: Option<f64>,
     /// Chance of a false alarm.
-    #[arg(long, env = "ISOMER_ALPHA", default_value_t = 0.05)]
+    #[arg(long, env = "ISOMER_STATS_ALPHA", default_value_t = 0.05)]
     pub(crate) alpha: f64,
     /// Chance of detection.
     #[arg(long, env = "ISOMER_POWER", default_value_t = 0.8)]

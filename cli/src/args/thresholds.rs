@@ -31,7 +31,7 @@ pub(crate) struct ThresholdsArgs {
     pub(crate) datasets: Vec<String>,
     /// A search returns at most K documents of a query: a document is accepted if it is among them
     /// and its similarity is at least the threshold. At most 20.
-    #[arg(long, env = "ISOMER_K", value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, env = "ISOMER_THRESHOLDS_K", value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) k: u32,
     /// Gold score from which a graded pair (STS) is positive. Without it graded pairs have no
     /// threshold.
@@ -46,10 +46,15 @@ pub(crate) struct ThresholdsArgs {
     pub(crate) from_encoder: Option<String>,
     /// Where the two checks have other data sets, texts, transformations or seeds, map what they
     /// share, and list the rest as not mapped.
-    #[arg(long, env = "ISOMER_SHARED_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ISOMER_THRESHOLDS_SHARED_ONLY", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) shared: bool,
     /// Folder for thresholds.json and thresholds.md.
-    #[arg(long, env = "ISOMER_OUT", default_value = "isomer-thresholds", value_name = "DIR")]
+    #[arg(
+        long,
+        env = "ISOMER_THRESHOLDS_OUT",
+        default_value = "isomer-thresholds",
+        value_name = "DIR"
+    )]
     pub(crate) out: PathBuf,
 }
 

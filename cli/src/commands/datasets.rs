@@ -2,7 +2,6 @@
 
 use std::{io::Write, process::ExitCode};
 
-use comfy_table::Table;
 use isomer_proto::{
     ProtoEnum,
     eval::v1::{DatasetInfo, ListDatasetsRequest, TaskType, task_service_client::TaskServiceClient},
@@ -14,6 +13,7 @@ use crate::{
     args::{DatasetsArgs, Format},
     connect::Session,
     exit::Failure,
+    table::Table,
 };
 
 pub(super) async fn run(session: &Session, args: DatasetsArgs) -> Result<ExitCode, Failure> {

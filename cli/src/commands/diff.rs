@@ -6,7 +6,7 @@ use isomer_eval::report::diff::{self, DiffOptions, Side, ThresholdOf};
 
 use super::{
     kept_runs::{Runs, encoder, load, written},
-    stdout_failure,
+    stdout_failure, writable_folder,
 };
 use crate::{
     args::{
@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: DiffArgs) -> Result<ExitCode, Failure> {
+    writable_folder(&args.out)?;
     let mut runs = Runs::new(session);
     let (old, old_items) = load("OLD", &args.old, &mut runs).await?;
     let (new, new_items) = load("NEW", &args.new, &mut runs).await?;

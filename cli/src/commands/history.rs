@@ -7,7 +7,7 @@ use isomer_proto::eval::v1::{GetHistoryRequest, HistoryQuantity as Quantity, His
 
 use super::{
     kept_runs::{Runs, load_report, written},
-    stdout_failure,
+    stdout_failure, writable_folder,
 };
 use crate::{
     args::{Format, history::HistoryArgs},
@@ -19,6 +19,7 @@ use crate::{
 type Files = Vec<(&'static str, Vec<u8>)>;
 
 pub(super) async fn run(session: &Session, args: HistoryArgs) -> Result<ExitCode, Failure> {
+    writable_folder(&args.out)?;
     let mut runs = Runs::new(session);
     let files = if args.checks.is_empty() {
         kept(&args, &mut runs).await?

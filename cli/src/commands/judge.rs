@@ -184,7 +184,8 @@ fn read(path: Option<&Path>) -> Result<Vec<Pair>, Failure> {
             ("stdin".to_owned(), read)
         }
     };
-    let text = text.map_err(|error| Failure::dependency(format!("cannot read {name}: {error}; check --input")))?;
+    let text =
+        text.map_err(|error| Failure::unreadable(format!("cannot read {name}: {error}; check --input"), &error))?;
     let mut pairs = Vec::new();
     for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
         let at = |why: String| Failure::dependency(format!("{name}: line {number}: {why}"));

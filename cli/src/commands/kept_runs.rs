@@ -96,9 +96,7 @@ pub(super) async fn load(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<
     };
     let Some(file) = file else {
         if name.contains(['/', '\\']) || Path::new(name).extension().is_some() {
-            return Err(Failure::dependency(format!(
-                "{side}: there is no file or folder {name}"
-            )));
+            return Err(Failure::usage(format!("{side}: there is no file or folder {name}")));
         }
         let told = format!("{side}: {name} is no file or folder here, and as a run");
         let json = runs
@@ -111,7 +109,7 @@ pub(super) async fn load(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<
     };
     let read = |path: &Path| {
         std::fs::read(path)
-            .map_err(|error| Failure::dependency(format!("{side}: cannot read {}: {error}", path.display())))
+            .map_err(|error| Failure::unreadable(format!("{side}: cannot read {}: {error}", path.display()), &error))
     };
     let shown = file.display().to_string();
     let report = report::read(&read(&file)?).map_err(|error| invalid(&shown, error))?;
@@ -138,7 +136,7 @@ pub(super) async fn load_report(side: &str, name: &str, runs: &mut Runs<'_>) -> 
         return runs.report(name).await.map_err(|error| error.of_flag(&told));
     }
     let json = std::fs::read(&file)
-        .map_err(|error| Failure::dependency(format!("{side}: cannot read {}: {error}", file.display())))?;
+        .map_err(|error| Failure::unreadable(format!("{side}: cannot read {}: {error}", file.display()), &error))?;
     report::read(&json).map_err(|error| Failure::usage(format!("{side}: {} {error}", file.display())))
 }
 

@@ -40,7 +40,7 @@ mod warm_up;
 #[cfg(feature = "fleet")]
 mod worker;
 
-use std::process::ExitCode;
+use std::{io::Write, path::Path, process::ExitCode};
 
 use clap::CommandFactory;
 use isomer_service_kit::telemetry;
@@ -53,18 +53,24 @@ use crate::{
 
 /// Runs the command.
 pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    let global = cli.global;
-    if let Command::Completions { shell } = cli.command {
-        clap_complete::generate(shell, &mut Cli::command(), "isomer", &mut std::io::stdout());
+    let (global, mut command) = (cli.global, cli.command);
+    if let Command::Completions { shell } = command {
+        // clap_complete panics where it cannot write, for example to a closed pipe.
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "isomer", &mut script);
+        std::io::stdout()
+            .lock()
+            .write_all(&script)
+            .map_err(|error| stdout_failure(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Command::Man { out } = &cli.command {
+    if let Command::Man { out } = &command {
         manual::write(out.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let session = Session::new(global, &cli.command)?;
+    let session = Session::new(global, &mut command)?;
     // A server logs at the level of its configuration; a command logs only problems.
-    let serves = match &cli.command {
+    let serves = match &command {
         Command::Serve(_) => true,
         #[cfg(feature = "fleet")]
         Command::Worker(_) => true,
@@ -78,7 +84,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         telemetry.filter = filter;
     }
     let _telemetry = telemetry::init("isomer", &telemetry)?;
-    match cli.command {
+    match command {
         Command::Models(command) => models::run(&session, command).await,
         Command::Embed(args) => embed::run(&session, args).await,
         Command::Rerank(args) => rerank::run(&session, args).await,
@@ -117,12 +123,22 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
 /// Prints on stdout the address on which a server listens. A server continues even if its stdout
 /// cannot be written, for example on a full disk.
 pub(crate) fn announce(line: &str) {
-    use std::io::Write;
-
     let mut stdout = std::io::stdout();
     if let Err(error) = writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
         tracing::warn!(%error, "stdout cannot be written: {line}");
     }
+}
+
+/// Makes the folder of `--out` before the work, so that a folder that cannot be written costs
+/// nothing.
+pub(crate) fn writable_folder(out: &Path) -> Result<(), Failure> {
+    let tried = std::fs::create_dir_all(out).and_then(|()| tempfile::tempfile_in(out));
+    tried.map(drop).map_err(|error| {
+        Failure::usage(format!(
+            "--out: cannot write into {}: {error}; name a folder that can be written",
+            out.display()
+        ))
+    })
 }
 
 /// The failure of a command that cannot write to stdout.

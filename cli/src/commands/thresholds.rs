@@ -9,7 +9,7 @@ use isomer_eval::report::{
 
 use super::{
     kept_runs::{Runs, encoder, load, written},
-    stdout_failure,
+    stdout_failure, writable_folder,
 };
 use crate::{
     args::{Format, thresholds::ThresholdsArgs},
@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: ThresholdsArgs) -> Result<ExitCode, Failure> {
+    writable_folder(&args.out)?;
     let mut runs = Runs::new(session);
     let (report, items) = load("RUN", &args.check, &mut runs).await?;
     let old = match &args.from {

@@ -117,8 +117,8 @@ mod tests {
     use crate::args::Cli;
 
     fn session(words: &[&str]) -> Session {
-        let cli = Cli::try_parse_from(["isomer", "wait", "database"].iter().chain(words)).unwrap();
-        Session::new(cli.global, &cli.command).unwrap()
+        let mut cli = Cli::try_parse_from(["isomer", "wait", "database"].iter().chain(words)).unwrap();
+        Session::new(cli.global, &mut cli.command).unwrap()
     }
 
     fn soon(seconds: u64) -> Instant {

@@ -165,6 +165,7 @@ impl EncodeOptions {
             priority: self.priority.into(),
             output: if tokens { Output::TokenVectors.into() } else { 0 },
             prompt,
+            ..EncodeRequest::default()
         })
     }
 }

@@ -1,10 +1,11 @@
-"""Packs the client, installs it into a clean folder, and type-checks and runs the README's first example there."""
+"""Packs the client as in a new clone, installs it into a clean folder, and type-checks and runs the README's first example there."""
 
 import argparse
 import importlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,13 +27,23 @@ def run(command, **more):
     return done.stdout
 
 
+def checkout(folder):
+    """The client's files in a clone, where nothing is installed or compiled."""
+    listed = run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=HERE)
+    for name in listed.rstrip("\0").split("\0"):
+        if (HERE / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(HERE / name, folder / name)
+    return folder
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--isomer", required=True)
     servers = importlib.import_module("harness.servers")
     with tempfile.TemporaryDirectory(prefix="isomer-npm-") as name:
         folder = pathlib.Path(name)
-        packed = run(["npm", "pack", "--silent", "--pack-destination", name], cwd=HERE).split()[-1]
+        packed = run(["npm", "pack", "--silent", "--pack-destination", name], cwd=checkout(folder / "checkout")).split()[-1]
         listed = run(["tar", "-tzf", str(folder / packed)]).split()
         for wanted in ("package/LICENSE", "package/README.md", "package/dist/index.js", "package/dist/index.d.ts", "package/examples/provider.ts"):
             assert wanted in listed, f"{wanted} is not in the package"

@@ -23,6 +23,7 @@
 mod audit;
 mod bounds;
 mod builtin;
+mod card;
 pub mod catalogue;
 mod clsd;
 mod digest;
@@ -87,7 +88,7 @@ pub struct LoadOptions {
     /// name, or the only file.
     pub language: Option<String>,
     /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's,
-    /// else those of the subset's name.
+    /// else those of the subset's name, else the one of the data set's card.
     pub languages: Vec<String>,
     /// Maximum size of the sample in rows (pairs, queries, texts, groups). The sample is
     /// proportional to labels or gold scores if rows have them. A retrieval corpus and a train

@@ -11,7 +11,7 @@ use super::{
     row::Row,
     rows::Rows,
     sample::{self, Draw, Drawn, Picked, Strata, Stratum},
-    sides,
+    sides::{self, Sides},
 };
 use isomer_scoring::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 
@@ -39,8 +39,11 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
     let mut read = Read::default();
     let (texts, labels) = read_task(task, &files, &chosen, options, &mut read)?;
     let sides = match source {
-        Source::Builtin(_) if options.languages.is_empty() => sides::Sides::One("en".to_owned()),
-        _ => sides::decide(task, options, chosen.language.as_deref())?,
+        Source::Builtin(_) if options.languages.is_empty() => Sides::One("en".to_owned()),
+        _ => match sides::decide(task, options, chosen.language.as_deref())? {
+            Sides::Unknown => source.card_language(options).map_or(Sides::Unknown, Sides::One),
+            decided => decided,
+        },
     };
     read.notes.extend(read.drawn.sample.iter().map(ToString::to_string));
     read.notes.extend(sides.note(chosen.language.as_deref()));

@@ -9,6 +9,7 @@
 //!    letters with a hyphen between them (`en-ar`, and `eng_Latn-fra_Latn` with scripts) and the
 //!    task compares two sides. Every other name is one language: regions are upper case (`pt-BR`)
 //!    and scripts are capitalised (`zh-Hant`), as BCP-47 recommends.
+//! 4. The only `language` in the card of the folder or repository (the header of its README.md).
 //!
 //! If none of these gives a language, the language of each text is detected when it is transformed.
 

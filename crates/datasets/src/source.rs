@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    DatasetError, LoadOptions, builtin,
+    DatasetError, LoadOptions, builtin, card,
     files::{Files, Table},
     hub_ref::HubRef,
     row::FieldMap,
@@ -103,6 +103,16 @@ impl Source {
                 named.unwrap_or_else(|| path.display().to_string())
             }
         }
+    }
+
+    /// The language in the card of its folder.
+    pub(super) fn card_language(&self, options: &LoadOptions) -> Option<String> {
+        let folder = match self {
+            Self::Path(path) if path.is_dir() => path,
+            Self::Fetched(fetched) => &fetched.folder,
+            _ => return None,
+        };
+        card::language(&card::of_folder(folder, options.root.as_deref()))
     }
 
     /// The hub's commit of the fetched version.

@@ -2,7 +2,7 @@
 
 use isomer_proto::{
     common::v1::{Dtype, Matrix, VectorSpace},
-    encoder::v1::{EncodeRequest, EncodeResponse, Output},
+    encoder::v1::{EncodeRequest, EncodeResponse, Output, SparseVector},
 };
 use isomer_service_kit::vectors::{floats, widened};
 
@@ -15,13 +15,39 @@ pub struct Asked {
     pub dtype: Dtype,
     /// Requested dimensions; `None`: any number.
     pub dimensions: Option<u32>,
-    /// Whether one vector per token was requested.
-    pub tokens: bool,
+    /// The results in `embeddings`.
+    pub vectors: Option<Vectors>,
+    /// Whether vectors of tokens were requested beside others.
+    pub token_embeddings: bool,
+    /// Whether sparse vectors were requested.
+    pub sparse: bool,
+}
+
+/// The results in `embeddings`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vectors {
+    /// One vector per text.
+    Texts,
+    /// One vector per token.
+    Tokens,
+}
+
+/// Whether a request asks for a result, by `output` or by `outputs`.
+pub fn asks(request: &EncodeRequest, output: Output) -> bool {
+    let same = |asked: Output| match asked {
+        Output::Unspecified => output == Output::TextVector,
+        asked => asked == output,
+    };
+    match &request.outputs[..] {
+        [] => same(request.output()),
+        _ => request.outputs().any(same),
+    }
 }
 
 impl Asked {
     /// The properties of a request. An unset element type means 32-bit floats.
     pub fn of(request: &EncodeRequest) -> Self {
+        let tokens = asks(request, Output::TokenVectors);
         Self {
             inputs: request.inputs.len(),
             dtype: match request.output_dtype() {
@@ -29,7 +55,13 @@ impl Asked {
                 dtype => dtype,
             },
             dimensions: request.dimensions,
-            tokens: request.output() == Output::TokenVectors,
+            vectors: match (asks(request, Output::TextVector), tokens && request.outputs.is_empty()) {
+                (true, _) => Some(Vectors::Texts),
+                (false, true) => Some(Vectors::Tokens),
+                (false, false) => None,
+            },
+            token_embeddings: tokens && !request.outputs.is_empty(),
+            sparse: asks(request, Output::Sparse),
         }
     }
 
@@ -39,8 +71,67 @@ impl Asked {
             inputs,
             dtype: Dtype::F32,
             dimensions: None,
-            tokens: false,
+            vectors: Some(Vectors::Texts),
+            token_embeddings: false,
+            sparse: false,
         }
+    }
+}
+
+/// Checks every result of an answer: shapes, element types, finite values, and a vector space of
+/// each.
+///
+/// # Errors
+/// A description of the mismatch.
+pub fn check(answer: &EncodeResponse, asked: Asked) -> Result<(), String> {
+    let finite = |matrix: &Matrix| match not_finite(matrix) {
+        Some(row) => Err(format!("row {row} is not finite")),
+        None => Ok(()),
+    };
+    if asked.vectors.is_some() {
+        finite(matrix(answer, asked)?)?;
+        named(answer.vector_space.as_ref())?;
+    }
+    if asked.token_embeddings {
+        let tokens = Asked {
+            dtype: Dtype::F32,
+            dimensions: None,
+            vectors: Some(Vectors::Tokens),
+            ..asked
+        };
+        finite(fitting(answer, answer.token_embeddings.as_ref(), tokens)?)?;
+        named(answer.token_vector_space.as_ref())?;
+    }
+    if asked.sparse {
+        if answer.sparse_embeddings.len() != asked.inputs {
+            return Err(format!(
+                "answered {} sparse vectors to {} texts",
+                answer.sparse_embeddings.len(),
+                asked.inputs
+            ));
+        }
+        if let Some(text) = answer.sparse_embeddings.iter().position(|vector| !is_sound(vector)) {
+            return Err(format!(
+                "the sparse vector of text {text} has not one finite weight above 0 for each of ascending indices"
+            ));
+        }
+        named(answer.sparse_vector_space.as_ref())?;
+    }
+    Ok(())
+}
+
+fn is_sound(vector: &SparseVector) -> bool {
+    let SparseVector { indices, values } = vector;
+    indices.len() == values.len()
+        && indices.is_sorted_by(|a, b| a < b)
+        && values.iter().all(|value| value.is_finite() && *value > 0.0)
+}
+
+fn named(space: Option<&VectorSpace>) -> Result<(), String> {
+    match space {
+        None => Err("the answer names no vector space".to_owned()),
+        Some(space) if space.digest.is_empty() => Err("the answer's vector space has no digest".to_owned()),
+        Some(_) => Ok(()),
     }
 }
 
@@ -50,17 +141,23 @@ impl Asked {
 /// # Errors
 /// A description of the mismatch.
 pub fn matrix(answer: &EncodeResponse, asked: Asked) -> Result<&Matrix, String> {
-    let Some(matrix) = &answer.embeddings else {
+    fitting(answer, answer.embeddings.as_ref(), asked)
+}
+
+/// [`matrix`] for one of an answer's matrices.
+fn fitting<'a>(answer: &EncodeResponse, matrix: Option<&'a Matrix>, asked: Asked) -> Result<&'a Matrix, String> {
+    let tokens = asked.vectors == Some(Vectors::Tokens);
+    let Some(matrix) = matrix else {
         return Err("answered without vectors".to_owned());
     };
     let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
-    let expected = if asked.tokens {
+    let expected = if tokens {
         let counts = answer.row_counts.iter().map(|count| *count as usize);
         counts.fold(0, usize::saturating_add)
     } else {
         asked.inputs
     };
-    let counted = !asked.tokens || answer.row_counts.len() == asked.inputs;
+    let counted = !tokens || answer.row_counts.len() == asked.inputs;
     let bytes = row_bytes(matrix).and_then(|row| row.checked_mul(rows));
     if rows != expected || !counted || matrix.dtype() != asked.dtype || cols == 0 || bytes != Some(matrix.data.len()) {
         return Err(format!(
@@ -181,6 +278,70 @@ mod tests {
             ..Asked::floats(2)
         };
         assert!(matrix(&good, narrow).unwrap_err().contains("3 dimensions"));
+    }
+
+    #[test]
+    fn every_result_that_was_asked_for_is_checked() {
+        let request = |outputs: &[Output]| EncodeRequest {
+            inputs: vec![isomer_proto::encoder::v1::Input::default(); 2],
+            outputs: outputs.iter().map(|output| i32::from(*output)).collect(),
+            ..EncodeRequest::default()
+        };
+        let space = Some(VectorSpace {
+            digest: "d".to_owned(),
+            ..VectorSpace::default()
+        });
+        let sparse = |indices: &[u32], values: &[f32]| SparseVector {
+            indices: indices.to_vec(),
+            values: values.to_vec(),
+        };
+        let good = EncodeResponse {
+            token_embeddings: answer(3, 2, Dtype::F32, 24).embeddings,
+            row_counts: vec![1, 2],
+            sparse_embeddings: vec![sparse(&[], &[]), sparse(&[3, 7], &[0.5, 2.0])],
+            vector_space: space.clone(),
+            token_vector_space: space.clone(),
+            sparse_vector_space: space,
+            ..answer(2, 3, Dtype::F32, 24)
+        };
+        let all = Asked::of(&request(&[Output::Sparse, Output::TokenVectors, Output::TextVector]));
+        assert_eq!(check(&good, all), Ok(()));
+        let only = |output| Asked::of(&request(&[output]));
+        let sparse_only = EncodeResponse {
+            embeddings: None,
+            token_embeddings: None,
+            vector_space: None,
+            token_vector_space: None,
+            ..good.clone()
+        };
+        assert_eq!(check(&sparse_only, only(Output::Sparse)), Ok(()));
+        assert!(check(&sparse_only, only(Output::TextVector)).is_err());
+        assert!(check(&sparse_only, only(Output::TokenVectors)).is_err());
+        let with = |edit: &dyn Fn(&mut EncodeResponse)| {
+            let mut changed = good.clone();
+            edit(&mut changed);
+            check(&changed, all)
+        };
+        let second = |vector: SparseVector| with(&|answer| answer.sparse_embeddings[1] = vector.clone());
+        for (bad, why) in [
+            (with(&|answer| answer.sparse_embeddings.truncate(1)), "1 sparse vectors"),
+            (second(sparse(&[3, 7], &[0.5])), "of text 1"),
+            (second(sparse(&[7, 3], &[0.5, 2.0])), "of text 1"),
+            (second(sparse(&[3, 3], &[0.5, 2.0])), "of text 1"),
+            (second(sparse(&[3, 7], &[0.5, f32::NAN])), "of text 1"),
+            (second(sparse(&[3, 7], &[0.5, -2.0])), "of text 1"),
+            (with(&|answer| answer.row_counts = vec![3]), "3 x 2"),
+            (with(&|answer| answer.token_embeddings = None), "without vectors"),
+            (with(&|answer| answer.sparse_vector_space = None), "no vector space"),
+            (with(&|answer| answer.token_vector_space = None), "no vector space"),
+            (
+                with(&|answer| answer.vector_space = Some(VectorSpace::default())),
+                "no digest",
+            ),
+        ] {
+            let error = bad.unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

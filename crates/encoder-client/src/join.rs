@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use isomer_proto::{
-    common::v1::{ItemError, Timing},
+    common::v1::{ItemError, Matrix, Timing, VectorSpace},
     encoder::v1::EncodeResponse,
 };
 use isomer_service_kit::Fault;
@@ -19,7 +19,46 @@ pub struct Joiner<'a> {
     /// Inputs of the whole request.
     inputs: usize,
     whole: Option<EncodeResponse>,
-    data: Vec<u8>,
+    embeddings: Rows,
+    token_embeddings: Rows,
+}
+
+/// The rows of a matrix, copied to their final place.
+#[derive(Debug, Default)]
+struct Rows(Vec<u8>);
+
+impl Rows {
+    /// Begins with the rows of the first part. The content of a single answer is kept unchanged.
+    fn begin(&mut self, matrix: Option<&mut Matrix>, inputs: usize) {
+        if let Some(matrix) = matrix.filter(|matrix| matrix.rows as usize != inputs && !matrix.data.is_empty()) {
+            let rows = matrix.rows.max(1) as usize;
+            let expected = (matrix.data.len() / rows).saturating_mul(inputs);
+            self.0.reserve_exact(expected.max(matrix.data.len()));
+            self.0.extend_from_slice(&std::mem::take(&mut matrix.data));
+        }
+    }
+
+    /// Adds the rows of another part; `false` if they have another width.
+    fn add(&mut self, whole: &mut Option<Matrix>, next: Option<Matrix>) -> bool {
+        let (Some(whole), Some(next)) = (whole.as_mut(), &next) else {
+            return whole.is_none() && next.is_none();
+        };
+        if whole.cols != next.cols {
+            return false;
+        }
+        if !whole.data.is_empty() {
+            self.0.extend_from_slice(&std::mem::take(&mut whole.data));
+        }
+        whole.rows += next.rows;
+        self.0.extend_from_slice(&next.data);
+        true
+    }
+
+    fn finish(self, whole: Option<&mut Matrix>) {
+        if let Some(matrix) = whole.filter(|_| !self.0.is_empty()) {
+            matrix.data = self.0.into();
+        }
+    }
 }
 
 impl<'a> Joiner<'a> {
@@ -29,7 +68,8 @@ impl<'a> Joiner<'a> {
             who,
             inputs,
             whole: None,
-            data: Vec::new(),
+            embeddings: Rows::default(),
+            token_embeddings: Rows::default(),
         }
     }
 
@@ -40,22 +80,25 @@ impl<'a> Joiner<'a> {
     /// between.
     pub fn add(&mut self, start: usize, mut next: EncodeResponse) -> Result<(), Fault> {
         let Some(whole) = &mut self.whole else {
-            let matrix = next.embeddings.get_or_insert_default();
-            // The content of a single answer is kept unchanged.
-            if matrix.rows as usize != self.inputs && !matrix.data.is_empty() {
-                let rows = matrix.rows.max(1) as usize;
-                let expected = (matrix.data.len() / rows).saturating_mul(self.inputs);
-                self.data.reserve_exact(expected.max(matrix.data.len()));
-                self.data.extend_from_slice(&std::mem::take(&mut matrix.data));
-            }
+            self.embeddings.begin(next.embeddings.as_mut(), self.inputs);
+            self.token_embeddings.begin(next.token_embeddings.as_mut(), self.inputs);
             self.whole = Some(next);
             return Ok(());
         };
-        let (ours, theirs) = (&whole.vector_space, &next.vector_space);
-        let same = ours.as_ref().map(|space| &space.digest) == theirs.as_ref().map(|space| &space.digest);
-        let matrix = whole.embeddings.get_or_insert_default();
-        let more = next.embeddings.unwrap_or_default();
-        if !same || matrix.cols != more.cols {
+        let digest = |space: &Option<VectorSpace>| space.as_ref().map(|space| space.digest.clone());
+        let same = [
+            (&whole.vector_space, &next.vector_space),
+            (&whole.token_vector_space, &next.token_vector_space),
+            (&whole.sparse_vector_space, &next.sparse_vector_space),
+        ]
+        .iter()
+        .all(|(ours, theirs)| digest(ours) == digest(theirs));
+        if !same
+            || !self.embeddings.add(&mut whole.embeddings, next.embeddings)
+            || !self
+                .token_embeddings
+                .add(&mut whole.token_embeddings, next.token_embeddings)
+        {
             return Err(Fault::new(
                 Code::DataLoss,
                 "PROVIDER_CHANGED",
@@ -63,11 +106,7 @@ impl<'a> Joiner<'a> {
             )
             .hint("try again; if it stays so, servers with different weights answer at one address"));
         }
-        if !matrix.data.is_empty() {
-            self.data.extend_from_slice(&std::mem::take(&mut matrix.data));
-        }
-        matrix.rows += more.rows;
-        self.data.extend_from_slice(&more.data);
+        whole.sparse_embeddings.extend(next.sparse_embeddings);
         whole.token_counts.extend(next.token_counts);
         whole.truncated.extend(next.truncated);
         whole.row_counts.extend(next.row_counts);
@@ -86,9 +125,8 @@ impl<'a> Joiner<'a> {
         let Some(mut whole) = self.whole else {
             return EncodeResponse::default();
         };
-        if !self.data.is_empty() {
-            whole.embeddings.get_or_insert_default().data = self.data.into();
-        }
+        self.embeddings.finish(whole.embeddings.as_mut());
+        self.token_embeddings.finish(whole.token_embeddings.as_mut());
         whole
     }
 }

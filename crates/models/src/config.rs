@@ -23,6 +23,10 @@ pub struct ModelsConfig {
     pub catalogue: Option<PathBuf>,
     /// Never use a network; `ISOMER_OFFLINE` or `HF_HUB_OFFLINE`.
     pub offline: bool,
+    /// Whether a server downloads a model of the catalogue because a request names it. Off: such a
+    /// request is refused until `isomer models pull` has fetched the model. Models that the
+    /// configuration or the command line names are downloaded either way.
+    pub download_on_request: bool,
     /// Whether the Hugging Face hub is asked at all.
     pub hub: bool,
     /// Address of the hub; `HF_ENDPOINT`, else `https://huggingface.co`.
@@ -46,6 +50,7 @@ impl Default for ModelsConfig {
             home: home::folder(),
             catalogue: None,
             offline: false,
+            download_on_request: false,
             hub: true,
             hub_endpoint: None,
             hub_cache: None,

@@ -38,6 +38,20 @@ pub enum ModelError {
         /// The command that fetches it.
         command: String,
     },
+    /// A request named the model, requests download nothing here, and the cache does not contain
+    /// the model (or contains a damaged copy).
+    #[error(
+        "model `{id}` {what}, and this server downloads nothing for a request; run `{command}` on it, or set \
+         models.download_on_request = true"
+    )]
+    NotInstalled {
+        /// The requested id.
+        id: String,
+        /// `is not in the cache at …`, `is damaged in the cache: …`.
+        what: String,
+        /// The command that fetches it.
+        command: String,
+    },
     /// Offline, and the hub's cache lacks files of a data set.
     #[error("data set `{id}` is not in the hub's cache at {}, and this process is offline; fetch it first, online: {command}", cache.display())]
     DatasetOffline {
@@ -172,7 +186,8 @@ pub enum ModelError {
 
 fn nearest_hint(nearest: &[String]) -> String {
     if nearest.is_empty() {
-        "; `isomer models list` shows the known ones".into()
+        "; `isomer models list` shows the known ones, and a folder has a name by `--model NAME=DIR` or embed.encoders"
+            .into()
     } else {
         format!(
             "; did you mean {}? (`isomer models list` shows all)",
@@ -194,6 +209,18 @@ impl ModelError {
         }
     }
 
+    /// Adds that a folder of that name is missing too.
+    pub(crate) fn with_missing_folder(mut self, name: &str) -> Self {
+        let missing = format!("a folder `{name}` is missing here too");
+        match &mut self {
+            Self::Hub { hint, .. } => *hint = format!("{missing}; {hint}"),
+            Self::AllSourcesFailed { tried, .. } => tried.push(missing),
+            Self::Offline { what, .. } | Self::NotInstalled { what, .. } => what.push_str(", nor a folder here"),
+            _ => {}
+        }
+        self
+    }
+
     /// The message without its hint, for a line that continues with the fallback.
     pub(crate) fn brief(&self) -> String {
         match self {
@@ -212,7 +239,7 @@ impl ModelError {
         match self {
             Self::UnknownModel { .. } => "UNKNOWN_MODEL",
             Self::WrongKind { .. } => "WRONG_MODEL_KIND",
-            Self::Offline { .. } => "MODEL_NOT_CACHED",
+            Self::Offline { .. } | Self::NotInstalled { .. } => "MODEL_NOT_CACHED",
             Self::DatasetOffline { .. } => "DATASET_NOT_CACHED",
             Self::PathMissing { .. } => "MODEL_PATH_MISSING",
             Self::NotAModel { .. } => "MODEL_UNUSABLE",
@@ -243,9 +270,11 @@ impl From<ModelError> for Fault {
             ModelError::UnknownModel { id, .. } => Fault::not_found(reason, message).with("model", id),
             ModelError::PathMissing { .. } => Fault::not_found(reason, message),
             ModelError::WrongKind { id, .. } => Fault::precondition(reason, message).with("model", id),
-            ModelError::Offline { id, command, .. } => Fault::precondition(reason, message)
-                .hint(command.clone())
-                .with("model", id),
+            ModelError::Offline { id, command, .. } | ModelError::NotInstalled { id, command, .. } => {
+                Fault::precondition(reason, message)
+                    .hint(command.clone())
+                    .with("model", id)
+            }
             ModelError::DatasetOffline { command, .. } => Fault::precondition(reason, message).hint(command.clone()),
             ModelError::Pip { .. } | ModelError::Hub { .. } | ModelError::AllSourcesFailed { .. } => {
                 Fault::unavailable(reason, message)

@@ -314,7 +314,7 @@ pub(crate) fn looks_like_path(text: &str) -> bool {
 }
 
 /// The path that the user gave, with `~/` expanded (a shell does that only for separate words).
-pub(crate) fn to_path(text: &str) -> PathBuf {
+pub fn to_path(text: &str) -> PathBuf {
     if let Some(rest) = text.strip_prefix("~/")
         && let Ok(home) = etcetera::home_dir()
     {

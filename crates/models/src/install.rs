@@ -47,7 +47,7 @@ impl Resolver {
             }
         }
         let pypi = wanted.entry.as_ref().and_then(|entry| entry.pypi.clone());
-        if let Some(pypi) = pypi.filter(|_| !self.inner.config.offline) {
+        if let Some(pypi) = pypi.filter(|_| self.downloads) {
             match self.out_of_wheels(&wanted, pypi, &lock, &reporter).await {
                 Ok(resolved) => return Ok(resolved),
                 Err(error) => failures.push(("pypi".into(), error)),
@@ -77,7 +77,6 @@ impl Resolver {
         lock: &Arc<FetchLock>,
         reporter: &Reporter,
     ) -> Result<Option<ResolvedModel>, ModelError> {
-        let config = &self.inner.config;
         let here = {
             let (this, wanted, model) = (self.clone(), wanted.clone(), model.clone());
             blocking(move || Ok(this.inner.hub.cached(&model, wanted.kind, wanted.weights()))).await?
@@ -85,11 +84,11 @@ impl Resolver {
         if let Some(snapshot) = here {
             match self.adopt(wanted, model, snapshot, lock, reporter).await {
                 Ok(resolved) => return Ok(Some(resolved)),
-                Err(error) if config.offline => return Err(error),
+                Err(error) if !self.downloads => return Err(error),
                 Err(error) => tracing::warn!(model = %wanted.id, %error, "what the hub's cache holds is not used"),
             }
         }
-        if config.offline || !config.hub {
+        if !self.downloads || !self.inner.config.hub {
             return Ok(None);
         }
         let expected = expected_files(wanted.entry.as_ref(), Source::Hub);

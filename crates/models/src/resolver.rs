@@ -1,6 +1,7 @@
 //! Resolves a user's name for a model to a model on this machine.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -43,6 +44,10 @@ pub struct ResolvedModel {
 #[derive(Clone)]
 pub struct Resolver {
     pub(crate) inner: Arc<Inner>,
+    /// Names of encoders' folders.
+    names: Arc<BTreeMap<String, PathBuf>>,
+    /// Whether the network may be used.
+    pub(crate) downloads: bool,
 }
 
 pub(crate) struct Inner {
@@ -109,6 +114,14 @@ enum Target {
     Model(Box<Wanted>),
 }
 
+/// A path as the target, if it exists.
+fn existing(path: PathBuf) -> Result<Target, ModelError> {
+    match path.exists() {
+        true => Ok(Target::Path(path)),
+        false => Err(ModelError::PathMissing { path }),
+    }
+}
+
 impl Resolver {
     /// Reads the catalogues; uses neither cache nor network.
     ///
@@ -136,6 +149,8 @@ impl Resolver {
         }
         let (hub, digests) = (Hub::new(&config), DigestCache::new(&config.home));
         Ok(Self {
+            names: Arc::default(),
+            downloads: !config.offline,
             inner: Arc::new(Inner {
                 config,
                 catalogue,
@@ -144,6 +159,31 @@ impl Resolver {
                 digests,
             }),
         })
+    }
+
+    /// The same, with names of encoders' folders. A name means its folder even if the catalogue or
+    /// the working folder has a model of that name.
+    #[must_use]
+    pub fn with_names(self, names: BTreeMap<String, PathBuf>) -> Self {
+        Self {
+            names: Arc::new(names),
+            ..self
+        }
+    }
+
+    /// The same, for models that a request names. Such models are downloaded only if
+    /// [`ModelsConfig::download_on_request`] is set.
+    #[must_use]
+    pub fn for_requests(&self) -> Self {
+        Self {
+            downloads: self.downloads && self.inner.config.download_on_request,
+            ..self.clone()
+        }
+    }
+
+    /// Whether this is the name of a folder.
+    pub fn is_name(&self, id: &str) -> bool {
+        self.names.contains_key(id)
     }
 
     /// The settings.
@@ -163,8 +203,9 @@ impl Resolver {
 
     /// Makes a model available and returns its location.
     ///
-    /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator) that looks
-    /// like a path or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare name that is
+    /// `id_or_dir` is a name of [`Resolver::with_names`]; a catalogue id; a folder (encoder) or
+    /// `.gguf` file (generator) that looks like a path or exists; or
+    /// `org/name[@revision][:file.gguf]` on the hub. A bare name that is
     /// a catalogue id means the catalogue's model even if a folder of that name exists (write
     /// `./name` for the folder). A cached model is checked (sizes, times), and fetched again if
     /// damaged.
@@ -186,7 +227,13 @@ impl Resolver {
                 .await
             }
             Target::Model(wanted) => {
-                drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await
+                let is_catalogued = wanted.entry.is_some();
+                let found = drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await;
+                // `org/name` may be a misspelt folder.
+                found.map_err(|error| match is_catalogued {
+                    true => error,
+                    false => error.with_missing_folder(id_or_dir),
+                })
             }
         }
     }
@@ -245,6 +292,22 @@ impl Resolver {
         }
     }
 
+    /// Whether an encoder of the catalogue, or one with a name, is on this machine: in this cache
+    /// or in the hub's.
+    pub fn is_installed(&self, id: &str) -> bool {
+        if self.is_name(id) || self.present(id).is_some() {
+            return true;
+        }
+        let wanted = self.entry(id).map(Wanted::of_entry);
+        wanted.is_some_and(|wanted| self.is_in_hub_cache(&wanted))
+    }
+
+    fn is_in_hub_cache(&self, wanted: &Wanted) -> bool {
+        let Some(model) = &wanted.hub else { return false };
+        let found = self.inner.hub.cached(model, wanted.kind, wanted.weights());
+        found.is_some()
+    }
+
     fn target(&self, text: &str, kind: ModelKind) -> Result<Target, ModelError> {
         let of_entry = |entry: &Entry| {
             if entry.kind == kind {
@@ -257,17 +320,16 @@ impl Resolver {
                 })
             }
         };
+        let absolute = |path: &Path| std::path::absolute(path).map_err(ModelError::io("finding", path));
+        if let Some(folder) = self.names.get(text).filter(|_| kind == ModelKind::Encoder) {
+            return existing(absolute(folder)?);
+        }
         if let Some(entry) = self.entry(text) {
             return of_entry(entry);
         }
         let path = folder::to_path(text);
         if path.exists() || folder::looks_like_path(text) {
-            let path = std::path::absolute(&path).map_err(ModelError::io("finding", &path))?;
-            return if path.exists() {
-                Ok(Target::Path(path))
-            } else {
-                Err(ModelError::PathMissing { path })
-            };
+            return existing(absolute(&path)?);
         }
         let Some(model) = HubModel::parse(text) else {
             return Err(ModelError::UnknownModel {
@@ -336,7 +398,7 @@ impl Resolver {
         self.fetch(wanted, lock, reporter).await
     }
 
-    /// The state of the cache; a missing model is an error if this process is offline.
+    /// The state of the cache; a missing model is an error if it may not be fetched.
     async fn looked_up(&self, wanted: &Wanted) -> Result<Lookup, ModelError> {
         let (this, wanted_too) = (self.clone(), wanted.clone());
         let found = blocking(move || Ok(this.look(&wanted_too))).await?;
@@ -350,20 +412,17 @@ impl Resolver {
             Found::Absent => format!("is not in the cache at {}", self.inner.config.home.display()),
             Found::Damaged(problems) => format!("is damaged in the cache: {}", problems.join("; ")),
         };
-        Err(ModelError::Offline {
-            id: wanted.id.clone(),
-            what,
-            command: format!("isomer models pull {}", wanted.id),
+        let (id, command) = (wanted.id.clone(), format!("isomer models pull {}", wanted.id));
+        Err(match self.inner.config.offline {
+            true => ModelError::Offline { id, what, command },
+            false => ModelError::NotInstalled { id, what, command },
         })
     }
 
-    /// Whether fetching is possible: online, or the hub's cache on this machine contains the model.
+    /// Whether fetching is possible: by download, or the hub's cache on this machine contains the
+    /// model.
     fn may_fetch(&self, wanted: &Wanted) -> bool {
-        !self.inner.config.offline
-            || wanted
-                .hub
-                .as_ref()
-                .is_some_and(|model| self.inner.hub.cached(model, wanted.kind, wanted.weights()).is_some())
+        self.downloads || self.is_in_hub_cache(wanted)
     }
 
     pub(crate) fn folder_of(&self, wanted: &Wanted) -> PathBuf {

@@ -27,29 +27,17 @@ pub fn headline(report: &Report) -> Vec<String> {
     let encoders = encoders.filter(|(info, _)| info.variant.is_none());
     let mut ranked: Vec<&EncoderProfile> = encoders.map(|(_, own)| own).collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
-    let mut sentences: Vec<String> = ranked
-        .iter()
-        .take(SPOKEN_OF)
-        .map(|encoder| sentence(report, encoder))
-        .collect();
+    // The lowest total first: a reader must not miss it.
+    let spoken: Vec<&EncoderProfile> = ranked.iter().rev().copied().take(SPOKEN_OF).collect();
+    let mut sentences: Vec<String> = spoken.iter().map(|encoder| sentence(report, encoder)).collect();
     if ranked.len() > SPOKEN_OF {
         sentences.push(match ranked.len() - SPOKEN_OF {
             1 => "One more encoder is in the tables.".to_owned(),
             more => format!("{more} more encoders are in the tables."),
         });
     }
-    sentences.extend(
-        ranked
-            .iter()
-            .take(SPOKEN_OF)
-            .filter_map(|encoder| bad_rewrites(report, encoder)),
-    );
-    sentences.extend(
-        ranked
-            .iter()
-            .take(SPOKEN_OF)
-            .filter_map(|encoder| noise_view::finding(encoder)),
-    );
+    sentences.extend(spoken.iter().filter_map(|encoder| bad_rewrites(report, encoder)));
+    sentences.extend(spoken.iter().filter_map(|encoder| noise_view::finding(encoder)));
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
     }

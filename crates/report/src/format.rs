@@ -64,6 +64,12 @@ pub(super) fn count(value: usize) -> String {
     text
 }
 
+/// A number of things, e.g. `1 item`, `1,018 items`.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 /// A rank; it ends in a half if two encoders share it.
 pub(super) fn place(rank: f64) -> String {
     if rank.fract() == 0.0 {
@@ -76,6 +82,26 @@ pub(super) fn place(rank: f64) -> String {
 /// A share in percent with one decimal.
 pub(super) fn share(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+/// A value beside its limit: with `least` decimals, and with more where the two would read the
+/// same.
+pub(super) fn beside(value: f64, limit: f64, least: usize) -> String {
+    let text = |value: f64, decimals: usize| minus(format!("{:.decimals$}", tidy(value, decimals as i32)));
+    let decimals = (least..=6).find(|decimals| text(value, *decimals) != text(limit, *decimals));
+    match decimals {
+        Some(decimals) => text(value, decimals),
+        None => text(value, least),
+    }
+}
+
+/// A share in whole percent beside its limit, as [`beside`].
+pub(super) fn percent_beside(share: f64, limit: f64) -> String {
+    if percent(share) == percent(limit) {
+        format!("{} %", beside(share * 100.0, limit * 100.0, 0))
+    } else {
+        percent(share)
+    }
 }
 
 /// A p-value as PTEB prints it: two decimals, or its power of ten below 0.01.
@@ -128,6 +154,11 @@ pub(super) fn ends(interval: &DeltaInterval) -> String {
     format!("[{}, {}]", signed(interval.low), signed(interval.high))
 }
 
+/// The ends of a difference's interval in words, for example `−3.94 to −0.71`.
+pub(super) fn ends_fine(interval: &DeltaInterval) -> String {
+    format!("{} to {}", signed_fine(interval.low), signed_fine(interval.high))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +170,15 @@ mod tests {
         assert_eq!(signed(-0.04), "0.0");
         assert_eq!(signed_fine(0.04), "+0.04");
         assert_eq!(points(f64::NAN), "–");
+    }
+
+    #[test]
+    fn a_value_is_told_from_its_limit() {
+        assert_eq!(beside(16.366, 5.0, 1), "16.4");
+        assert_eq!(beside(5.04, 5.0, 1), "5.04");
+        assert_eq!(beside(-5.0, -5.0, 1), "−5.0");
+        assert_eq!(percent_beside(0.849, 0.7), "85 %");
+        assert_eq!(percent_beside(0.696, 0.7), "69.6 %");
     }
 
     #[test]

@@ -306,64 +306,6 @@ fn saved(made: u64, planned: u64) -> f64 {
 }
 
 impl GateReport {
-    /// The verdict in one sentence.
-    pub fn sentence(&self) -> String {
-        let of = |verdict: GateVerdict| {
-            let own: Vec<&str> = self
-                .encoders
-                .iter()
-                .filter(|one| one.verdict == verdict)
-                .map(|one| one.encoder.as_str())
-                .collect();
-            own.join(", ")
-        };
-        let count = self.rules.len();
-        let rules = if count == 1 { "the rule" } else { "every rule" };
-        let mut sentence = match self.verdict {
-            GateVerdict::Pass => format!("Gate passed: {} keeps {rules}.", of(GateVerdict::Pass)),
-            GateVerdict::Fail => format!("Gate failed: {}.", of(GateVerdict::Fail)),
-            GateVerdict::Undecided => format!("Gate undecided: {}.", of(GateVerdict::Undecided)),
-            GateVerdict::Invalid => format!("Gate invalid: {}. {}", of(GateVerdict::Invalid), self.why_invalid()),
-        };
-        if self.verdict == GateVerdict::Pass && self.encoders.len() > 1 {
-            sentence = sentence.replace(" keeps ", " keep ");
-        }
-        if self.verdict == GateVerdict::Undecided {
-            sentence.push_str(match self.undecided {
-                OnUndecided::Warn => " The data allow neither pass nor fail; nothing is blocked.",
-                OnUndecided::Block | OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
-            });
-        }
-        if self.verdict == GateVerdict::Pass && !self.compares_level() {
-            sentence.push_str(" Level not compared: no baseline.");
-        }
-        if let Some(why) = &self.ratings_refused {
-            sentence.push_str(&format!(" Ratings do not count: {why}."));
-        } else if self.rewrites_rated == Some(false) {
-            sentence.push_str(" Rewrites not rated: whether they keep the meaning of the texts is not known.");
-        }
-        sentence
-    }
-
-    /// Whether any rule compares the encoders with a baseline.
-    fn compares_level(&self) -> bool {
-        self.rules.iter().any(|rule| rule.kind.measure().needs_baseline())
-    }
-
-    /// The first reason for which a rule is invalid, as a sentence.
-    fn why_invalid(&self) -> String {
-        let said = self.encoders.iter().flat_map(|one| self.rules.iter().zip(&one.rules));
-        let mut invalid = said.filter(|(_, said)| said.verdict == GateVerdict::Invalid);
-        match invalid.next() {
-            Some((rule, said)) => format!(
-                "Rule \"{}\": {}.",
-                rule.title,
-                said.note.as_deref().unwrap_or("no reason was given")
-            ),
-            None => String::new(),
-        }
-    }
-
     /// A sentence on how many rounds were run and what they saved.
     pub fn rounds(&self) -> Option<String> {
         let sequential = self.sequential.as_ref()?;
@@ -436,31 +378,27 @@ impl RuleVerdict {
             parts.push(format!("p (Holm) {}", p_value(p)));
         }
         parts.extend(self.note.clone());
-        if self.verdict == GateVerdict::Undecided {
-            let what = if self.over == Some(Unit::Item) {
-                "items"
-            } else {
-                "data sets"
-            };
-            let units = self.units_needed.filter(|needed| *needed > self.units);
-            let seeds = self.seeds_needed.filter(|needed| *needed > self.seeds);
-            let one = match (units, seeds) {
-                (Some(units), Some(seeds)) => Some(format!(
-                    "about {units} {what} (now {}) or {seeds} seeds (now {}) would decide, if the estimate stays",
-                    self.units, self.seeds
-                )),
-                (Some(units), None) => Some(format!(
-                    "about {units} {what} (now {}) would decide, if the estimate stays",
-                    self.units
-                )),
-                (None, Some(seeds)) => Some(format!(
-                    "about {seeds} seeds (now {}) would decide, if the estimate stays",
-                    self.seeds
-                )),
-                (None, None) => None,
-            };
-            parts.extend(one);
-        }
+        parts.extend(self.needed());
         parts.join("; ")
+    }
+
+    /// The data that a decision would take; absent if there is one, or if it is not known.
+    pub(super) fn needed(&self) -> Option<String> {
+        if self.verdict != GateVerdict::Undecided {
+            return None;
+        }
+        let what = if self.over == Some(Unit::Item) {
+            "items"
+        } else {
+            "data sets"
+        };
+        let more = |needed: Option<usize>, now: usize, what: &str| {
+            let needed = needed.filter(|needed| *needed > now)?;
+            Some(format!("{needed} {what} (now {now})"))
+        };
+        let units = more(self.units_needed, self.units, what);
+        let seeds = more(self.seeds_needed, self.seeds, "seeds");
+        let either: Vec<String> = units.into_iter().chain(seeds).collect();
+        (!either.is_empty()).then(|| format!("about {} would decide, if the estimate stays", either.join(" or ")))
     }
 }

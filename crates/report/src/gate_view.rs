@@ -1,46 +1,33 @@
-//! The rules of the gate in `report.html`: one line for each rule, with words in addition to
+//! The rules of the gate in `report.html`: a sentence for each rule, with words in addition to
 //! colours.
 
 use minijinja::{Value, context};
 
-use super::{GateReport, Report, format::fine};
-
-/// The template, included by the page.
-pub(super) const TEMPLATE: &str = include_str!("page/gate.html");
+use super::{EncoderVerdict, GateReport, GateRule, Report, RuleVerdict, answer::worst_first, format::fine};
 
 /// The values for the template.
 pub(super) fn view(report: &Report, gate: &GateReport) -> Value {
-    let encoders: Vec<Value> = gate
-        .encoders
-        .iter()
-        .map(|one| {
-            let rules: Vec<Value> = gate
-                .rules
-                .iter()
-                .zip(&one.rules)
-                .map(|(rule, said)| {
-                    context! {
-                        title => rule.title.clone(),
-                        measured => rule.measured(),
-                        limit => rule.limit_text(),
-                        basis => rule.basis.name(),
-                        verdict => said.verdict.name(),
-                        estimate => said.estimate_text(),
-                        estimator => rule.estimator(),
-                        mean => report.mean_beside(gate, rule, said, &one.encoder).map(fine),
-                        bounds => said.bounds_text(),
-                        units => said.units,
-                        seeds => said.seeds,
-                        remark => said.remark(),
-                    }
-                })
-                .collect();
-            context! { encoder => one.encoder.clone(), verdict => one.verdict.name(), rules }
-        })
-        .collect();
-    context! {
-        alpha => gate.alpha,
-        unit => gate.unit.clone(),
-        encoders,
-    }
+    let rule = |own: &EncoderVerdict, rule: &GateRule, said: &RuleVerdict| {
+        context! {
+            found => rule.found(said).unwrap_or_else(|| rule.title.clone()),
+            name => rule.name(),
+            limit => rule.limit_words(),
+            basis => rule.basis.name(),
+            verdict => said.verdict.name(),
+            estimator => rule.estimator(),
+            mean => report.mean_beside(gate, rule, said, &own.encoder).map(fine),
+            bounds => rule.bounds(said).unwrap_or_else(|| "–".to_owned()),
+            units => rule.units_text(said),
+            remark => rule.remark(said),
+        }
+    };
+    let encoders = gate.answers().into_iter().map(|answer| {
+        let own = answer.own;
+        let said = gate.rules.iter().zip(&own.rules);
+        context! {
+            encoder => own.encoder.clone(),
+            rules => worst_first(said.collect()).into_iter().map(|(of, said)| rule(own, of, said)).collect::<Vec<_>>(),
+        }
+    });
+    context! { level => 1.0 - gate.alpha, encoders => encoders.collect::<Vec<_>>() }
 }

@@ -1,14 +1,11 @@
-//! The judge's section of `report.html`, and its charts.
+//! The judge's section of `report.html`.
 
 use minijinja::{Value, context};
 
 use super::{
-    DriftRating, JudgeReport, RatingRow, Report, charts,
+    DriftRating, JudgeReport, RatingRow, Report,
     format::{fine, fine3, signed_fine},
 };
-
-/// The template, included by the page.
-pub(super) const TEMPLATE: &str = include_str!("page/judge.html");
 
 /// The values for the template.
 pub(super) fn view(judge: &JudgeReport) -> Value {
@@ -21,18 +18,8 @@ pub(super) fn view(judge: &JudgeReport) -> Value {
         let rows = judge.drift.iter().filter(|row| row.dataset.is_none() == whole);
         rows.map(drift).collect()
     };
-    let charts: Vec<Value> = judge
-        .scales
-        .iter()
-        .enumerate()
-        .filter_map(|(i, one)| {
-            let chart = charts::judged(judge, one.scale, &format!("judged-{i}"))?;
-            Some(context! { title => one.scale.title(), chart => Value::from_safe_string(chart) })
-        })
-        .collect();
     context! {
         sentence => judge.sentence(),
-        charts,
         ratings => rated(true),
         drift => moved(true),
         ratings_each => rated(false),

@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
     GateReport, GateRule, GateVerdict, Report, RuleVerdict,
-    format::{points, signed},
+    format::{counted, points, signed},
 };
 use crate::{profile::EncoderProfile, terms::OnUndecided};
 
@@ -63,23 +63,13 @@ fn gate_cases(suite: &mut TestSuite, gate: &GateReport, encoder: &str) {
 
 /// A rule's verdict in one line.
 fn told(rule: &GateRule, said: &RuleVerdict) -> String {
-    let mut text = format!(
-        "{}: {} {}, bounds {}, limit {} ({}; n = {} data sets, {} seeds)",
+    format!(
+        "{}: {} ({}, {})",
         said.verdict.name(),
-        rule.measured(),
-        said.estimate_text(),
-        said.bounds_text(),
-        rule.limit_text(),
+        rule.sentence(said),
         rule.basis.name(),
-        said.units,
-        said.seeds,
-    );
-    let remark = said.remark();
-    if !remark.is_empty() {
-        text.push_str("; ");
-        text.push_str(&remark);
-    }
-    text
+        counted(said.seeds, "seed")
+    )
 }
 
 fn axis_cases(suite: &mut TestSuite, report: &Report, encoder: &EncoderProfile) {
@@ -87,13 +77,13 @@ fn axis_cases(suite: &mut TestSuite, report: &Report, encoder: &EncoderProfile) 
         let mut case = TestCase::new(axis.axis.name(), TestCaseStatus::success());
         case.set_classname(encoder.encoder.as_str());
         case.set_system_out(format!(
-            "{} points, {} against the original {} ({}); n = {}, {} seeds; no rule to pass or fail",
+            "{} points, {} against the original {} ({}); n = {}, {}; no rule to pass or fail",
             points(axis.moved.mean),
             signed(axis.moved.delta),
             points(encoder.original),
             axis.transformations.join(", "),
             report.profile.counted(),
-            report.suite.seeds.len(),
+            counted(report.suite.seeds.len(), "seed"),
         ));
         suite.add_test_case(case);
     }

@@ -14,6 +14,8 @@
 //! Everything is pure: no async, no network, no clock, no global random numbers. This crate neither
 //! runs checks nor decides a gate.
 
+mod answer;
+mod cards;
 mod charts;
 mod complete;
 pub mod diff;
@@ -34,10 +36,12 @@ mod junit;
 mod languages;
 mod markdown;
 mod model;
+mod names;
 mod noise_view;
 mod overview;
 mod paired;
 pub mod profile;
+mod reference;
 mod releases;
 mod rename;
 mod rule_mean;
@@ -52,6 +56,7 @@ pub mod terms;
 pub mod thresholds;
 mod variant_view;
 
+pub use answer::Answer;
 pub use complete::complete;
 pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
 pub use format::percent;
@@ -113,7 +118,7 @@ pub fn files(report: &Report) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
     json.push(b'\n');
     Ok(vec![
         ("report.json", json),
-        ("report.md", markdown::render(report).into_bytes()),
+        ("report.md", markdown::render(&names::short(report)).into_bytes()),
         ("report.html", html::render(report)?.into_bytes()),
         ("junit.xml", junit::render(report)?),
     ])

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 use minijinja::{Value, context};
 
 use super::{
-    Report, charts,
+    Report,
     format::{fine, percent, points, share},
 };
 use crate::profile::{Axis, DoseCurve, EncoderProfile};
@@ -59,6 +59,23 @@ pub(super) fn without_doses(report: &Report) -> Cow<'_, Report> {
     Cow::Owned(shown)
 }
 
+/// A report as its pages show it.
+pub(super) struct Pages<'a> {
+    /// With every transformation.
+    pub full: &'a Report,
+    /// Without a row or column for each dose of noise: [`without_doses`].
+    pub brief: Cow<'a, Report>,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn new(full: &'a Report) -> Self {
+        Self {
+            full,
+            brief: without_doses(full),
+        }
+    }
+}
+
 /// The head of the table.
 pub(super) fn head(doses: &[f64]) -> Vec<String> {
     let columns = ["Encoder", "Channel"].map(str::to_owned).into_iter();
@@ -103,11 +120,9 @@ pub(super) fn view(report: &Report) -> Option<Value> {
         return None;
     }
     Some(context! {
-        title => "Noise",
         legend => LEGEND,
         head => head(&doses),
         rows => rows(report, &doses).collect::<Vec<_>>(),
-        chart => Value::from_safe_string(charts::doses(report)),
     })
 }
 

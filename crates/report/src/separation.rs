@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Report,
-    format::{fine, percent},
+    format::{percent, share},
 };
 use crate::terms::{Kind, Stratum};
 
@@ -140,15 +140,15 @@ pub struct SeparationRow {
 }
 
 impl SeparationRow {
-    /// `0.83`, or a dash.
+    /// `83.1 %`, or a dash.
     pub fn share_text(&self) -> String {
-        self.separation.map_or("–".to_owned(), fine)
+        self.separation.map_or("–".to_owned(), share)
     }
 
-    /// `[0.75, 0.90]`, or a dash.
+    /// `[75.0 %, 90.2 %]`, or a dash.
     pub fn interval_text(&self) -> String {
         match (self.low, self.high) {
-            (Some(low), Some(high)) => format!("[{}, {}]", fine(low), fine(high)),
+            (Some(low), Some(high)) => format!("[{}, {}]", share(low), share(high)),
             _ => "–".to_owned(),
         }
     }

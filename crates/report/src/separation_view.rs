@@ -1,14 +1,11 @@
-//! The section on separation of `report.html`, and its chart.
+//! The section on separation of `report.html`.
 
 use minijinja::{Value, context};
 
 use super::{
-    Report, SeparationRow, charts,
-    format::{fine, percent, signed_fine},
+    Report, SeparationRow,
+    format::{percent, share, signed_fine},
 };
-
-/// The template, included by the page.
-pub(super) const TEMPLATE: &str = include_str!("page/separation.html");
 
 /// The values for the template; `None` if separation was not measured.
 pub(super) fn view(report: &Report) -> Option<Value> {
@@ -31,7 +28,6 @@ pub(super) fn view(report: &Report) -> Option<Value> {
         most => separation.texts_per_dataset,
         words => separation.most_words,
         counted => separation.transformations.join(", "),
-        chart => charts::plane(report).map(Value::from_safe_string),
     })
 }
 
@@ -44,7 +40,7 @@ fn row(row: &SeparationRow) -> Value {
         comparisons => row.comparisons,
         unsure => row.tied + row.undefined,
         margin => row.margin.map_or("–".to_owned(), signed_fine),
-        overlap => row.overlap_alone.map_or("–".to_owned(), fine),
+        overlap => row.overlap_alone.map_or("–".to_owned(), share),
         nearer => row.nearer_than_change.map_or("–".to_owned(), percent),
     }
 }

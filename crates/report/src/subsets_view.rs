@@ -4,9 +4,6 @@ use minijinja::{Value, context};
 
 use super::{Report, SubsetReport};
 
-/// The template, included by the page.
-pub(super) const TEMPLATE: &str = include_str!("page/subsets.html");
-
 /// The values for the template, one entry for each kind of rewrites.
 pub(super) fn view(report: &Report) -> Vec<Value> {
     report

@@ -1,17 +1,25 @@
 //! A report as tables for a terminal.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width};
 
 use crate::{
-    GateReport, GateRule, JudgeReport, Report, RuleVerdict, noise_view,
+    CheckRow, GateReport, JudgeReport, Report,
+    answer::worst_first,
+    cards,
+    format::{ends_fine, fine, points, signed, signed_fine},
+    names, noise_view,
     profile::{EncoderProfile, Moved, RobustnessProfile},
     terms::Counters,
 };
 
+/// Width of lines where the output is not a terminal.
+const WIDTH: u16 = 80;
+
 /// Renders a report.
 pub fn render(report: &Report) -> String {
+    let report = &*names::short(report);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -23,34 +31,29 @@ pub fn render(report: &Report) -> String {
     );
     let _ = writeln!(text, "{}", axes(&report.profile));
     if let Some(gate) = &report.gate {
-        let _ = writeln!(text, "{}\n{}", gate.sentence(), rules(report, gate));
-        if let Some(rounds) = gate.rounds() {
-            let _ = writeln!(text, "{rounds}");
-        }
+        let _ = writeln!(text, "{}", verdicts(gate));
     }
     let doses = report.profile.doses();
     if !doses.is_empty() {
         let _ = writeln!(text, "{}", noise(report, &doses));
     }
     let shown = noise_view::without_doses(report);
-    let _ = writeln!(text, "{}", per_dataset(&shown.profile));
+    let _ = writeln!(text, "{}", per_dataset(report));
     if !shown.checks.is_empty() {
         let _ = writeln!(text, "{}", outcomes(&shown));
     }
     if let Some(separation) = &report.separation {
-        for sentence in separation.asked_sentences() {
-            let _ = writeln!(text, "{sentence}");
-        }
-        for encoder in &separation.encoders {
-            let _ = writeln!(text, "{}", encoder.sentence());
+        let sentences = separation.encoders.iter().map(|encoder| encoder.sentence());
+        for sentence in separation.asked_sentences().into_iter().chain(sentences) {
+            text.push_str(&folded("", &sentence, ""));
         }
     }
     if let Some(judge) = &report.judge {
-        let _ = writeln!(text, "{}\n{}\n{}", judge.sentence(), ratings(judge), related(judge));
+        let sentence = folded("", &judge.sentence(), "");
+        let _ = writeln!(text, "{sentence}{}\n{}", ratings(judge), related(judge));
     }
     let counters = &report.counters;
-    let _ = writeln!(
-        text,
+    let texts = format!(
         "texts: {} planned, {} generated, {} from cache, {} generator calls; scores: {} computed, {} from cache; {:.1} s",
         counters.texts_planned,
         counters.texts_generated,
@@ -60,18 +63,66 @@ pub fn render(report: &Report) -> String {
         counters.scores_cached,
         report.run.seconds,
     );
-    let _ = writeln!(text, "{}", tokens(counters));
-    if let Some(judge) = &counters.judge {
-        let _ = writeln!(
-            text,
+    let ratings = counters.judge.as_ref().map(|judge| {
+        format!(
             "ratings: {} planned, {} asked, {} from cache, {} missing; {} judge calls",
             judge.ratings_planned, judge.ratings_made, judge.ratings_cached, judge.ratings_missing, judge.calls,
-        );
+        )
+    });
+    for line in [texts, tokens(counters)].into_iter().chain(ratings) {
+        text.push_str(&folded("", &line, "  "));
     }
     for line in report.headline.iter().chain(&report.notes) {
-        let _ = writeln!(text, "* {line}");
+        text.push_str(&folded("* ", line, "  "));
     }
     text
+}
+
+/// A paragraph in lines of the terminal's width. The first starts with `first`, the others with
+/// `rest`.
+fn folded(first: &str, text: &str, rest: &str) -> String {
+    let length = |text: &str| text.chars().count();
+    let width = usize::from(width());
+    let mut lines = first.to_owned();
+    let (mut column, mut begins) = (length(first), true);
+    for word in text.split_whitespace() {
+        if !begins && column + 1 + length(word) > width {
+            lines.push('\n');
+            lines.push_str(rest);
+            (column, begins) = (length(rest), true);
+        }
+        if !begins {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length(word);
+        begins = false;
+    }
+    lines + "\n"
+}
+
+/// The terminal's width.
+fn width() -> u16 {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(WIDTH, |(columns, _)| columns.0)
+}
+
+/// The gate's verdict, and a sentence for each rule and encoder, the worst verdict first.
+fn verdicts(gate: &GateReport) -> String {
+    let caveats = gate.caveats().join(" ");
+    let mut text = folded("", &format!("{} {caveats}", gate.summary()), "");
+    for answer in gate.answers() {
+        let _ = writeln!(text, "{} {}:", answer.own.encoder, answer.own.verdict.verb());
+        let said = gate.rules.iter().zip(&answer.own.rules);
+        for (rule, said) in worst_first(said.collect()) {
+            let verdict = format!("  {:<9}  ", said.verdict.name());
+            text.push_str(&folded(&verdict, &rule.sentence(said), &" ".repeat(13)));
+        }
+    }
+    if let Some(rounds) = gate.rounds() {
+        text.push_str(&folded("", &rounds, ""));
+    }
+    text.trim_end().to_owned()
 }
 
 /// The run's token counts, which a gateway charges to a budget.
@@ -97,20 +148,85 @@ fn tokens(counters: &Counters) -> String {
     text
 }
 
-/// An empty table. If it would be wider than the terminal, the text of its cells is wrapped. Output
-/// to a file or a pipe is not wrapped.
-pub fn empty_table() -> Table {
+/// A table that is as wide as the terminal at most; elsewhere 80 columns. Cells are wrapped at
+/// words, and a word is split only if the longest words of all columns do not fit.
+#[derive(Debug, Clone)]
+pub struct TextTable(Table);
+
+/// A table without rows, with a line below its head.
+pub fn empty_table() -> TextTable {
+    let line = LineStyle::none().fill('─').junction('─');
     let mut table = Table::new();
     table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some((columns, _)) = terminal_size::terminal_size_of(std::io::stdout()) {
-        table.set_width(columns.0);
-    }
-    table
+        .load_style(TableStyle::new().header_separator(line))
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width());
+    TextTable(table)
 }
 
-fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
+impl std::ops::Deref for TextTable {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for TextTable {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.0
+    }
+}
+
+impl std::fmt::Display for TextTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut table = self.0.clone();
+        let least = least_widths(&table);
+        for (column, least) in table.column_iter_mut().zip(least) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// The width of each column with its padding that splits no word. If these do not fit, the widest
+/// ones are reduced, the first column last.
+fn least_widths(table: &Table) -> Vec<u16> {
+    const PADDING: u16 = 2;
+    let rows = || table.header().into_iter().chain(table.row_iter());
+    let longest = |cell: &Cell| {
+        let content = cell.content();
+        let words = content.split([' ', '\n']).map(|word| word.chars().count());
+        u16::try_from(words.max().unwrap_or(0)).unwrap_or(u16::MAX)
+    };
+    let columns = rows().map(|row| row.cell_iter().count()).max().unwrap_or(0);
+    let mut least: Vec<u16> = (0..columns)
+        .map(|column| {
+            rows()
+                .filter_map(|row| row.cell_iter().nth(column))
+                .map(longest)
+                .max()
+                .unwrap_or(0)
+                + PADDING
+        })
+        .collect();
+    // A space divides two columns.
+    let most = u32::from(table.width().unwrap_or(WIDTH)).saturating_sub(columns.saturating_sub(1) as u32);
+    while least.iter().map(|width| u32::from(*width)).sum::<u32>() > most {
+        let others = least.iter_mut().skip(1).max().filter(|width| **width > 8 + PADDING);
+        match others {
+            Some(widest) => *widest -= 1,
+            None => match least.iter_mut().max().filter(|width| **width > 1 + PADDING) {
+                Some(widest) => *widest -= 1,
+                None => break,
+            },
+        }
+    }
+    least
+}
+
+fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> TextTable {
     let mut table = empty_table();
     table.set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
     table
@@ -120,121 +236,86 @@ fn number(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// `81.2 (-1.3)`, with the SD over seeds if there is one, and the interval of the change for other
-/// items.
-fn moved(moved: Option<&Moved>) -> Cell {
-    let Some(moved) = moved else {
-        return number("-".to_owned());
-    };
-    let interval = match &moved.intervals.items {
-        Some(found) => format!(" [{:+.2}, {:+.2}]", found.low, found.high),
-        None => String::new(),
-    };
-    let sd = moved
-        .sd
-        .map(|sd| format!("\nSD over seeds {sd:.2}"))
-        .unwrap_or_default();
-    number(format!("{:.2} ({:+.2}{interval}){sd}", moved.mean, moved.delta))
-}
-
-fn axes(profile: &RobustnessProfile) -> Table {
-    let mut header = vec!["encoder".to_owned(), "original".to_owned()];
-    header.extend(profile.axes.iter().map(|a| a.title().to_owned()));
-    header.push("total (Δ)".to_owned());
-    let mut table = table(header);
+/// The scores of each encoder on the original texts, on each axis, and in total.
+fn axes(profile: &RobustnessProfile) -> TextTable {
+    let mut table = table(["encoder", "score", "change", "95 % interval"]);
     for encoder in &profile.encoders {
-        let mut row = vec![Cell::new(&encoder.encoder), number(format!("{:.2}", encoder.original))];
-        row.extend(
-            profile
-                .axes
-                .iter()
-                .map(|axis| moved(encoder.axes.iter().find(|a| a.axis == *axis).map(|a| &a.moved))),
-        );
-        row.push(moved(encoder.total.as_ref()));
-        table.add_row(row);
-    }
-    table
-}
-
-/// The verdict of each rule for each encoder.
-fn rules(report: &Report, gate: &GateReport) -> Table {
-    let mut table = table([
-        "encoder", "rule", "verdict", "estimate", "bounds", "limit", "basis", "n", "seeds", "remark",
-    ]);
-    for encoder in &gate.encoders {
-        for (rule, said) in gate.rules.iter().zip(&encoder.rules) {
+        table.add_row(vec![Cell::new(&encoder.encoder), number(fine(encoder.original))]);
+        let axes = encoder.axes.iter().map(|one| (one.axis.title(), &one.moved));
+        for (title, moved) in axes.chain(encoder.total.iter().map(|total| ("total", total))) {
+            let sd = moved.sd.map(|sd| format!("\nSD over seeds {}", fine(sd)));
             table.add_row(vec![
-                Cell::new(&encoder.encoder),
-                Cell::new(&rule.title),
-                Cell::new(said.verdict.name()),
-                number(estimate(report, gate, rule, said, &encoder.encoder)),
-                number(said.bounds_text()),
-                number(rule.limit_text()),
-                Cell::new(rule.basis.name()),
-                number(said.units.to_string()),
-                number(said.seeds.to_string()),
-                Cell::new(said.remark()),
+                Cell::new(part(title)),
+                number(fine(moved.mean)),
+                number(signed_fine(moved.delta)),
+                number(interval(moved) + &sd.unwrap_or_default()),
             ]);
         }
     }
     table
 }
 
-/// A rule's estimate. If it is not a mean, its kind and the mean of the profile are added.
-fn estimate(report: &Report, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> String {
-    let estimate = said.estimate_text();
-    match (rule.estimator(), report.mean_beside(gate, rule, said, encoder)) {
-        ("mean", _) => estimate,
-        (estimator, Some(mean)) => format!("{estimate}\n{estimator}; mean {mean:.2}"),
-        (estimator, None) => format!("{estimate}\n{estimator}"),
-    }
+/// The first cell of a row that belongs to the encoder above it. The space breaks no line.
+fn part(name: &str) -> String {
+    format!("·\u{a0}{name}")
+}
+
+/// The interval of a change, for other items.
+fn interval(moved: &Moved) -> String {
+    moved.intervals.items.as_ref().map_or("–".to_owned(), ends_fine)
 }
 
 /// The drop of each encoder and channel at each dose.
-fn noise(report: &Report, doses: &[f64]) -> Table {
-    let mut table = table(noise_view::head(doses));
+fn noise(report: &Report, doses: &[f64]) -> TextTable {
+    let head = noise_view::head(doses);
+    let mut table = table(head.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, cell)| cell));
+    let mut above = String::new();
     for cells in noise_view::rows(report, doses) {
-        let (names, numbers) = cells.split_at(2);
-        let names = names.iter().map(Cell::new);
-        table.add_row(names.chain(numbers.iter().map(|cell| number(cell.clone()))));
+        let [encoder, channel, drops @ .., half] = cells.as_slice() else {
+            continue;
+        };
+        if *encoder != above {
+            table.add_row([encoder]);
+            above.clone_from(encoder);
+        }
+        let drops = drops.iter().map(|cell| number(cell.clone()));
+        // The numbers behind "no clear effect" are in the columns before it.
+        let half = half.split(':').next().unwrap_or(half);
+        table.add_row(
+            [Cell::new(part(channel))]
+                .into_iter()
+                .chain(drops)
+                .chain([Cell::new(half)]),
+        );
     }
     table
 }
 
-/// Scores by data set. Noise has its own table.
-fn per_dataset(profile: &RobustnessProfile) -> Table {
-    let names: Vec<&str> = profile
-        .encoders
-        .first()
-        .map(|e| e.transformations.iter().map(|t| t.transformation.as_str()).collect())
-        .unwrap_or_default();
-    let mut header = vec!["encoder", "dataset", "original"];
-    header.extend(&names);
-    let mut table = table(header);
-    for EncoderProfile { encoder, datasets, .. } in &profile.encoders {
+/// Scores by data set, with the transformation under which an encoder loses most.
+fn per_dataset(report: &Report) -> TextTable {
+    let mut table = table(["encoder", "original", "total", "change", "weakest"]);
+    for EncoderProfile { encoder, datasets, .. } in &report.profile.encoders {
+        table.add_row([encoder]);
         for dataset in datasets {
-            let mut row = vec![
-                Cell::new(encoder),
-                Cell::new(&dataset.dataset),
-                number(format!("{:.2}", dataset.original)),
-            ];
-            row.extend(names.iter().map(|name| {
-                moved(
-                    dataset
-                        .transformations
-                        .iter()
-                        .find(|t| t.transformation == *name)
-                        .map(|t| &t.moved),
-                )
-            }));
-            table.add_row(row);
+            let total = dataset.total.as_ref();
+            let dash = || "–".to_owned();
+            table.add_row(vec![
+                Cell::new(part(&dataset.dataset)),
+                number(points(dataset.original)),
+                number(total.map_or_else(dash, |total| points(total.mean))),
+                number(total.map_or_else(dash, |total| signed(total.delta))),
+                Cell::new(
+                    cards::weakest_of(report, dataset)
+                        .map_or_else(dash, |(label, delta)| format!("{label} {}", signed(delta))),
+                ),
+            ]);
         }
     }
     table
 }
 
 /// The ratings of the texts, over all data sets.
-fn ratings(judge: &JudgeReport) -> Table {
+fn ratings(judge: &JudgeReport) -> TextTable {
     let mut table = table([
         "transformation",
         "scale",
@@ -258,39 +339,35 @@ fn ratings(judge: &JudgeReport) -> Table {
 }
 
 /// The relation of drift to the ratings, over all data sets.
-fn related(judge: &JudgeReport) -> Table {
-    let mut table = table([
-        "encoder",
-        "transformation",
-        "scale",
-        "drift ~ rating (ρ)",
-        "95 % interval",
-        "n",
-        "remark",
-    ]);
+fn related(judge: &JudgeReport) -> TextTable {
+    let mut table = table(["encoder", "rewrites", "ρ", "95 % interval", "texts"]);
     for row in judge.drift.iter().filter(|row| row.dataset.is_none()) {
-        let interval = match (row.low, row.high) {
-            (Some(low), Some(high)) => format!("{low:+.2} to {high:+.2}"),
-            _ => "-".to_owned(),
+        let interval = match (row.low, row.high, &row.note) {
+            (Some(low), Some(high), _) => format!("{} to {}", signed_fine(low), signed_fine(high)),
+            (_, _, Some(note)) => note.clone(),
+            _ => "–".to_owned(),
         };
         table.add_row(vec![
             Cell::new(&row.encoder),
-            Cell::new(&row.transformation),
-            Cell::new(row.scale.name()),
-            number(row.spearman.map_or("-".to_owned(), |rho| format!("{rho:+.2}"))),
+            Cell::new(format!("{}, {}", row.transformation, row.scale.name())),
+            number(row.spearman.map_or("–".to_owned(), signed_fine)),
             number(interval),
             number(row.texts.to_string()),
-            Cell::new(row.note.as_deref().unwrap_or_default()),
         ]);
     }
     table
 }
 
-fn outcomes(report: &Report) -> Table {
+/// The outcomes of each transformation, over all seeds and data sets.
+fn outcomes(report: &Report) -> TextTable {
+    let mut labels: Vec<&str> = Vec::new();
+    for row in &report.checks {
+        if !labels.contains(&row.transformation.as_str()) {
+            labels.push(&row.transformation);
+        }
+    }
     let mut table = table([
         "transformation",
-        "seed",
-        "dataset",
         "texts",
         "ok",
         "recovered",
@@ -298,20 +375,69 @@ fn outcomes(report: &Report) -> Table {
         "failed",
         "checks that fired",
     ]);
-    for row in &report.checks {
-        let fired: Vec<String> = row
-            .failed_checks
-            .iter()
-            .map(|(check, count)| format!("{check} {count}"))
-            .collect();
-        let mut cells = vec![
-            Cell::new(&row.transformation),
-            number(row.seed.to_string()),
-            Cell::new(&row.dataset),
+    for label in labels {
+        let rows = || report.checks.iter().filter(|row| row.transformation == label);
+        let sum = |of: fn(&CheckRow) -> u64| rows().map(of).sum::<u64>();
+        let mut fired: BTreeMap<&str, u64> = BTreeMap::new();
+        for (check, count) in rows().flat_map(|row| &row.failed_checks) {
+            *fired.entry(check).or_default() += count;
+        }
+        let fired: Vec<String> = fired.iter().map(|(check, count)| format!("{check} {count}")).collect();
+        let counts = [
+            sum(|row| row.texts),
+            sum(|row| row.ok),
+            sum(|row| row.recovered),
+            sum(|row| row.kept_original),
+            sum(|row| row.failed),
         ];
-        cells.extend([row.texts, row.ok, row.recovered, row.kept_original, row.failed].map(|n| number(n.to_string())));
+        let mut cells = vec![Cell::new(label)];
+        cells.extend(counts.map(|n| number(n.to_string())));
         cells.push(Cell::new(fired.join(", ")));
         table.add_row(cells);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        crate::read(&std::fs::read("../../eval-svc/fixtures/report/report.json").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn piped_output_fits_80_columns_and_a_rule_is_a_sentence() {
+        let text = render(&report());
+        for line in text.lines() {
+            assert!(line.chars().count() <= usize::from(WIDTH), "{line}");
+        }
+        let rule = text.lines().position(|line| line.starts_with("  fail ")).unwrap();
+        let lines: Vec<&str> = text.lines().skip(rule).take(2).collect();
+        assert!(
+            lines[0].contains("drops by") && lines.concat().contains("(limit 9)"),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn a_table_splits_words_of_the_widest_columns_only() {
+        let mut table = empty_table();
+        table.set_width(60).set_header(["name", "state", "source"]);
+        table.add_row(["AmazonCounterfactualClassification", "present", &"s".repeat(40)]);
+        let text = table.to_string();
+        assert!(
+            text.contains("AmazonCounterfactualClassification") && text.contains("present"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    }
+
+    #[test]
+    fn a_paragraph_is_folded_at_words() {
+        let words = vec!["word"; 40].join(" ");
+        let text = folded("* ", &words, "  ");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("  word")), "{text}");
+        assert_eq!(text.split_whitespace().count(), 41);
+    }
 }

@@ -80,7 +80,7 @@ fn row((info, own): Row<'_>, encoder: &EncoderProfile) -> Vec<String> {
 /// The values of the template; `None` without variants.
 pub(super) fn view(report: &Report) -> Option<Value> {
     let rows = rows(report);
-    (!rows.is_empty()).then(|| context! { title => "Variants", legend => LEGEND, head => HEAD, rows })
+    (!rows.is_empty()).then(|| context! { legend => LEGEND, head => HEAD, rows })
 }
 
 /// The scores of each encoder over its prompts, and the encoders that some choice puts first.

@@ -6,11 +6,17 @@ use isomer_proto::common::v1::VectorSpace;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
-/// SHA-256 (hex) over every other field of the message: its Protocol Buffers encoding in field
-/// order with `digest` empty. Any language can reproduce it.
+/// SHA-256 (hex) over the other fields of the message: its Protocol Buffers encoding in field order
+/// with `digest` empty. `model_id` is empty too if `weights_digest` and `settings_digest` identify
+/// the encoder: its files are the same under another name. Any language can reproduce it.
 pub fn digest(space: &VectorSpace) -> String {
+    let is_identified = !space.weights_digest.is_empty() && !space.settings_digest.is_empty();
     let rest = VectorSpace {
         digest: String::new(),
+        model_id: match is_identified {
+            true => String::new(),
+            false => space.model_id.clone(),
+        },
         ..space.clone()
     };
     hex::encode(Sha256::digest(rest.encode_to_vec()))
@@ -173,6 +179,22 @@ mod tests {
         for other in others {
             assert_ne!(digest(&other), space.digest, "{other:?}");
         }
+    }
+
+    #[test]
+    fn an_encoder_under_another_name_has_the_same_space() {
+        let named = |model_id: &str, settings: &str| {
+            digest(&VectorSpace {
+                model_id: model_id.into(),
+                weights_digest: "w".into(),
+                settings_digest: settings.into(),
+                ..VectorSpace::default()
+            })
+        };
+        assert_eq!(named("a", "s"), named("b", "s"));
+        assert_ne!(named("a", "s"), named("a", "t"));
+        // Weights alone do not identify an encoder.
+        assert_ne!(named("a", ""), named("b", ""));
     }
 
     #[test]

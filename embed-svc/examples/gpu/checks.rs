@@ -46,7 +46,7 @@ impl Reference {
         let vectors = if model.dimensions() == 0 {
             Vec::new()
         } else {
-            model.encode_sequences(texts.iter())?
+            model.encode_sequences(texts.iter())?.text_vectors
         };
         Ok(Self {
             folder: folder.to_owned(),
@@ -78,12 +78,12 @@ fn compare_with_cpu(subject: &Subject<'_>, cpu: &Reference) -> Outcome {
     let model = subject.load()?;
     let load = started.elapsed().as_secs_f64();
     let started = Instant::now();
-    let found = model.encode_sequences(cpu.texts.iter())?;
+    let found = model.encode_sequences(cpu.texts.iter())?.text_vectors;
     let first = started.elapsed().as_secs_f64();
-    let again = model.encode_sequences(cpu.texts.iter())?;
+    let again = model.encode_sequences(cpu.texts.iter())?.text_vectors;
     let mut single = Vec::new();
     for text in &cpu.texts {
-        single.extend(model.encode_sequences(std::iter::once(text))?);
+        single.extend(model.encode_sequences(std::iter::once(text))?.text_vectors);
     }
     let (cosine, difference) = compare(&found, &cpu.vectors, width);
     let equal = single

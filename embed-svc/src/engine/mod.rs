@@ -20,7 +20,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
-    batch::{Sequence, runs},
+    batch::{Outputs, Sequence, runs},
     error::EmbedError,
     model::Model,
 };
@@ -45,8 +45,8 @@ pub struct Limits {
 /// Vectors and their timing.
 #[derive(Debug, Default)]
 pub struct Encoded {
-    /// The values of each text ([`Model::values`]), before a final normalisation.
-    pub vectors: Vec<f32>,
+    /// The requested results.
+    pub outputs: Outputs,
     /// Time from arrival until the first piece ran.
     pub queued: Duration,
     /// Time from then to the end of the last piece.
@@ -125,7 +125,7 @@ struct Unit {
 }
 
 struct Done {
-    vectors: Vec<f32>,
+    outputs: Outputs,
     started: Instant,
     ended: Instant,
 }
@@ -200,17 +200,17 @@ impl Engine {
         let arrived = Instant::now();
         let replies = self.shared.submit(texts, priority, deadline)?;
         let collect = async {
-            let mut vectors = Vec::new();
+            let mut outputs = Outputs::default();
             let (mut started, mut ended) = (None::<Instant>, arrived);
             for reply in replies {
                 let done = reply.await.map_err(|_| EmbedError::DeadlineExceeded)??;
-                vectors.extend_from_slice(&done.vectors);
+                outputs.append(done.outputs);
                 started = Some(started.map_or(done.started, |earliest| earliest.min(done.started)));
                 ended = ended.max(done.ended);
             }
             let started = started.unwrap_or(arrived);
             Ok(Encoded {
-                vectors,
+                outputs,
                 queued: started - arrived,
                 computed: ended.saturating_duration_since(started),
             })

@@ -10,7 +10,10 @@ use std::{
 };
 
 use super::{Done, PIECES, Priority, Shared, Unit};
-use crate::{batch::Sequence, error::EmbedError};
+use crate::{
+    batch::{Outputs, Sequence},
+    error::EmbedError,
+};
 
 /// Threads of a replica per kind of batch.
 pub(super) const LANES: usize = 2;
@@ -20,16 +23,16 @@ pub(super) const LANES: usize = 2;
 fn in_halves(
     texts: &[&Sequence],
     free: impl Fn(),
-    mut encode: impl FnMut(&[&Sequence]) -> Result<Vec<f32>, EmbedError>,
-) -> Result<Vec<f32>, EmbedError> {
+    mut encode: impl FnMut(&[&Sequence]) -> Result<Outputs, EmbedError>,
+) -> Result<Outputs, EmbedError> {
     match encode(texts) {
         Err(EmbedError::OutOfMemory { device }) if texts.len() > 1 => {
             tracing::warn!(device, texts = texts.len(), "out of memory: the batch is halved");
             free();
             let (first, second) = texts.split_at(texts.len() / 2);
-            let mut vectors = encode(first)?;
-            vectors.extend(encode(second)?);
-            Ok(vectors)
+            let mut outputs = encode(first)?;
+            outputs.append(encode(second)?);
+            Ok(outputs)
         }
         result => result,
     }
@@ -133,33 +136,28 @@ impl Shared {
             let ended = Instant::now();
             drop(held);
             self.account(replica, tokens, count, started, ended);
-            let result = match result {
-                Ok(Ok(vectors)) => Ok(vectors),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(EmbedError::Internal(format!(
-                    "encoder `{}` panicked on a batch",
-                    self.id
-                ))),
-            };
+            let result = result.unwrap_or_else(|_| {
+                let problem = format!("encoder `{}` panicked on a batch", self.id);
+                Err(EmbedError::Internal(problem))
+            });
             self.common.lost.note(&result);
-            let mut first = 0;
-            for unit in batch {
-                let values = unit
-                    .texts
-                    .iter()
-                    .map(|text| own.model.values(text.view()))
-                    .sum::<usize>();
-                let reply = match &result {
-                    Ok(vectors) => Ok(Done {
-                        vectors: vectors[first..first + values].to_vec(),
-                        started,
-                        ended,
-                    }),
-                    Err(error) => Err(error.for_another()),
-                };
-                first += values;
-                // The receiver is gone if the request was cancelled in the meantime.
-                let _ = unit.reply.send(reply);
+            // The receiver of a reply is gone if the request was cancelled in the meantime.
+            match result {
+                Ok(mut outputs) => {
+                    for unit in batch.into_iter().rev() {
+                        let outputs = outputs.split_last(own.model.sizes(unit.texts.iter()));
+                        let _ = unit.reply.send(Ok(Done {
+                            outputs,
+                            started,
+                            ended,
+                        }));
+                    }
+                }
+                Err(error) => {
+                    for unit in batch {
+                        let _ = unit.reply.send(Err(error.for_another()));
+                    }
+                }
             }
         }
     }
@@ -263,13 +261,16 @@ mod tests {
                     if texts.len() > most {
                         Err(no_memory())
                     } else {
-                        Ok(values())
+                        Ok(Outputs {
+                            text_vectors: values(),
+                            ..Outputs::default()
+                        })
                     }
                 },
             );
             match expected {
                 Some(expected) => {
-                    assert_eq!(result.unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0]);
+                    assert_eq!(result.unwrap().text_vectors, [0.0, 1.0, 2.0, 3.0, 4.0]);
                     assert_eq!(sizes, expected);
                 }
                 None => assert!(matches!(result, Err(EmbedError::OutOfMemory { .. }))),

@@ -8,6 +8,7 @@ mod instructor;
 mod modules;
 mod pooling;
 mod settings;
+mod sparse;
 mod stage;
 mod words;
 
@@ -21,6 +22,7 @@ use crate::{error::EmbedError, pooling::PoolingMode};
 pub use head::Head;
 pub use modules::Source;
 pub use settings::Prompts;
+pub use sparse::{Sparse, Splade};
 pub use stage::{Dense, Stage};
 pub use words::{WordList, WordTokens, Words};
 
@@ -44,6 +46,10 @@ pub struct ModelFolder {
     pub pooling: Vec<PoolingMode>,
     /// The head of a classification checkpoint without its own pooling.
     pub head: Option<Head>,
+    /// The source of sparse vectors, if the folder has one.
+    pub sparse: Option<Sparse>,
+    /// The file of the linear layer that projects tokens for late interaction, if there is one.
+    pub late_interaction: Option<PathBuf>,
     /// Whether the tokens of a prompt are pooled with the others.
     pub include_prompt: bool,
     /// Columns of a token's vector before the pooling, if the folder gives the number.
@@ -105,9 +111,13 @@ impl ModelFolder {
         let mut folder = Self::of_pipeline(root, pipeline);
         folder.prompts = model.prompts;
         folder.similarity = model.similarity;
-        folder.warnings = warnings;
         match folder.source {
-            Source::Transformer => folder.read_transformer(width.as_ref())?,
+            Source::Transformer => {
+                let layers = sparse::layers(root, &mut warnings);
+                folder.late_interaction = layers.late_interaction;
+                folder.sparse = folder.sparse.or(layers.sparse.map(Sparse::Lexical));
+                folder.read_transformer(width.as_ref())?;
+            }
             Source::WordEmbeddings => {
                 let words = words::read(&folder.transformer)?;
                 folder.max_seq_length = Some(words.max_seq_length);
@@ -115,6 +125,7 @@ impl ModelFolder {
             }
             Source::StaticEmbedding | Source::TextFile => {}
         }
+        folder.warnings = warnings;
         Ok(folder)
     }
 
@@ -133,6 +144,8 @@ impl ModelFolder {
             words: None,
             token_stages: pipeline.token_stages,
             pooling: pipeline.pooling.modes,
+            sparse: pipeline.splade.map(Sparse::Splade),
+            late_interaction: None,
             include_prompt: pipeline.pooling.include_prompt,
             token_width: pipeline.pooling.width.map(|(width, _)| width),
             head: None,
@@ -185,10 +198,15 @@ impl ModelFolder {
                  `AutoTokenizer.from_pretrained(dir, use_fast=True).save_pretrained(dir)` writes tokenizer.json",
             ));
         }
-        if self.pooling.is_empty() && self.token_stages.is_empty() {
+        if self.pooling.is_empty() && self.token_stages.is_empty() && !self.is_splade() {
             self.head = head::read(&self.root, &file, &self.config)?;
         }
-        let transformer = settings::transformer(&self.transformer, &self.config, self.head.is_some())?;
+        let task = match (&self.head, self.is_splade()) {
+            (Some(_), _) => "sequence-classification",
+            (None, true) => "fill-mask",
+            (None, false) => "feature-extraction",
+        };
+        let transformer = settings::transformer(&self.transformer, &self.config, task)?;
         self.max_seq_length = transformer.max_seq_length;
         self.lower_case = transformer.lower_case;
         self.matryoshka = settings::matryoshka(&file, &self.config)?;
@@ -198,6 +216,11 @@ impl ModelFolder {
     /// `config.json` of the transformer, for errors.
     pub fn config_file(&self) -> PathBuf {
         self.transformer.join("config.json")
+    }
+
+    /// Whether the model has only sparse vectors, of a masked language model.
+    pub fn is_splade(&self) -> bool {
+        matches!(self.sparse, Some(Sparse::Splade(_)))
     }
 
     /// Whether the pipeline ends with unit-length vectors.

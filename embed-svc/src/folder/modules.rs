@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     pooling::{self, Pooling},
     read_json, read_optional,
+    sparse::{self, Splade},
     stage::{self, On, Stage},
 };
 use crate::error::EmbedError;
@@ -33,6 +34,8 @@ pub(super) struct Pipeline {
     /// Stages that run on token vectors.
     pub(super) token_stages: Vec<Stage>,
     pub(super) pooling: Pooling,
+    /// The pooling of the scores of a masked language model.
+    pub(super) splade: Option<Splade>,
     /// Stages that run on the text's vector.
     pub(super) stages: Vec<Stage>,
 }
@@ -46,7 +49,7 @@ struct ModuleEntry {
 }
 
 const ORDER: &str = "served are Transformer or WordEmbeddings, then WordWeights, Dense and Normalize on token embeddings, \
-                     then Pooling or nothing (token vectors only); or StaticEmbedding; after Pooling or StaticEmbedding Dense, LayerNorm, \
+                     then Pooling or nothing (token vectors only); or StaticEmbedding; or a transformer and SpladePooling; after Pooling or StaticEmbedding Dense, LayerNorm, \
                      Normalize and Dropout in any order";
 
 pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError> {
@@ -69,15 +72,19 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
     };
     let mut rest = modules.iter();
     let (source, folder) = match rest.next() {
-        Some(("Transformer", folder)) => (Source::Transformer, folder),
+        Some(("Transformer" | "MLMTransformer", folder)) => (Source::Transformer, folder),
         Some(("WordEmbeddings", folder)) => (Source::WordEmbeddings, folder),
         Some(("StaticEmbedding", folder)) => (Source::StaticEmbedding, folder),
         first => return Err(misplaced(first.map_or("(none)", |(class, _)| class))),
     };
     let mut pooling = (source == Source::StaticEmbedding).then(Pooling::mean);
-    let (mut token_stages, mut stages) = (Vec::new(), Vec::new());
+    let (mut token_stages, mut stages, mut splade) = (Vec::new(), Vec::new(), None);
     for (class, folder) in rest {
-        if *class == "Pooling" {
+        if splade.is_some() || (*class == "SpladePooling" && modules.len() > 2) {
+            return Err(misplaced(class));
+        } else if *class == "SpladePooling" {
+            splade = Some(sparse::splade(folder)?);
+        } else if *class == "Pooling" {
             if pooling.is_some() {
                 return Err(misplaced(class));
             }
@@ -92,9 +99,13 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
             return Err(misplaced(class));
         }
     }
+    if let (None, Some(("MLMTransformer", _))) = (splade, modules.first()) {
+        return Err(misplaced("MLMTransformer"));
+    }
     Ok(Pipeline {
         source,
         folder: folder.clone(),
+        splade,
         token_stages,
         // Without a pooling, the model produces token vectors, or a classification head follows.
         pooling: pooling.unwrap_or_else(Pooling::none),
@@ -124,6 +135,7 @@ fn bare(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError>
             folder: root.to_path_buf(),
             token_stages: Vec::new(),
             pooling: Pooling::none(),
+            splade: None,
             stages: Vec::new(),
         });
     }
@@ -141,6 +153,7 @@ fn bare(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError>
         folder: root.to_path_buf(),
         token_stages: Vec::new(),
         pooling,
+        splade: None,
         stages: Vec::new(),
     })
 }
@@ -152,6 +165,7 @@ pub(super) fn of_text_file(file: &Path) -> Pipeline {
         folder: file.to_path_buf(),
         token_stages: Vec::new(),
         pooling: Pooling::mean(),
+        splade: None,
         stages: Vec::new(),
     }
 }
@@ -159,8 +173,10 @@ pub(super) fn of_text_file(file: &Path) -> Pipeline {
 /// `sentence_transformers.models.Pooling` → `Pooling`. Classes of other packages are refused,
 /// because their code is not available here.
 fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
-    const KNOWN: [&str; 9] = [
+    const KNOWN: [&str; 11] = [
         "Transformer",
+        "MLMTransformer",
+        "SpladePooling",
         "WordEmbeddings",
         "StaticEmbedding",
         "WordWeights",

@@ -104,8 +104,8 @@ struct TokenizerConfig {
 /// Reads the length limit: `max_seq_length`, or without it the smaller of the tokenizer's limit and
 /// the size of the position table, as in sentence-transformers.
 ///
-/// `classifies`: whether this is a classification checkpoint, which names its task differently.
-pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Result<Transformer, EmbedError> {
+/// `task` is the name of the task that the other files describe.
+pub(super) fn transformer(folder: &Path, config: &Value, task: &str) -> Result<Transformer, EmbedError> {
     let files = SETTINGS.map(|name| folder.join(name));
     let file = files.iter().find(|file| file.is_file()).unwrap_or(&files[0]);
     let settings: SentenceBertConfig = read_optional(file)?;
@@ -116,16 +116,11 @@ pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Re
             "write the setting into config.json or tokenizer.json and remove it here",
         ));
     }
-    let served = if classifies {
-        "sequence-classification"
-    } else {
-        "feature-extraction"
-    };
-    if let Some(task) = settings.transformer_task.filter(|task| task != served) {
+    if let Some(other) = settings.transformer_task.filter(|other| other != task) {
         return Err(EmbedError::file(
             file,
-            format!("transformer_task `{task}` is not served"),
-            format!("use {served}"),
+            format!("transformer_task `{other}` is not served"),
+            format!("use {task}"),
         ));
     }
     if settings.max_seq_length == Some(0) {

@@ -1,6 +1,10 @@
 //! Runs tokenised texts through the transformer and the following stages.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -8,11 +12,11 @@ use rayon::prelude::*;
 use super::Model;
 use crate::{
     backend::{Rows, Sink, Threads},
-    batch::{Sequence, Sums, TextView, TokenBatch, Want, even_runs, runs},
+    batch::{Outputs, Sequence, Sizes, Sums, TextView, TokenBatch, Want, even_runs, runs},
     error::EmbedError,
     folder::Source,
     pooling::{TokenRows, pool, weights},
-    steps::Step,
+    steps::{Step, apply},
 };
 
 /// Number of tokens that a thread computes at once: enough rows for the products, but few enough
@@ -31,24 +35,27 @@ impl Model {
     /// If the device fails.
     pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
         let views: Vec<_> = texts.iter().map(|text| TextView::plain(text.as_ref())).collect();
-        self.compute(&views, &mut || (), &|| ())
+        Ok(self.compute(&views, &mut || (), &|| ())?.text_vectors)
     }
 
-    /// Number of values of a text: [`Model::dimensions`], or for token vectors the columns of all
-    /// its tokens.
-    pub fn values(&self, text: TextView<'_>) -> usize {
-        match text.want {
-            Want::TextVector => self.dimensions,
-            Want::TokenVectors => text.ids.len() * self.token_width,
+    /// Sizes of the results of texts.
+    pub fn sizes<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Sizes {
+        let mut sizes = Sizes::default();
+        for text in texts {
+            sizes.text_vectors += usize::from(text.want.text_vector) * self.dimensions;
+            sizes.sparse += usize::from(text.want.sparse);
+            if text.want.token_vectors {
+                sizes.token_vectors += self.token_rows(text.ids.len()) * self.token_dimensions();
+            }
         }
+        sizes
     }
 
-    /// [`Model::encode`] for queued texts: the values of each ([`Model::values`]), one text after
-    /// another.
+    /// [`Model::encode`] for queued texts, with every requested result.
     ///
     /// # Errors
     /// If the device fails.
-    pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Vec<f32>, EmbedError> {
+    pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Outputs, EmbedError> {
         self.encode_launching(texts, &mut || (), &|| ())
     }
 
@@ -64,7 +71,7 @@ impl Model {
         texts: impl Iterator<Item = &'a Sequence>,
         launched: &mut (dyn FnMut() + Send),
         between: &(dyn Fn() + Sync),
-    ) -> Result<Vec<f32>, EmbedError> {
+    ) -> Result<Outputs, EmbedError> {
         self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched, between)
     }
 
@@ -85,7 +92,7 @@ impl Model {
         texts: &[TextView<'_>],
         launched: &mut (dyn FnMut() + Send),
         between: &(dyn Fn() + Sync),
-    ) -> Result<Vec<f32>, EmbedError> {
+    ) -> Result<Outputs, EmbedError> {
         let lengths = || texts.iter().map(|text| text.ids.len());
         let threads = rayon::current_num_threads();
         let runs = if self.on_threads() {
@@ -97,34 +104,27 @@ impl Model {
         } else {
             runs(lengths(), DEVICE_TOKENS)
         };
-        let values = |texts: &[TextView<'_>]| texts.iter().map(|text| self.values(*text)).sum::<usize>();
-        let mut out = vec![0.0; values(texts)];
-        let mut rest = &mut out[..];
-        let mut pieces = Vec::with_capacity(runs.len());
-        for run in runs {
-            let texts = &texts[run];
-            let (piece, after) = rest.split_at_mut(values(texts));
-            pieces.push((texts, piece));
-            rest = after;
-        }
-        if self.on_threads() && pieces.len() >= threads {
-            let waiting = AtomicUsize::new(pieces.len());
+        let mut outputs = Outputs::default();
+        if self.on_threads() && runs.len() >= threads {
+            let waiting = AtomicUsize::new(runs.len());
             let launched = Mutex::new(launched);
-            pieces.into_par_iter().with_max_len(1).try_for_each(|(texts, out)| {
+            let run = |run: Range<usize>| {
                 if waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
                     (launched.lock())();
                 }
-                self.run(texts, Threads::One, (&mut || (), between), out)
-            })?;
-            return Ok(out);
+                self.run(&texts[run], Threads::One, (&mut || (), between))
+            };
+            let each: Result<Vec<_>, _> = runs.into_par_iter().with_max_len(1).map(run).collect();
+            each?.into_iter().for_each(|next| outputs.append(next));
+            return Ok(outputs);
         }
-        let last = pieces.len().saturating_sub(1);
-        for (number, (texts, out)) in pieces.into_iter().enumerate() {
+        let last = runs.len().saturating_sub(1);
+        for (number, run) in runs.into_iter().enumerate() {
             let mut nothing = || ();
             let launched: &mut (dyn FnMut() + Send) = if number == last { launched } else { &mut nothing };
-            self.run(texts, Threads::All, (launched, between), out)?;
+            outputs.append(self.run(&texts[run], Threads::All, (launched, between))?);
         }
-        Ok(out)
+        Ok(outputs)
     }
 
     /// Runs one packed run through the transformer and the pipeline.
@@ -133,30 +133,21 @@ impl Model {
         texts: &[TextView<'_>],
         threads: Threads,
         (launched, between): (&mut (dyn FnMut() + Send), &(dyn Fn() + Sync)),
-        out: &mut [f32],
-    ) -> Result<(), EmbedError> {
+    ) -> Result<Outputs, EmbedError> {
         let mut batch = TokenBatch::of(texts);
         if !self.on_threads()
             && let Some(sums) = self.pooled_there(texts)
         {
             batch = batch.wanting(sums);
         }
-        let count = texts.iter().filter(|text| text.want == Want::TextVector).count();
+        let count = texts.iter().filter(|text| text.want.text_vector).count();
         let width = self.token_width * self.folder.pooling.len();
         let mut pooled = vec![0.0; count * width];
-        // A tokenizer without special tokens produces no tokens for an empty text; its vector is
-        // zero.
+        let mut outputs = Outputs::default();
         if batch.tokens() > 0 {
             let visit = &mut |rows: Rows<'_>| match rows {
                 Rows::Sums(sums) => pooled.copy_from_slice(sums),
-                Rows::Tokens(states) if self.token_steps.is_empty() => {
-                    self.collect(texts, &batch, states, &mut pooled, out);
-                }
-                Rows::Tokens(states) => {
-                    let hidden = self.architecture.hidden_size();
-                    let states = apply(&self.token_steps, states.to_vec(), hidden, batch.ids());
-                    self.collect(texts, &batch, &states, &mut pooled, out);
-                }
+                Rows::Tokens(states) => self.collect(texts, &batch, states, &mut pooled, &mut outputs),
             };
             let sink = &mut Sink {
                 launched,
@@ -164,27 +155,21 @@ impl Model {
                 between,
             };
             self.architecture.forward(&batch, threads, sink)?;
+        } else {
+            // A tokenizer without special tokens produces no tokens for an empty text; its vector
+            // is zero.
+            self.collect(texts, &batch, &[], &mut pooled, &mut outputs);
         }
-        let finished = apply(self.inner_steps(), pooled, width, &[]);
-        let mut rows = finished.chunks_exact(self.dimensions.max(1));
-        let mut rest = out;
-        for text in texts {
-            let (place, after) = rest.split_at_mut(self.values(*text));
-            if text.want == Want::TextVector
-                && let Some(row) = rows.next()
-            {
-                place.copy_from_slice(row);
-            }
-            rest = after;
-        }
-        Ok(())
+        outputs.text_vectors = apply(self.inner_steps(), pooled, width, &[]);
+        Ok(outputs)
     }
 
     /// The pooling as sums that a device can compute itself, so that it returns one vector per text
     /// instead of one per token.
     fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
         let modes = &self.folder.pooling;
-        if !self.token_steps.is_empty() || texts.iter().any(|text| text.want == Want::TokenVectors) {
+        let only = |text: &TextView<'_>| text.want == Want::TEXT_VECTOR;
+        if !self.token_steps.is_empty() || !texts.iter().all(only) {
             return None;
         }
         let mut sums = Sums {
@@ -196,20 +181,42 @@ impl Model {
             .then_some(sums)
     }
 
-    /// Pools token vectors, or copies them to their places in `out`.
-    fn collect(&self, texts: &[TextView<'_>], batch: &TokenBatch, states: &[f32], pooled: &mut [f32], out: &mut [f32]) {
+    /// Pools the hidden states of tokens, and computes the other results from them.
+    fn collect(
+        &self,
+        texts: &[TextView<'_>],
+        batch: &TokenBatch,
+        states: &[f32],
+        pooled: &mut [f32],
+        outputs: &mut Outputs,
+    ) {
+        let hidden = self.architecture.hidden_size();
         let width = self.token_width;
+        let stepped = if self.token_steps.is_empty() {
+            Cow::Borrowed(states)
+        } else {
+            Cow::Owned(apply(&self.token_steps, states.to_vec(), hidden, batch.ids()))
+        };
         let factors = self.token_steps.iter().find_map(|step| match step {
             Step::WordWeights(factors) => Some(factors),
             _ => None,
         });
         let mut pooled = pooled.chunks_exact_mut((width * self.folder.pooling.len()).max(1));
-        let mut first = 0;
         for (text, range) in texts.iter().zip(batch.ranges()) {
-            let values = &states[range.start * width..range.end * width];
-            if text.want == Want::TokenVectors {
-                out[first..first + values.len()].copy_from_slice(values);
-            } else if let Some(pooled) = pooled.next() {
+            let own = &states[range.start * hidden..range.end * hidden];
+            let values = &stepped[range.start * width..range.end * width];
+            if text.want.token_vectors {
+                match &self.heads.late_interaction {
+                    Some(head) => outputs.token_vectors.extend(head.rows(own, hidden)),
+                    None => outputs.token_vectors.extend_from_slice(values),
+                }
+            }
+            if let Some(head) = self.heads.sparse.as_ref().filter(|_| text.want.sparse) {
+                outputs.sparse.push(head.weights(text.ids, own, hidden));
+            }
+            if text.want.text_vector
+                && let Some(pooled) = pooled.next()
+            {
                 let tokens = TokenRows {
                     values,
                     width,
@@ -218,14 +225,6 @@ impl Model {
                 };
                 pool(tokens, &self.folder.pooling, pooled);
             }
-            first += self.values(*text);
         }
     }
-}
-
-fn apply(steps: &[Step], rows: Vec<f32>, width: usize, ids: &[u32]) -> Vec<f32> {
-    steps
-        .iter()
-        .fold((rows, width), |(rows, width), step| step.apply(rows, width, ids))
-        .0
 }

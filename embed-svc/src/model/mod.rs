@@ -16,6 +16,7 @@ use crate::{
     folder::{ModelFolder, Source},
     head,
     steps::{self, Step},
+    token_heads::{LateInteraction, SparseHead, TokenHeads},
     tokenise::{Cut, TextTokenizer, Tokens, pairs::First},
     weights::Weights,
 };
@@ -32,6 +33,8 @@ pub struct Model {
     token_width: usize,
     /// Steps on the pooled vector.
     steps: Vec<Step>,
+    /// Heads for other results than the text's vector.
+    heads: TokenHeads,
     /// Labels of a cross-encoder.
     labels: Vec<String>,
     /// Activation of a cross-encoder's scores.
@@ -85,6 +88,12 @@ impl Model {
             ));
         }
         let (token_steps, token_width) = steps::load(&folder.token_stages, architecture.hidden_size(), vocabulary)?;
+        let heads = TokenHeads::load(
+            &folder,
+            &tokenizer,
+            architecture.vocabulary(),
+            architecture.hidden_size(),
+        )?;
         let (mut labels, mut activation) = (Vec::new(), Elementwise::Identity);
         let (steps, dimensions) = match &folder.head {
             None => steps::load(&folder.stages, token_width * folder.pooling.len(), vocabulary)?,
@@ -104,6 +113,7 @@ impl Model {
             token_steps,
             token_width,
             steps,
+            heads,
             labels,
             activation,
             max_tokens,
@@ -136,7 +146,14 @@ impl Model {
 
     /// Columns of a token's vector.
     pub fn token_dimensions(&self) -> usize {
-        self.token_width
+        let head = self.heads.late_interaction.as_ref();
+        head.map_or(self.token_width, LateInteraction::width)
+    }
+
+    /// Number of token vectors of a text with this many tokens. A head for late interaction leaves
+    /// the first token out.
+    pub fn token_rows(&self, tokens: usize) -> usize {
+        tokens.saturating_sub(usize::from(self.heads.late_interaction.is_some()))
     }
 
     /// Labels of a cross-encoder; empty for other models.
@@ -156,7 +173,12 @@ impl Model {
 
     /// Whether the model produces one vector per token.
     pub fn has_token_vectors(&self) -> bool {
-        self.folder.source != Source::StaticEmbedding && !self.is_cross_encoder()
+        self.folder.source != Source::StaticEmbedding && !self.is_cross_encoder() && !self.folder.is_splade()
+    }
+
+    /// Whether the model produces sparse vectors.
+    pub fn has_sparse_vectors(&self) -> bool {
+        self.heads.sparse.is_some()
     }
 
     /// Turns the logits of a cross-encoder into scores, in place.
@@ -227,9 +249,19 @@ impl Model {
 
     /// The stages of token vectors: `tokens`, `dense>normalize>tokens`.
     pub fn token_pipeline(&self) -> String {
-        let names = self.token_steps.iter().map(|step| step.name().to_owned());
+        let names = match &self.heads.late_interaction {
+            Some(head) => vec![head.name()],
+            None => self.token_steps.iter().map(|step| step.name().to_owned()).collect(),
+        };
         let names = self.arithmetic().into_iter().chain(names).chain(["tokens".to_owned()]);
         names.collect::<Vec<_>>().join(">")
+    }
+
+    /// The stages of sparse vectors: `log1p-max` (SPLADE), `lexical-` and the digest of the layer
+    /// (BGE-M3).
+    pub fn sparse_pipeline(&self) -> String {
+        let names = self.heads.sparse.as_ref().map(SparseHead::name);
+        self.arithmetic().into_iter().chain(names).collect::<Vec<_>>().join(">")
     }
 
     /// Ids of a text; see [`TextTokenizer::encode`].

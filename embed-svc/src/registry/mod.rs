@@ -70,7 +70,7 @@ impl Registry {
     pub fn new(config: EmbedConfig, resolver: Resolver, shared: Option<SharedVectors>) -> Result<Self, EmbedError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         Ok(Self {
-            resolver,
+            resolver: resolver.with_names(config.encoders.clone()),
             model_cache: ModelCache::new(config.max_model_bytes),
             places: Arc::new(places(&config)?),
             config,
@@ -82,6 +82,23 @@ impl Registry {
     /// The device that has failed permanently, if there is one.
     pub fn lost(&self) -> &LostDevice {
         &self.common.lost
+    }
+
+    /// Finds the files of encoders, also of those that the configuration names.
+    pub fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
+    /// Makes the files of an encoder available that the configuration names.
+    ///
+    /// # Errors
+    /// If they cannot be fetched or used.
+    pub async fn fetch(&self, id: &str) -> Result<(), EmbedError> {
+        self.permit(id)?;
+        self.resolver
+            .resolve(id, ModelKind::Encoder, &LogProgress::default())
+            .await?;
+        Ok(())
     }
 
     /// Every encoder with an id, in order of id: configured, in the catalogue, or loaded.
@@ -111,12 +128,12 @@ impl Registry {
     /// # Errors
     /// If the id is unknown, the files cannot be fetched or used, or memory is insufficient.
     pub async fn get(&self, id: &str) -> Result<Arc<Loaded>, EmbedError> {
-        let place = self.place(id)?;
-        self.model_cache.get(id, || self.load(id, &place)).await
+        self.permit(id)?;
+        self.model_cache.get(id, || self.load(id)).await
     }
 
-    /// The location for the resolver, if this id is permitted.
-    fn place(&self, id: &str) -> Result<String, EmbedError> {
+    /// Refuses an id that requests may not use.
+    fn permit(&self, id: &str) -> Result<(), EmbedError> {
         if id.len() > LONGEST_ID {
             return Err(EmbedError::invalid(
                 "encoder_id",
@@ -124,11 +141,8 @@ impl Registry {
                 format!("give an id of at most {LONGEST_ID} bytes; ListEncoders lists them"),
             ));
         }
-        if let Some(folder) = self.config.encoders.get(id) {
-            return Ok(PathBuf::from(".").join(folder).to_string_lossy().into_owned());
-        }
-        if self.config.allow_paths || self.resolver.entry(id).is_some() {
-            return Ok(id.to_owned());
+        if self.config.allow_paths || self.resolver.is_name(id) || self.resolver.entry(id).is_some() {
+            return Ok(());
         }
         let known = self
             .known()
@@ -142,15 +156,13 @@ impl Registry {
         })
     }
 
-    async fn load(&self, id: &str, place: &str) -> Result<(Arc<Loaded>, model_cache::Room<'_, Loaded>), EmbedError> {
+    async fn load(&self, id: &str) -> Result<(Arc<Loaded>, model_cache::Room<'_, Loaded>), EmbedError> {
         let started = Instant::now();
-        let mut source = self
+        let source = self
             .resolver
-            .resolve(place, ModelKind::Encoder, &LogProgress::default())
+            .for_requests()
+            .resolve(id, ModelKind::Encoder, &LogProgress::default())
             .await?;
-        if self.config.encoders.contains_key(id) {
-            id.clone_into(&mut source.id);
-        }
         let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
         let bytes = memory_bytes(&source.path, self.config.precision).saturating_mul(copies as u64);
         let room = self.model_cache.room(id, bytes)?;

@@ -73,7 +73,7 @@ pub(super) async fn ranges(
     // The texts of a calibration set belong to the operator.
     let texts = (sequences, &Tenant::default());
     let made = run(inner, encoder, texts, Priority::Batch, deadline).await?;
-    let finished = rows(id, &made.vectors, delivery, None)?;
+    let finished = rows(id, &made.outputs.text_vectors, delivery, None)?;
     let ranges = Arc::new(of(&finished, delivery)?);
     known.insert(key, ranges.clone());
     Ok(ranges)

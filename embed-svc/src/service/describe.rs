@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use super::{Inner, finish::Delivery};
 use crate::{
-    batch::Want,
     config::EmbedConfig,
     error::EmbedError,
     registry::{Known, Loaded},
@@ -48,21 +47,22 @@ pub(super) fn list(inner: &Inner, request: &ListEncodersRequest) -> Result<ListE
         .filter(|_| more)
         .map(|last| hex::encode(&last.id))
         .unwrap_or_default();
-    let encoders = known.iter().map(|known| describe(known, &inner.config)).collect();
+    let encoders = known.iter().map(|known| describe(known, inner)).collect();
     Ok(ListEncodersResponse {
         encoders,
         next_page_token: next,
     })
 }
 
-fn describe(known: &Known, config: &EmbedConfig) -> Encoder {
+fn describe(known: &Known, inner: &Inner) -> Encoder {
     match &known.loaded {
-        Some(encoder) => loaded(&known.id, encoder, config),
+        Some(encoder) => loaded(&known.id, encoder, &inner.config),
         // Fields that depend on the files are omitted until the files are read.
         None => Encoder {
             id: known.id.clone(),
-            max_batch_items: number(config.max_batch_items),
-            max_batch_tokens: number(config.max_batch_tokens),
+            max_batch_items: number(inner.config.max_batch_items),
+            max_batch_tokens: number(inner.config.max_batch_tokens),
+            not_installed: !inner.registry.resolver().is_installed(&known.id),
             ..Encoder::default()
         },
     }
@@ -86,9 +86,10 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
     let prompt = default_prompt.map_or("", String::as_str);
     let vector_space = model
         .has_text_vectors()
-        .then(|| vector_space(encoder, prompt, delivery, Want::TextVector, None));
+        .then(|| vector_space(encoder, prompt, delivery, model.pipeline(), None));
     let capabilities = [
         (model.has_text_vectors(), Capability::Dense),
+        (model.has_sparse_vectors(), Capability::Sparse),
         (model.has_token_vectors(), Capability::MultiVector),
         (model.is_cross_encoder(), Capability::Rerank),
     ];
@@ -101,6 +102,7 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
         dimensions: number(match (model.is_cross_encoder(), model.has_text_vectors()) {
             (true, _) => 0,
             (false, true) => model.dimensions(),
+            (false, false) if folder.is_splade() => model.vocabulary(),
             (false, false) => model.token_dimensions(),
         }),
         matryoshka_dimensions: folder.matryoshka.iter().copied().map(number).collect(),
@@ -121,21 +123,18 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
         default_prompt_name: folder.prompts.default.clone().unwrap_or_default(),
         labels: model.labels().to_vec(),
         prompt_names: Vec::new(),
+        not_installed: false,
     }
 }
 
-/// The space of vectors made with these settings.
+/// The space of vectors made by a pipeline with these settings.
 pub(super) fn vector_space(
     encoder: &Loaded,
     prompt: &str,
     delivery: Delivery,
-    want: Want,
+    pipeline: String,
     ranges: Option<&Ranges>,
 ) -> VectorSpace {
-    let pipeline = match want {
-        Want::TextVector => encoder.model.pipeline(),
-        Want::TokenVectors => encoder.model.token_pipeline(),
-    };
     space::sealed(VectorSpace {
         digest: String::new(),
         model_id: encoder.source.id.clone(),

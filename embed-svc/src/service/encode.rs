@@ -15,15 +15,15 @@ use rayon::prelude::*;
 use super::{
     Inner, Load, calibrate,
     describe::{number, vector_space},
-    finish::{Delivery, matrix},
+    finish::{Delivery, matrix, sparse},
     request::{
-        Item, Marks, Prompt, check_ids, check_prompt, dimensions, dtype, items, priority, prompt, refuse_long, served,
-        truncation, want,
+        Item, Marks, Prompt, check_ids, check_prompt, dimensions, dtype, items, most_active, priority, prompt,
+        refuse_long, served, truncation, want,
     },
     traced::work,
 };
 use crate::{
-    batch::{Sequence, Want},
+    batch::{Outputs, Sequence, Want},
     cache::{self, Key},
     engine::{Encoded, Priority},
     error::EmbedError,
@@ -34,6 +34,8 @@ use crate::{
 
 /// Bytes reserved for the parts of an answer other than vectors.
 const ANSWER_OVERHEAD: usize = 4096;
+/// Maximum bytes of an entry of a sparse vector.
+const SPARSE_ENTRY: usize = 9;
 /// Maximum bytes of text, including prompts, that are tokenised on the current thread.
 const LIGHT_TEXT: usize = 512;
 /// Maximum number of vector values that are combined or packed on the current thread.
@@ -50,35 +52,58 @@ pub(super) async fn encode(
     let dtype = dtype(request.output_dtype)?;
     let truncation = truncation(request.truncation)?;
     let priority = priority(request.priority)?;
-    let want = want(request.output)?;
+    let want = want(request.output, &request.outputs)?;
+    // The vectors that `dimensions`, `normalise` and `output_dtype` apply to.
+    let dense = match (want.text_vector, request.outputs.is_empty()) {
+        (true, _) => Some(Dense::Texts),
+        (false, true) if want.token_vectors => Some(Dense::Tokens),
+        _ => None,
+    };
+    if dense.is_none() {
+        without_dense(&request, dtype)?;
+    }
+    let most_active = most_active(request.max_active_dimensions, want)?;
     let items = items(request.inputs, inner)?;
     let count = items.len();
     let encoder = named(inner, &request.encoder_id).await?;
-    served(&encoder, want)?;
+    let field = if request.outputs.is_empty() {
+        "output"
+    } else {
+        "outputs"
+    };
+    served(&encoder, want, field)?;
     let asked = request.prompt.map(|prompt| match prompt {
         encode_request::Prompt::PromptName(name) => Prompt::Named(name),
         encode_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
     });
     let prompt: Arc<str> = prompt(&encoder.model.folder().prompts, asked)?.into();
     check_prompt(&prompt, count, inner)?;
-    let delivery = Delivery {
-        width: match want {
-            Want::TextVector => encoder.model.dimensions(),
-            Want::TokenVectors => encoder.model.token_dimensions(),
-        },
-        dimensions: dimensions(&encoder, want, request.dimensions)?,
-        normalise: request
-            .normalise
-            .unwrap_or(want == Want::TextVector && encoder.model.normalises()),
-        dtype,
+    let model = &encoder.model;
+    let delivery = match dense {
+        None => None,
+        Some(dense) => {
+            let (width, normalise) = match dense {
+                Dense::Texts => (model.dimensions(), model.normalises()),
+                Dense::Tokens => (model.token_dimensions(), false),
+            };
+            Some(Delivery {
+                width,
+                dimensions: dimensions(&encoder, width, request.dimensions)?,
+                normalise: request.normalise.unwrap_or(normalise),
+                dtype,
+            })
+        }
     };
-    if dtype == Dtype::Int8 && want == Want::TokenVectors {
+    if dtype == Dtype::Int8 && dense == Some(Dense::Tokens) {
         let what = "DTYPE_INT8 of token vectors is not served; DTYPE_F32, DTYPE_F16 and DTYPE_UBINARY are";
         return Err(EmbedError::unserved("output_dtype", what));
     }
-    if want == Want::TextVector {
-        check_size(inner, count, count, delivery)?;
-    }
+    let whole_tokens = Delivery::whole(model.token_dimensions());
+    let text_bytes = match (dense, delivery) {
+        (Some(Dense::Texts), Some(delivery)) => count * delivery.row_bytes(),
+        _ => 0,
+    };
+    check_size(inner, count, text_bytes)?;
 
     let tokenising = Instant::now();
     let cut = if truncation == Truncation::Head {
@@ -96,36 +121,73 @@ pub(super) async fn encode(
     }
     let token_counts = tokens.iter().map(|tokens| number(tokens.count)).collect();
     let truncated = tokens.iter().map(Tokens::truncated).collect();
-    let lengths: Vec<usize> = tokens.iter().map(|tokens| tokens.ids.len()).collect();
-    if want == Want::TokenVectors {
-        check_size(inner, count, lengths.iter().sum(), delivery)?;
-    }
+    let token_rows = |tokens: &Tokens| encoder.model.token_rows(tokens.ids.len());
+    let lengths: Option<Vec<usize>> = want.token_vectors.then(|| tokens.iter().map(token_rows).collect());
+    let dense_tokens = delivery.filter(|_| dense == Some(Dense::Tokens));
+    let token_bytes = dense_tokens.unwrap_or(whole_tokens).row_bytes();
+    let token_bytes = lengths
+        .as_ref()
+        .map_or(0, |lengths| lengths.iter().sum::<usize>() * token_bytes);
+    check_size(inner, count, text_bytes + token_bytes)?;
 
     let sequences: Vec<Sequence> = tokens
         .into_iter()
         .map(|tokens| Sequence { want, ..tokens.into() })
         .collect();
     let run = run(inner, &encoder, (sequences, tenant), priority, deadline).await?;
-    let ranges = if dtype == Dtype::Int8 {
-        Some(calibrate::ranges(inner, &encoder, delivery, &run.vectors, deadline).await?)
-    } else {
-        None
+    let outputs = run.outputs;
+    let ranges = match delivery {
+        Some(delivery) if dtype == Dtype::Int8 => {
+            Some(calibrate::ranges(inner, &encoder, delivery, &outputs.text_vectors, deadline).await?)
+        }
+        _ => None,
     };
+    let active: usize = outputs
+        .sparse
+        .iter()
+        .map(|vector| vector.ids.len().min(most_active))
+        .sum();
+    check_size(inner, count, text_bytes + token_bytes + active * SPARSE_ENTRY)?;
     let id = encoder.source.id.clone();
-    let (vectors, scale) = (run.vectors, ranges.clone());
-    let owners = (want == Want::TokenVectors).then(|| lengths.clone());
-    let embeddings = inner
-        .worked(Load::of(vectors.len(), LIGHT_VALUES), move |_| {
-            matrix(&id, &vectors, delivery, scale.as_deref(), owners.as_deref())
-        })
-        .await?;
+    let (scale, rows) = (ranges.clone(), lengths.clone());
+    let values = outputs.text_vectors.len() + outputs.token_vectors.len() + active;
+    let packed = move |_| {
+        let lengths = rows.as_deref();
+        let pack = |delivery, vectors: &[f32], lengths| matrix(&id, vectors, delivery, scale.as_deref(), lengths);
+        let embeddings = match (dense, delivery) {
+            (Some(Dense::Texts), Some(delivery)) => Some(pack(delivery, &outputs.text_vectors, None)?),
+            (Some(Dense::Tokens), Some(delivery)) => Some(pack(delivery, &outputs.token_vectors, lengths)?),
+            _ => None,
+        };
+        let beside = want.token_vectors && dense != Some(Dense::Tokens);
+        let token_embeddings = beside.then(|| pack(whole_tokens, &outputs.token_vectors, lengths));
+        Ok((
+            embeddings,
+            token_embeddings.transpose()?,
+            sparse(&id, outputs.sparse, most_active)?,
+        ))
+    };
+    let (embeddings, token_embeddings, sparse_embeddings) =
+        inner.worked(Load::of(values, LIGHT_VALUES), packed).await?;
 
+    let model = &encoder.model;
+    let space = |delivery, pipeline| vector_space(&encoder, &prompt, delivery, pipeline, None);
+    let vocabulary = Delivery::whole(model.vocabulary());
     Ok(EncodeResponse {
-        embeddings: Some(embeddings),
+        vector_space: dense.zip(delivery).map(|(dense, delivery)| match dense {
+            Dense::Texts => vector_space(&encoder, &prompt, delivery, model.pipeline(), ranges.as_deref()),
+            Dense::Tokens => space(delivery, model.token_pipeline()),
+        }),
+        token_vector_space: token_embeddings
+            .as_ref()
+            .map(|_| space(whole_tokens, model.token_pipeline())),
+        sparse_vector_space: want.sparse.then(|| space(vocabulary, model.sparse_pipeline())),
+        embeddings,
+        token_embeddings,
+        sparse_embeddings,
         token_counts,
         truncated,
         errors: Vec::new(),
-        vector_space: Some(vector_space(&encoder, &prompt, delivery, want, ranges.as_deref())),
         usage: Some(Usage {
             texts: count as u64,
             tokens: run.tokens,
@@ -138,16 +200,37 @@ pub(super) async fn encode(
             compute: prost_types::Duration::try_from(run.computed).ok(),
             total: prost_types::Duration::try_from(arrived.elapsed()).ok(),
         }),
-        row_counts: match want {
-            Want::TextVector => Vec::new(),
-            Want::TokenVectors => lengths.into_iter().map(number).collect(),
-        },
+        row_counts: lengths.unwrap_or_default().into_iter().map(number).collect(),
     })
+}
+
+/// The vectors of an answer that are delivered as the request says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dense {
+    Texts,
+    Tokens,
+}
+
+/// Refuses settings of vectors that the answer does not have.
+fn without_dense(request: &EncodeRequest, dtype: Dtype) -> Result<(), EmbedError> {
+    let given = [
+        ("dimensions", request.dimensions.is_some()),
+        ("normalise", request.normalise.is_some()),
+        ("output_dtype", dtype != Dtype::F32),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((field, _)) => Err(EmbedError::invalid(
+            *field,
+            "applies to vectors of texts, and none are asked for",
+            "omit it, or add OUTPUT_TEXT_VECTOR to `outputs`",
+        )),
+    }
 }
 
 /// Vectors before delivery, and their usage.
 pub(super) struct Run {
-    pub(super) vectors: Vec<f32>,
+    pub(super) outputs: Outputs,
     /// Tokens that the model saw.
     tokens: u64,
     /// Texts that came from a cache.
@@ -166,18 +249,18 @@ pub(super) async fn run(
     deadline: Option<Instant>,
 ) -> Result<Run, EmbedError> {
     let used = |sequences: &[Sequence]| sequences.iter().map(|text| text.ids.len() as u64).sum::<u64>();
-    let of_texts = sequences.iter().all(|text| text.want == Want::TextVector);
+    let of_texts = sequences.iter().all(|text| text.want == Want::TEXT_VECTOR);
     // Encoding is faster than a store for an interactive request.
     let shared = priority == Priority::Batch && encoder.shared.is_some();
     if !of_texts || (encoder.cache.is_none() && !shared) {
         let tokens = used(&sequences);
         let Encoded {
-            vectors,
+            outputs,
             queued,
             computed,
         } = work(Operation::Embeddings, encoder, sequences, priority, deadline).await?;
         return Ok(Run {
-            vectors,
+            outputs,
             tokens,
             cached: 0,
             queued,
@@ -242,7 +325,7 @@ pub(super) async fn run(
     let vectors = inner
         .worked(load, move |load| {
             let width = filled.model.dimensions().max(1);
-            let mut fresh = made.vectors.chunks_exact(width);
+            let mut fresh = made.outputs.text_vectors.chunks_exact(width);
             let mut vectors = Vec::with_capacity(keys.len() * width);
             let mut new = Vec::new();
             for (key, found) in keys.iter().zip(&found) {
@@ -269,7 +352,10 @@ pub(super) async fn run(
         })
         .await?;
     Ok(Run {
-        vectors,
+        outputs: Outputs {
+            text_vectors: vectors,
+            ..Outputs::default()
+        },
         tokens,
         cached,
         queued,
@@ -277,8 +363,8 @@ pub(super) async fn run(
     })
 }
 
-fn check_size(inner: &Inner, items: usize, rows: usize, delivery: Delivery) -> Result<(), EmbedError> {
-    let bytes = items * 12 + rows * delivery.row_bytes() + ANSWER_OVERHEAD;
+fn check_size(inner: &Inner, items: usize, vectors: usize) -> Result<(), EmbedError> {
+    let bytes = items * 12 + vectors + ANSWER_OVERHEAD;
     if bytes <= inner.config.max_message_bytes {
         return Ok(());
     }

@@ -1,9 +1,12 @@
 //! Converts the model's vectors to the bytes of an answer.
 
-use isomer_proto::common::v1::{Dtype, Matrix};
+use isomer_proto::{
+    common::v1::{Dtype, Matrix},
+    encoder::v1::SparseVector as ProtoSparse,
+};
 use isomer_service_kit::vectors::{self, Ranges, bits};
 
-use crate::{error::EmbedError, pooling::normalise};
+use crate::{batch::SparseVector, error::EmbedError, pooling::normalise};
 
 /// The format of delivered vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,16 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
+    /// Vectors as the model gives them.
+    pub(super) fn whole(width: usize) -> Self {
+        Self {
+            width,
+            dimensions: width,
+            normalise: false,
+            dtype: Dtype::F32,
+        }
+    }
+
     /// Bytes of a delivered row.
     pub(super) fn row_bytes(&self) -> usize {
         match self.dtype {
@@ -29,6 +42,29 @@ impl Delivery {
             _ => 4 * self.dimensions,
         }
     }
+}
+
+/// Sparse vectors of an answer, each with at most `most` entries: the largest ones, and of equal
+/// ones those with the smallest ids. `id` is for the error.
+pub(super) fn sparse(id: &str, vectors: Vec<SparseVector>, most: usize) -> Result<Vec<ProtoSparse>, EmbedError> {
+    let one = |(index, vector): (usize, SparseVector)| {
+        if vector.weights.iter().any(|weight| !weight.is_finite()) {
+            return Err(EmbedError::NotFinite {
+                id: id.to_owned(),
+                list: "inputs",
+                index,
+            });
+        }
+        let mut entries: Vec<_> = vector.ids.into_iter().zip(vector.weights).collect();
+        if entries.len() > most {
+            entries.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            entries.truncate(most);
+            entries.sort_unstable_by_key(|(id, _)| *id);
+        }
+        let (indices, values) = entries.into_iter().unzip();
+        Ok(ProtoSparse { indices, values })
+    };
+    vectors.into_iter().enumerate().map(one).collect()
 }
 
 /// The input of row `row`. `lengths` are the numbers of rows of the inputs, if an input can have
@@ -148,6 +184,23 @@ mod tests {
         let matrix = packed(&[1.0, 2.0, 3.0, -4.0, 5.0, 6.5], PLAIN).unwrap();
         assert_eq!((matrix.rows, matrix.cols), (2, 3));
         assert_eq!(floats(&matrix), [1.0, 2.0, 3.0, -4.0, 5.0, 6.5]);
+    }
+
+    #[test]
+    fn the_largest_weights_are_kept_in_the_order_of_ids() {
+        let vector = |weights: [f32; 5]| SparseVector {
+            ids: vec![2, 3, 5, 8, 13],
+            weights: weights.to_vec(),
+        };
+        let kept = sparse("m", vec![vector([1.0, 3.0, 2.0, 3.0, 2.0])], 3).unwrap();
+        assert_eq!(
+            (&kept[0].indices[..], &kept[0].values[..]),
+            (&[3, 5, 8][..], &[3.0, 2.0, 3.0][..])
+        );
+        let all = sparse("m", vec![SparseVector::default(), vector([1.0; 5])], usize::MAX).unwrap();
+        assert_eq!((all[0].indices.len(), all[1].indices.len()), (0, 5));
+        let error = sparse("m", vec![vector([1.0; 5]), vector([1.0, f32::NAN, 1.0, 1.0, 1.0])], 9).unwrap_err();
+        assert!(matches!(error, EmbedError::NotFinite { index: 1, .. }), "{error}");
     }
 
     #[test]

@@ -84,12 +84,18 @@ impl EmbedService {
         self.inner.registry.lost().clone()
     }
 
-    /// Loads the encoders in `warm_up`.
+    /// Finds the files of encoders.
+    pub fn resolver(&self) -> &Resolver {
+        self.inner.registry.resolver()
+    }
+
+    /// Fetches and loads the encoders in `warm_up`.
     ///
     /// # Errors
     /// The error of the first encoder that cannot be loaded.
     pub async fn warm_up(&self) -> Result<(), EmbedError> {
         for id in &self.inner.config.warm_up {
+            self.inner.registry.fetch(id).await?;
             self.inner.registry.get(id).await?;
         }
         Ok(())
@@ -164,7 +170,10 @@ impl EncoderService for EmbedService {
         &self,
         request: Request<ListEncodersRequest>,
     ) -> Result<Response<ListEncodersResponse>, Status> {
-        Ok(Response::new(describe::list(&self.inner, &request.into_inner())?))
+        // It looks at files.
+        let inner = self.inner.clone();
+        let page = self.inner.helped(move || describe::list(&inner, &request.into_inner()));
+        Ok(Response::new(page.await?))
     }
 
     async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {

@@ -57,11 +57,7 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
 /// Number of columns to keep. If a model lists the sizes it was trained for, only those are
 /// permitted. Vectors of any other model can be truncated anywhere, as with sentence-transformers'
 /// `truncate_dim`.
-pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Result<usize, EmbedError> {
-    let all = match want {
-        Want::TextVector => encoder.model.dimensions(),
-        Want::TokenVectors => encoder.model.token_dimensions(),
-    };
+pub(super) fn dimensions(encoder: &Loaded, all: usize, asked: Option<u32>) -> Result<usize, EmbedError> {
     let Some(asked) = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) else {
         return Ok(all);
     };
@@ -247,32 +243,85 @@ pub(super) fn dtype(value: i32) -> Result<Dtype, EmbedError> {
     Ok(given("output_dtype", value)?.unwrap_or(Dtype::F32))
 }
 
-pub(super) fn want(value: i32) -> Result<Want, EmbedError> {
-    Ok(match given("output", value)? {
-        Some(Output::TokenVectors) => Want::TokenVectors,
-        _ => Want::TextVector,
-    })
+/// The results that a request asks for, by `output` or by `outputs`.
+pub(super) fn want(output: i32, outputs: &[i32]) -> Result<Want, EmbedError> {
+    if output != 0 && !outputs.is_empty() {
+        return Err(EmbedError::invalid(
+            "outputs",
+            "is given beside `output`",
+            "give one of the two",
+        ));
+    }
+    let mut want = Want::NONE;
+    let one = [output];
+    let values = if outputs.is_empty() { &one } else { outputs };
+    for (index, value) in values.iter().enumerate() {
+        let field = || match outputs {
+            [] => "output".to_owned(),
+            _ => format!("outputs[{index}]"),
+        };
+        let place = match given(&field(), *value)? {
+            Some(Output::TokenVectors) => &mut want.token_vectors,
+            Some(Output::Sparse) => &mut want.sparse,
+            _ => &mut want.text_vector,
+        };
+        if std::mem::replace(place, true) {
+            return Err(EmbedError::invalid(field(), "is repeated", "name each result once"));
+        }
+    }
+    Ok(want)
 }
 
-/// Checks that the encoder supports the requested result.
-pub(super) fn served(encoder: &Loaded, want: Want) -> Result<(), EmbedError> {
+/// Checks that the encoder supports the requested results.
+pub(super) fn served(encoder: &Loaded, want: Want, field: &str) -> Result<(), EmbedError> {
     let (model, id) = (&encoder.model, &encoder.source.id);
-    let refuse = |field: &str, what: String| Err(EmbedError::unserved(field, what));
     if model.is_cross_encoder() {
-        return refuse(
+        return Err(EmbedError::unserved(
             "encoder_id",
             format!("`{id}` is a cross-encoder: it scores pairs; call Rerank"),
-        );
+        ));
     }
-    match want {
-        Want::TextVector if !model.has_text_vectors() => {
-            refuse("output", format!("`{id}` has no pooling; ask for OUTPUT_TOKEN_VECTORS"))
-        }
-        Want::TokenVectors if !model.has_token_vectors() => refuse(
-            "output",
-            format!("`{id}` has no token vectors; ask for OUTPUT_TEXT_VECTOR"),
+    let results = [
+        (
+            want.text_vector,
+            model.has_text_vectors(),
+            "OUTPUT_TEXT_VECTOR",
+            "no pooling",
         ),
-        _ => Ok(()),
+        (
+            want.token_vectors,
+            model.has_token_vectors(),
+            "OUTPUT_TOKEN_VECTORS",
+            "no token vectors",
+        ),
+        (
+            want.sparse,
+            model.has_sparse_vectors(),
+            "OUTPUT_SPARSE",
+            "no sparse vectors",
+        ),
+    ];
+    match results.iter().find(|(wanted, has, ..)| *wanted && !has) {
+        None => Ok(()),
+        Some((.., lack)) => {
+            let has = results.iter().filter(|(_, has, ..)| *has).map(|(_, _, name, _)| *name);
+            let has = has.collect::<Vec<_>>().join(" or ");
+            Err(EmbedError::unserved(field, format!("`{id}` has {lack}; ask for {has}")))
+        }
+    }
+}
+
+/// Number of entries to keep of a sparse vector.
+pub(super) fn most_active(value: Option<u32>, want: Want) -> Result<usize, EmbedError> {
+    let field = "max_active_dimensions";
+    match value {
+        Some(_) if !want.sparse => Err(EmbedError::invalid(
+            field,
+            "applies to sparse vectors only",
+            "ask for OUTPUT_SPARSE, or omit it",
+        )),
+        Some(0) => Err(EmbedError::invalid(field, "is 0", "give at least 1, or omit it")),
+        value => Ok(value.map_or(usize::MAX, |value| usize::try_from(value).unwrap_or(usize::MAX))),
     }
 }
 

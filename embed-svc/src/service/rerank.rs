@@ -78,7 +78,7 @@ pub(super) async fn rerank(
     let encoded = work(Operation::Rerank, &encoder, sequences, Priority::Interactive, deadline).await?;
 
     let labels = encoder.model.labels();
-    let mut scores = encoded.vectors;
+    let mut scores = encoded.outputs.text_vectors;
     encoder.model.score(&mut scores);
     if let Some(place) = scores.iter().position(|score| !score.is_finite()) {
         return Err(EmbedError::NotFinite {

@@ -89,6 +89,19 @@ impl Weights {
         Ok(weights)
     }
 
+    /// Opens a single file of tensors.
+    ///
+    /// # Errors
+    /// Those of [`Weights::open`].
+    pub(crate) fn open_file(path: &Path) -> Result<Self, EmbedError> {
+        let mut weights = Self {
+            path: path.to_path_buf(),
+            tensors: HashMap::new(),
+        };
+        weights.add(path)?;
+        Ok(weights)
+    }
+
     /// Opens one file and records its tensors.
     fn add(&mut self, path: &Path) -> Result<(), EmbedError> {
         let (file, data, metadata) = TensorFile::open(path).map_err(|error| {

@@ -219,11 +219,14 @@ fn token_vectors_are_those_of_sentence_transformers() {
             .texts
             .iter()
             .map(|text| Sequence {
-                want: Want::TokenVectors,
+                want: Want {
+                    token_vectors: true,
+                    ..Want::NONE
+                },
                 ..model.tokenise("", text, Cut::Tail).unwrap().into()
             })
             .collect();
-        let got = model.encode_sequences(sequences.iter()).unwrap();
+        let got = model.encode_sequences(sequences.iter()).unwrap().token_vectors;
         let want: Vec<f32> = case.tokens.into_iter().flatten().flatten().collect();
         assert_eq!(got.len(), want.len(), "{}", case.name);
         for (got, want) in got.iter().zip(&want) {

@@ -53,7 +53,7 @@ impl Held {
         let mut answer = Box::pin(async move {
             let text = vec![vec![9u32; tokens].into()];
             let encoded = engine.encode(text, Priority::Interactive, deadline).await;
-            encoded.map(|encoded| encoded.vectors)
+            encoded.map(|encoded| encoded.outputs.text_vectors)
         });
         match poll!(&mut answer) {
             Poll::Ready(answer) => tokio::spawn(std::future::ready(answer)),
@@ -143,7 +143,7 @@ async fn a_request_is_cut_into_pieces_and_put_together_in_order() {
         .encode(texts.iter().cloned().map(Into::into).collect(), Priority::Batch, None)
         .await
         .unwrap();
-    assert_eq!(encoded.vectors, held.model.encode(&texts).unwrap());
+    assert_eq!(encoded.outputs.text_vectors, held.model.encode(&texts).unwrap());
 }
 
 /// Replicas that share a model, each with its own thread.
@@ -191,7 +191,12 @@ async fn two_replicas_share_a_queue_and_give_the_vectors_of_one() {
         let engine = engine.clone();
         tokio::spawn(async move {
             let texts = texts(client).into_iter().map(Into::into).collect();
-            engine.encode(texts, Priority::Interactive, None).await.unwrap().vectors
+            engine
+                .encode(texts, Priority::Interactive, None)
+                .await
+                .unwrap()
+                .outputs
+                .text_vectors
         })
     };
     let answers: Vec<_> = (0..40).map(ask).collect();
@@ -216,7 +221,7 @@ async fn a_panic_fails_its_batch_and_nothing_else() {
         assert!(error.to_string().contains("panicked on a batch"), "{error}");
         let good: Vec<_> = texts(round).into_iter().map(Into::into).collect();
         let answer = engine.encode(good, Priority::Interactive, None).await.unwrap();
-        assert_eq!(answer.vectors, model.encode(&texts(round)).unwrap());
+        assert_eq!(answer.outputs.text_vectors, model.encode(&texts(round)).unwrap());
     }
 }
 
@@ -228,7 +233,12 @@ async fn a_device_that_is_given_batches_ahead_answers_each_request_right() {
         let engine = engine.clone();
         tokio::spawn(async move {
             let texts = texts(client).into_iter().map(Into::into).collect();
-            engine.encode(texts, Priority::Batch, None).await.unwrap().vectors
+            engine
+                .encode(texts, Priority::Batch, None)
+                .await
+                .unwrap()
+                .outputs
+                .text_vectors
         })
     };
     let answers: Vec<_> = (0..30).map(ask).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use isomer_embed::{
-    batch::Sequence,
+    batch::{Sequence, Want},
     device::{Device, Precision},
     folder::Source,
     model::Model,
@@ -115,10 +115,9 @@ fn what_is_pooled_on_the_device_is_what_its_tokens_would_give() {
             let want = |ids: Vec<u32>, number: usize| Sequence {
                 ids,
                 prompt,
-                want: if tokens && number == 5 {
-                    isomer_embed::batch::Want::TokenVectors
-                } else {
-                    isomer_embed::batch::Want::TextVector
+                want: Want {
+                    token_vectors: tokens && number == 5,
+                    ..Want::TEXT_VECTOR
                 },
                 ..Sequence::default()
             };
@@ -135,9 +134,14 @@ fn what_is_pooled_on_the_device_is_what_its_tokens_would_give() {
             let sequences = sequences(prompt, tokens);
             let there = model.encode_sequences(sequences.iter()).unwrap();
             let here = cpu.encode_sequences(sequences.iter()).unwrap();
-            assert_eq!(there.len(), here.len());
-            let apart = there.iter().zip(&here).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(apart < 5e-5, "{family} {prompt} {tokens}: {apart}");
+            for (there, here) in [
+                (&there.text_vectors, &here.text_vectors),
+                (&there.token_vectors, &here.token_vectors),
+            ] {
+                assert_eq!(there.len(), here.len());
+                let apart = there.iter().zip(here).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(apart < 5e-5, "{family} {prompt} {tokens}: {apart}");
+            }
         }
     }
 }

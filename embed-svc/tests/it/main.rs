@@ -26,6 +26,7 @@ mod rerank;
 mod robust;
 mod service;
 mod shared_vectors;
+mod sparse;
 mod summary;
 #[cfg(feature = "t5")]
 mod t5;

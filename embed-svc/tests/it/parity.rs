@@ -91,7 +91,7 @@ fn encode(model: &Model, texts: &[impl AsRef<[u32]>], prompt: usize) -> Vec<f32>
         ..Sequence::default()
     };
     let sequences: Vec<Sequence> = texts.iter().map(|ids| sequence(ids.as_ref())).collect();
-    model.encode_sequences(sequences.iter()).unwrap()
+    model.encode_sequences(sequences.iter()).unwrap().text_vectors
 }
 
 /// Compares and prints a row; errors are added to `wrong`.

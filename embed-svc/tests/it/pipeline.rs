@@ -51,7 +51,7 @@ fn encode(model: &Model, prompt: &str, texts: &[String]) -> Vec<Vec<f32>> {
             .into()
         })
         .collect();
-    let vectors = model.encode_sequences(sequences.iter()).unwrap();
+    let vectors = model.encode_sequences(sequences.iter()).unwrap().text_vectors;
     let mut vectors: Vec<Vec<f32>> = vectors.chunks(model.dimensions()).map(<[f32]>::to_vec).collect();
     if model.normalises() {
         vectors.iter_mut().for_each(|vector| normalise(vector));

@@ -140,8 +140,11 @@ async fn begun_before_the_answer(apart: bool) -> (usize, usize) {
     story.tell(|told| told.asked = true);
     let answer = asked.await.unwrap();
     let (before, _) = story.layers();
-    assert_eq!(answer.vectors, model.encode(&query).unwrap());
-    assert_eq!(bulk.await.unwrap().unwrap().vectors, model.encode(&texts).unwrap());
+    assert_eq!(answer.outputs.text_vectors, model.encode(&query).unwrap());
+    assert_eq!(
+        bulk.await.unwrap().unwrap().outputs.text_vectors,
+        model.encode(&texts).unwrap()
+    );
     (before, story.layers().1)
 }
 

@@ -67,11 +67,11 @@ fn scores_are_those_of_sentence_transformers() {
             assert_eq!(tokens.second, types.iter().position(|kind| *kind == 1), "{name}");
         }
         let sequences: Vec<Sequence> = tokens.into_iter().map(Into::into).collect();
-        let logits = model.encode_sequences(sequences.iter()).unwrap();
+        let logits = model.encode_sequences(sequences.iter()).unwrap().text_vectors;
         assert_eq!(logits.len(), golden.logits.len(), "{name}");
         let alone: Vec<f32> = sequences
             .iter()
-            .flat_map(|pair| model.encode_sequences([pair].into_iter()).unwrap())
+            .flat_map(|pair| model.encode_sequences([pair].into_iter()).unwrap().text_vectors)
             .collect();
         assert_eq!(logits, alone, "{name}: a pair's score is the same alone and in a batch");
         let apart = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

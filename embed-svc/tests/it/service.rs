@@ -387,7 +387,8 @@ async fn encoders_are_listed_in_pages_and_described_once_loaded() {
             .unwrap()
             .into_inner();
         assert!(page.encoders.len() <= 2);
-        ids.extend(page.encoders.into_iter().map(|encoder| (encoder.id, encoder.loaded)));
+        let states = page.encoders.into_iter();
+        ids.extend(states.map(|encoder| (encoder.id, encoder.loaded, encoder.not_installed)));
         page_token = page.next_page_token;
         if page_token.is_empty() {
             break;
@@ -395,7 +396,7 @@ async fn encoders_are_listed_in_pages_and_described_once_loaded() {
     }
     assert!(ids.is_sorted());
     assert!(
-        ids.contains(&("tiny".into(), false)) && ids.contains(&("all-MiniLM-L6-v2".into(), false)),
+        ids.contains(&("tiny".into(), false, false)) && ids.contains(&("all-MiniLM-L6-v2".into(), false, true)),
         "{ids:?}"
     );
     let bad = ListEncodersRequest {

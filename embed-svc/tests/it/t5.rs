@@ -41,10 +41,10 @@ fn a_short_text_beside_a_long_one_has_the_bits_that_it_has_alone() {
             .iter()
             .map(|text| tokens(&model, prompt, text))
             .collect();
-        let together = model.encode_sequences(texts.iter()).unwrap();
+        let together = model.encode_sequences(texts.iter()).unwrap().text_vectors;
         let alone: Vec<f32> = texts
             .iter()
-            .flat_map(|text| model.encode_sequences([text].into_iter()).unwrap())
+            .flat_map(|text| model.encode_sequences([text].into_iter()).unwrap().text_vectors)
             .collect();
         assert_eq!(together, alone, "{name}");
     }

@@ -387,6 +387,32 @@ async fn another_pipeline_or_other_weights_are_another_space() {
 }
 
 #[tokio::test]
+async fn the_same_files_under_another_name_are_the_same_space() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().to_path_buf();
+    let mut harness = Harness::new(move |model, config| {
+        config.cache_dir = Some(root);
+        config.encoders.insert("prod".into(), model.to_path_buf());
+    })
+    .await;
+    let first = harness.encode(request(&["a b", "c"])).await;
+    let named = EncodeRequest {
+        encoder_id: "prod".into(),
+        ..request(&["a b", "c"])
+    };
+    let second = harness.encode(named).await;
+    assert_eq!(second.usage.unwrap().cached_texts, 2);
+    assert_eq!(second.embeddings, first.embeddings);
+    let (first, second) = (first.vector_space.unwrap(), second.vector_space.unwrap());
+    assert_eq!(
+        (first.model_id.as_str(), second.model_id.as_str()),
+        ("tiny", "prod"),
+        "each answer has the name that was asked for"
+    );
+    assert_eq!(first.digest, second.digest);
+}
+
+#[tokio::test]
 async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().to_path_buf();

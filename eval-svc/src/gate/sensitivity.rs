@@ -18,7 +18,7 @@ use super::{
     spec::SEPARATION,
 };
 use crate::{
-    report::{GateVerdict, RuleVerdict},
+    report::{GateVerdict, RuleVerdict, terms::COUNTS_TEXTS},
     separation::{Kind, Tally},
     stats::{clopper_pearson_lower, clopper_pearson_upper},
 };
@@ -173,7 +173,7 @@ pub(super) fn decide(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleV
     } else {
         GateVerdict::Undecided
     };
-    let mut notes = vec!["n counts texts".to_owned()];
+    let mut notes = vec![COUNTS_TEXTS.to_owned()];
     if tally.undefined > 0 {
         notes.push(format!(
             "{} comparisons have no cosine and count as not separated",

@@ -8,7 +8,7 @@ pub use isomer_report::terms::{Adjust, Basis, Measure, OnUndecided, RuleKind, Si
 
 use super::limits::Limits;
 use crate::{
-    report::Paired,
+    report::{Paired, terms::RuleScope},
     stats::{
         StatsError,
         gate::{Limit, bounded::Range, rule, spending::Spending},
@@ -268,24 +268,13 @@ impl Rule {
         if let Some(name) = &self.name {
             return name.clone();
         }
-        let of = match self.limit.measure() {
-            Measure::Separation if self.of != SEPARATION => format!("separation of {}", self.of),
-            _ => self.of.clone(),
+        let scope = RuleScope {
+            of: &self.of,
+            texts: self.texts,
+            task: self.task,
+            dataset: self.dataset.as_deref(),
         };
-        let title = self.limit.kind.row().title.replace("{of}", &of);
-        let mut title = title.replace("{limit}", &self.limit.value.to_string());
-        match self.texts {
-            Texts::All => {}
-            Texts::Changed => title.push_str(", changed texts"),
-            Texts::Accepted => title.push_str(", accepted texts"),
-        }
-        if let Some(task) = self.task {
-            title.push_str(&format!(", {task} only"));
-        }
-        if let Some(dataset) = &self.dataset {
-            title.push_str(&format!(", on {dataset}"));
-        }
-        title
+        scope.title(self.limit.kind, self.limit.value)
     }
 }
 

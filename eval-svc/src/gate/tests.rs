@@ -295,7 +295,7 @@ fn drops_of_zero_everywhere_keep_a_limit_of_zero_and_a_missing_number_is_invalid
     assert_eq!((said.verdict, said.blocked), (GateVerdict::Invalid, true));
     assert!(
         said.sentence()
-            .contains("Gate invalid: a. Rule \"total drops by at most 5 %\": the original score on d3")
+            .contains("Gate invalid: a. a is invalid: rule \"total drops by at most 5 %\": the original score on d3")
     );
 }
 

@@ -450,6 +450,7 @@ async fn rate(
             spend(counters, &answer.usage.unwrap_or_default());
         });
         meter.add(rated.known, rated.cached, Instant::now());
+        meter.fail(rated.missing);
         live.tell(meter);
     }
     // Every request was answered in full; otherwise the loop would have returned an error.

@@ -35,6 +35,8 @@ const LEAST: usize = 50;
 pub(super) const MOST_ROWS: usize = 5_000;
 /// Maximum number of rules that are foreseen.
 const MOST_RULES: usize = 20;
+/// A design asks for at most this many times the rows that there are.
+const MOST_TIMES: usize = 64;
 
 /// Sum of squared weights of the scores that a figure is a mean of. Without temperature every seed
 /// gives the same rewrite.
@@ -113,6 +115,16 @@ impl Sized {
     /// Number of its rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The data set with this many times the rows, of the same kind.
+    fn times(&self, factor: usize) -> Self {
+        Self {
+            rows: self.rows * factor,
+            clusters: self.clusters * factor,
+            texts: self.texts * factor,
+            ..self.clone()
+        }
     }
 
     /// The part of `number` that belongs to this many of its rows.
@@ -210,44 +222,61 @@ impl Foreseen {
     }
 
     /// The smallest number of items with which every rule passes an encoder that does not drop,
-    /// with this probability; all items if there are too few. `None` without a rule that can be
-    /// foreseen.
+    /// with this probability. If the rows that there are do not suffice, it is the number of rows
+    /// of the same kinds. `None` without a rule that can be foreseen.
     pub(super) fn design(&self, all: &[Sized], wanted: f64, left: &AtomicBool) -> Option<PlannedDesign> {
-        let pass = |items: &[usize]| -> Option<f64> {
-            let of_rule = |rule: &ForeseenRule| {
-                let limit = Limit::at_most(rule.limit);
-                chances(limit, self.alpha, &rule.planned(all, items), 0.0).ok()
-            };
-            let all: Option<Vec<_>> = self.rules.iter().map(of_rule).collect();
-            all?.into_iter().map(|found| found.pass).reduce(f64::min)
-        };
-        let available = all.iter().map(Sized::rows).sum();
-        let whole = pass(&divide(available, all, self.concentration))?;
+        let whole = self.pass(all, None)?;
+        let mut larger = all.to_vec();
+        let mut enough = whole >= wanted;
+        let mut times = 2;
+        while !enough && times <= MOST_TIMES && !left.load(Ordering::Relaxed) {
+            larger = all.iter().map(|one| one.times(times)).collect();
+            enough = self.pass(&larger, None)? >= wanted;
+            times *= 2;
+        }
+        if !enough {
+            larger = all.to_vec();
+        }
+        let total: usize = larger.iter().map(Sized::rows).sum();
         // Each data set gets a row.
-        let (mut below, mut above) = (all.len().min(available).saturating_sub(1), available);
-        while whole >= wanted && above - below > 1 && !left.load(Ordering::Relaxed) {
+        let (mut below, mut above) = (all.len().min(total).saturating_sub(1), total);
+        while enough && above - below > 1 && !left.load(Ordering::Relaxed) {
             let middle = usize::midpoint(below, above);
-            if pass(&divide(middle, all, self.concentration))? < wanted {
+            if self.pass(&larger, Some(middle))? < wanted {
                 below = middle;
             } else {
                 above = middle;
             }
         }
-        let items = divide(above, all, self.concentration);
-        let sized = || all.iter().zip(&items);
-        let texts = sized().map(|(one, rows)| one.part(one.texts, *rows) + one.fixed);
+        let items = divide(above, &larger, self.concentration);
+        let texts = larger.iter().zip(&items);
+        let texts = texts.map(|(one, rows)| one.part(one.texts, *rows) + one.fixed);
         let dataset = |(one, rows): (&Sized, &usize)| PlannedDataset {
             name: one.name.clone(),
             items: *rows as u64,
             available_items: one.rows as u64,
         };
+        let reached = whole >= wanted;
         Some(PlannedDesign {
             total_items: items.iter().sum::<usize>() as u64,
-            datasets: sized().map(dataset).collect(),
+            datasets: all.iter().zip(&items).map(dataset).collect(),
             rewrites: (texts.sum::<usize>() * self.rewrites) as u64,
-            pass_without_drop: pass(&items)?,
-            reached: whole >= wanted,
+            pass_without_drop: if reached { self.pass(all, Some(above))? } else { whole },
+            reached,
         })
+    }
+
+    /// Probability that every rule passes an encoder that does not drop, with this number of items
+    /// or all: that of the rule where it is smallest.
+    fn pass(&self, all: &[Sized], total: Option<usize>) -> Option<f64> {
+        let total = total.unwrap_or_else(|| all.iter().map(Sized::rows).sum());
+        let items = divide(total, all, self.concentration);
+        let of_rule = |rule: &ForeseenRule| {
+            let limit = Limit::at_most(rule.limit);
+            chances(limit, self.alpha, &rule.planned(all, &items), 0.0).ok()
+        };
+        let all: Option<Vec<_>> = self.rules.iter().map(of_rule).collect();
+        all?.into_iter().map(|found| found.pass).reduce(f64::min)
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) struct Meter {
     done: u64,
     total: u64,
     cached: u64,
+    failed: u64,
     detail: String,
     /// Times, with the number of units completed by then that did not come from a store.
     marks: VecDeque<(Instant, u64)>,
@@ -36,6 +37,7 @@ impl Meter {
             done: 0,
             total,
             cached: 0,
+            failed: 0,
             detail: String::new(),
             marks,
             told: None,
@@ -50,6 +52,11 @@ impl Meter {
     /// Sets the description of the current work.
     pub(super) fn detail(&mut self, detail: impl Into<String>) {
         self.detail = detail.into();
+    }
+
+    /// Adds units, already counted as completed, that gave no result.
+    pub(super) fn fail(&mut self, failed: u64) {
+        self.failed += failed;
     }
 
     /// Adds completed units; `cached` of them came from a store.
@@ -100,7 +107,10 @@ impl Meter {
             total: self.total,
             cached: self.cached,
             remaining_seconds: self.remaining().map(|left| left.as_secs_f64()),
-            detail: self.detail.clone(),
+            detail: match self.failed {
+                0 => self.detail.clone(),
+                failed => format!("{failed} failed, {}", self.detail),
+            },
         }
     }
 }
@@ -131,6 +141,17 @@ mod tests {
         }
         let left = meter.remaining().unwrap().as_secs_f64();
         assert!((left - 401.0).abs() < 15.0, "1 unit a second, 401 left, told {left}");
+    }
+
+    #[test]
+    fn failed_units_stand_in_the_detail() {
+        let start = Instant::now();
+        let mut meter = Meter::new(Stage::Transform, 3, start);
+        meter.detail("paraphrase, seed 1");
+        meter.add(1, 0, start);
+        assert_eq!(meter.snapshot().detail, "paraphrase, seed 1");
+        meter.fail(1);
+        assert_eq!(meter.snapshot().detail, "1 failed, paraphrase, seed 1");
     }
 
     #[test]

@@ -347,6 +347,7 @@ pub(super) async fn gather(
                         (order.count)(counters, &result);
                     });
                     meter.add(1, u64::from(cached), Instant::now());
+                    meter.fail(u64::from(gives_no_text(&result)));
                     live.tell(meter);
                     gathered.add(position, *result);
                 }
@@ -479,6 +480,11 @@ fn tally_source(counters: &mut Counters, cached: bool, needs_generator: bool) {
     }
 }
 
+/// Whether no attempt at a text was accepted.
+fn gives_no_text(result: &TransformResult) -> bool {
+    !matches!(result.outcome(), ProtoOutcome::Ok | ProtoOutcome::Recovered)
+}
+
 fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
     match result.outcome() {
         ProtoOutcome::KeptOriginal => counters.kept_original += 1,
@@ -491,8 +497,7 @@ fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
 /// originals again.
 fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
-        let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
-        kept && result.failed_checks().any(|check| check == Check::GeneratorError)
+        gives_no_text(result) && result.failed_checks().any(|check| check == Check::GeneratorError)
     };
     let Some(first) = results.first() else {
         return Ok(());

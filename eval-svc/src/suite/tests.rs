@@ -184,6 +184,7 @@ fn every_shipped_suite_has_a_gate_on_drop_sensitivity_and_level() {
         let (limit, margin, floor) = match name {
             "quick" => (10.0, 10.0, Some(40.0)),
             "noise" => (20.0, 10.0, Some(40.0)),
+            "minimal" => (4.0, 4.0, None),
             _ => (5.0, 5.0, None),
         };
         let limits: Vec<RuleLimit> = gate.rules.iter().map(|rule| rule.limit).collect();

@@ -56,6 +56,7 @@ impl World {
             hub_endpoint: Some(self.hub.address.clone()),
             hub: true,
             offline,
+            download_on_request: false,
             catalogue: None,
             hub_timeout_s: 5.0,
             python: None,

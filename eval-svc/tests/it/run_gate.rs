@@ -70,7 +70,10 @@ async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
     );
     let html = text(ReportFormat::Html).await;
     assert!(html.contains("id=\"gate-title\"") && html.contains("a | &lt;floor&gt;") && !html.contains("<floor>"));
-    assert!(html.contains("Gate passed: stub-a, stub-b keep every rule."));
+    assert!(
+        html.contains("<strong>stub-a passes</strong>")
+            && markdown.contains("Gate passed: stub-a, stub-b keep every rule.")
+    );
     let junit = text(ReportFormat::Junit).await;
     assert_eq!(junit.matches("<testcase ").count(), 4, "{junit}");
     assert!(
@@ -101,7 +104,7 @@ async fn a_broken_rule_fails_the_gate_and_its_test_case() {
     assert_eq!(json["gate"]["encoders"][0]["rules"][1]["verdict"], "pass");
     let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
     assert!(
-        junit.contains("tests=\"2\" failures=\"1\"") && junit.contains("limit ≥ 99.90"),
+        junit.contains("tests=\"2\" failures=\"1\"") && junit.contains("(limit 99.9)"),
         "{junit}"
     );
 }

@@ -174,7 +174,7 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
     let known = isomer_eval::judging::probes().len() as u64;
     assert_eq!((last.done, last.total), (rated * 4 + known, rated * 4 + known));
     assert!(
-        stages[0].detail == "similarity of probes" && last.detail == "fluency of summarisation",
+        stages[0].detail == "similarity of probes" && last.detail == "4 failed, fluency of summarisation",
         "{stages:?}"
     );
 

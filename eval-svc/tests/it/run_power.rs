@@ -8,8 +8,13 @@ use isomer_service_kit::{Fault, GrpcChannel};
 
 use crate::run_stubs::{Harness, run_to_end, spec};
 
-/// Data sets of 400 pairs and of 300 answers to queries, and a small one of 30 pairs.
+/// Two data sets of 400 pairs, and a small one of 30.
 fn suite(harness: &Harness, head: &str, limit: f64) -> SuiteRef {
+    larger_suite(harness, head, limit, 1)
+}
+
+/// The suite with this many times the pairs.
+fn larger_suite(harness: &Harness, head: &str, limit: f64, times: usize) -> SuiteRef {
     let folder = harness.home.path().join("data");
     let pairs = |name: &str, rows: usize| {
         let row = |i: usize| {
@@ -25,9 +30,9 @@ fn suite(harness: &Harness, head: &str, limit: f64) -> SuiteRef {
         )
         .unwrap();
     };
-    pairs("large", 400);
-    pairs("other", 400);
-    pairs("small", 30);
+    pairs("large", 400 * times);
+    pairs("other", 400 * times);
+    pairs("small", 30 * times);
     let text = format!(
         "name = \"power\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n{head}\n\
          [gate]\nunit = \"item\"\n[[gate.rule]]\nmax_drop = {limit}\n\
@@ -138,14 +143,40 @@ async fn more_items_decide_more_and_the_design_is_the_smallest_that_does() {
         "{wide:?}"
     );
     assert!(plan(&mut client, with(wide.total_items, 90.0), None).await.is_ok());
+}
 
-    let narrow = plan(&mut client, with(100, 0.5), Some(0.9))
-        .await
-        .unwrap()
-        .design
-        .unwrap();
-    assert!(!narrow.reached && narrow.pass_without_drop < 0.9, "{narrow:?}");
-    assert_eq!(narrow.total_items, 830);
+#[tokio::test]
+async fn the_rows_that_are_missing_are_named() {
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let mut planned = async |suite, power| plan(&mut client, spec(suite, &["stub-a"]), power).await.unwrap();
+    let design = planned(suite(&harness, "", 4.0), Some(0.8)).await.design.unwrap();
+    let all = planned(suite(&harness, "", 4.0), None).await;
+    assert!(!design.reached && design.pass_without_drop < 0.8, "{design:?}");
+    assert_eq!(all.rules[0].pass_without_drop, Some(design.pass_without_drop));
+    assert_eq!(design.rewrites, 2 * design.total_items);
+    let exceeded: Vec<&str> = design
+        .datasets
+        .iter()
+        .filter(|one| one.items > one.available_items)
+        .map(|one| one.name.as_str())
+        .collect();
+    assert!(exceeded.contains(&"small"), "{design:?}");
+    // With so many rows the rule decides. Where a small data set has even more, fewer rows do.
+    let head = format!("total_items = {}", design.total_items);
+    let larger = planned(larger_suite(&harness, &head, 4.0, 8), Some(0.8)).await;
+    let chance = larger.rules[0].pass_without_drop.unwrap();
+    assert!((0.8..0.83).contains(&chance), "{chance}");
+    let found = larger.design.unwrap();
+    let (most, least) = (design.total_items, design.total_items * 9 / 10);
+    assert!(
+        found.reached && (least..=most).contains(&found.total_items),
+        "{found:?}\n{design:?}"
+    );
+
+    // No number of rows is enough at a limit of almost nothing.
+    let never = planned(suite(&harness, "", 0.001), Some(0.8)).await.design.unwrap();
+    assert!(!never.reached && never.total_items == 830, "{never:?}");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ impl PartialEq for Mark {
     fn eq(&self, other: &Self) -> bool {
         let of = |mark: &Self| (mark.version, mark.with_text);
         of(self) == of(other)
-            && self.space == other.space
+            && self.space.unnamed() == other.space.unnamed()
             && self.similarity == other.similarity
             && self.chunking == other.chunking
     }
@@ -68,6 +68,21 @@ pub struct Space {
     pub dimensions: u32,
     /// The augmentation of vectors; empty for plain ones.
     pub augmentation: String,
+}
+
+impl Space {
+    /// The space without the encoder's name if its digests identify the encoder. The same files may
+    /// have another name in another process.
+    fn unnamed(&self) -> Self {
+        let is_identified = !self.weights.is_empty() && !self.settings.is_empty();
+        Self {
+            model: match is_identified {
+                true => String::new(),
+                false => self.model.clone(),
+            },
+            ..self.clone()
+        }
+    }
 }
 
 impl Mark {
@@ -189,7 +204,7 @@ impl Mark {
             augmentation: String::new(),
             // The scaling of a pooled vector is a separate setting. Similarities other than the
             // cosine then depend on the lengths, so the flag must not differ.
-            ..space.clone()
+            ..space.unnamed()
         };
         if bare(&self.space) == bare(&query.space) {
             return Ok(());
@@ -213,9 +228,14 @@ impl Mark {
             "" => "not recorded".to_owned(),
             digest => digest.to_owned(),
         };
+        let are_identified = [ours, theirs].iter().all(|space| space.unnamed().model.is_empty());
+        let model = |space: &Space| match are_identified {
+            true => String::new(),
+            false => space.model.clone(),
+        };
         let rows = [
             ("settings", settings(ours), settings(theirs)),
-            ("model", ours.model.clone(), theirs.model.clone()),
+            ("model", model(ours), model(theirs)),
             ("weights", ours.weights.clone(), theirs.weights.clone()),
             ("prompt", ours.prompt.clone(), theirs.prompt.clone()),
             ("pooling", ours.pooling.clone(), theirs.pooling.clone()),
@@ -282,6 +302,23 @@ mod tests {
         let mut chunked = mark.clone();
         chunked.chunking = "tokens=8,overlap=0".to_owned();
         assert!(mark.check("c", &chunked).is_err());
+    }
+
+    #[test]
+    fn the_same_files_may_have_another_name() {
+        let named = |model: &str, settings: &str| {
+            let mut mark = test_mark("a");
+            (mark.space.model, mark.space.weights) = (model.to_owned(), "w".to_owned());
+            settings.clone_into(&mut mark.space.settings);
+            mark
+        };
+        let mark = named("candidate", "s");
+        assert_eq!(mark, named("prod", "s"));
+        mark.check_query("c", &named("prod", "s")).unwrap();
+        let other = mark.check("c", &named("prod", "t")).unwrap_err().to_string();
+        assert!(other.contains("settings") && !other.contains("model"), "{other}");
+        // Without its settings an encoder is known by its name.
+        assert!(named("candidate", "").check("c", &named("prod", "")).is_err());
     }
 
     #[test]

@@ -236,8 +236,11 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         let fetched = self.folder.fetch(&self.registry, &champion, self.bounds).await?;
         let told = |reason: &str| {
             format!(
-                "it cannot be compared with version {}, which is at the alias `{}`: {reason}",
-                champion.number, self.policy.champion
+                "it cannot be compared with version {number}, which is at the alias `{alias}`: {reason}; let a version that can be \
+                 read be the champion (move the alias), and remove the tag {verdict} to check this one again",
+                number = champion.number,
+                alias = self.policy.champion,
+                verdict = tag::VERDICT,
             )
         };
         let encoder = match fetched.found {

@@ -28,6 +28,7 @@ use crate::{
     jwt::{Subject, Tokens},
     key::{self, KeyDigest},
     meter::{Meter, Remaining, Spent},
+    metric_names,
     need::{self, Need},
     store::{self, KeyRecord},
 };
@@ -195,7 +196,7 @@ impl Access {
                 Ok(())
             }
             Err(fault) => {
-                metrics::counter!(crate::metric_names::REFUSED, "reason" => fault.reason.clone()).increment(1);
+                metrics::counter!(metric_names::REFUSED, "reason" => fault.reason.clone()).increment(1);
                 tracing::debug!(reason = %fault.reason, path = parts.uri.path(), "refused");
                 Err(fault)
             }
@@ -288,27 +289,41 @@ impl Inner {
         Ok(Found::Subject(tokens.verify(text).await?))
     }
 
+    /// Admits a known caller within its rights, and counts its refusals.
+    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
+        let meter = match &found {
+            Found::Key(entry) => Arc::clone(&entry.meter),
+            Found::Subject(subject) => self.subject_meter(&subject.principal),
+        };
+        let entered = self.enter_within_limits(found, Arc::clone(&meter), needed, parts).await;
+        if let Err(fault) = &entered {
+            meter.count_refusal(fault);
+        }
+        entered
+    }
+
     /// Checks scopes first, then limits, and the rate last, so that a request refused for another
     /// reason does not count against the rate. Budgets apply only if the request `spends`
     /// something.
-    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
+    async fn enter_within_limits(
+        self: &Arc<Self>,
+        found: Found,
+        meter: Arc<Meter>,
+        needed: crate::Scopes,
+        parts: &Parts,
+    ) -> Result<Caller, Fault> {
         let now = micros_now();
-        let (name, scopes, meter, identity) = match &found {
+        let (name, scopes, identity) = match &found {
             Found::Key(entry) => {
                 let record = &entry.record;
                 let identity = Identity::Key(record.id.clone());
-                (&record.name, record.scopes, Arc::clone(&entry.meter), identity)
+                (&record.name, record.scopes, identity)
             }
             Found::Subject(subject) => {
                 let identity = Identity::Token {
                     expires: subject.expires,
                 };
-                (
-                    &subject.name,
-                    subject.scopes,
-                    self.subject_meter(&subject.principal),
-                    identity,
-                )
+                (&subject.name, subject.scopes, identity)
             }
         };
         let limits = match &found {
@@ -415,6 +430,15 @@ impl Inner {
     }
 
     pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {
+        for (name, amount) in [
+            (metric_names::KEY_REQUESTS, spent.requests),
+            (metric_names::KEY_TOKENS, spent.tokens),
+            (metric_names::KEY_COST, spent.cost),
+        ] {
+            if amount > 0 {
+                metrics::counter!(name, "key" => meter.label().to_owned()).increment(amount);
+            }
+        }
         if meter.add(spent, micros_now()) {
             self.dirty.lock().push(Arc::clone(meter));
         }

@@ -147,10 +147,9 @@ impl Caller {
             tokens,
             cost: cost_nano_usd,
         };
-        account
-            .access
-            .reserve(&account.identity, &account.meter, &self.0.name, most)
-            .await
+        let (access, meter) = (&account.access, &account.meter);
+        let reserved = access.reserve(&account.identity, meter, &self.0.name, most).await;
+        reserved.inspect_err(|fault| meter.count_refusal(fault))
     }
 
     /// Admits one more message of a stream: it counts as a request and waits until the rate limiter

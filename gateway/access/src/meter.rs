@@ -16,6 +16,7 @@ use crate::{
     calendar::{self, Day, Period, day_of, month_begin},
     faults,
     limits::Limits,
+    metric_names,
 };
 
 /// Length of a burst: this many seconds' worth of requests pass at once.
@@ -143,6 +144,17 @@ impl Meter {
             last_used: AtomicI64::new(0),
             queued: AtomicBool::new(false),
         }
+    }
+
+    /// The id of a key, or `token`: the label of metrics.
+    pub(crate) fn label(&self) -> &str {
+        self.principal.strip_prefix("key:").unwrap_or("token")
+    }
+
+    /// Counts a request that the caller's scopes or limits refused.
+    pub(crate) fn count_refusal(&self, fault: &Fault) {
+        let labels = [("key", self.label().to_owned()), ("reason", fault.reason.clone())];
+        metrics::counter!(metric_names::KEY_REFUSED, &labels).increment(1);
     }
 
     /// Takes a permit, or refuses if none is left.

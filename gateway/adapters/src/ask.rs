@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use isomer_encoder_client::answer::asks;
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, Output, Truncation, count_tokens_request, encode_request, input},
@@ -139,9 +140,22 @@ impl Abilities {
         request: &EncodeRequest,
         input_types: &HashMap<String, String>,
     ) -> Result<Ask, Fault> {
-        if choice("output", request.output)? == Some(Output::TokenVectors) {
+        let named = choice::<Output>("output", request.output)?;
+        for (index, output) in request.outputs.iter().enumerate() {
+            choice::<Output>(&format!("outputs[{index}]"), *output)?;
+        }
+        if named.is_some() && !request.outputs.is_empty() {
+            return Err(Fault::invalid("outputs", "is given beside `output`").hint("give one of the two"));
+        }
+        let other = [Output::TokenVectors, Output::Sparse];
+        if other.into_iter().any(|output| asks(request, output)) {
+            let field = if request.outputs.is_empty() {
+                "output"
+            } else {
+                "outputs"
+            };
             let message = format!("{} gives one vector per text", self.kind);
-            return Err(self.unserved("output", message, "ask for OUTPUT_TEXT_VECTOR"));
+            return Err(self.unserved(field, message, "ask for OUTPUT_TEXT_VECTOR alone"));
         }
         if request.dimensions == Some(0) {
             return Err(Fault::invalid("dimensions", "0 is not permitted").hint("give at least 1, or leave it out"));

@@ -53,7 +53,7 @@ pub(crate) async fn prompt(
     Ok(purpose.prompt(&encoder).map(Prompt::PromptName))
 }
 
-/// The only encoder with a capability. It serves requests that name no encoder.
+/// The only installed encoder with a capability. It serves requests that name no encoder.
 ///
 /// # Errors
 /// If no encoder or several encoders have the capability.
@@ -63,6 +63,7 @@ pub(super) async fn only(router: &Router, capability: Capability) -> Result<Stri
         _ => "encoder",
     };
     let mut able = router.list().await;
+    able.retain(|encoder| !encoder.not_installed);
     able.retain(|encoder| match capability {
         Capability::Rerank => encoder.capabilities().any(|own| own == Capability::Rerank),
         // An encoder that is not loaded yet may not have reported its capabilities.

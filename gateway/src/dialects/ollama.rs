@@ -283,12 +283,12 @@ fn details(encoder: &Encoder) -> Value {
     })
 }
 
+/// The installed encoders, as Ollama lists the models that it has.
 async fn tags(State(backends): State<Backends>) -> Json<Value> {
-    let models: Vec<Value> = backends
-        .router
-        .list()
-        .await
+    let encoders = backends.router.list().await;
+    let models: Vec<Value> = encoders
         .iter()
+        .filter(|encoder| !encoder.not_installed)
         .map(|encoder| {
             json!({
                 "name": encoder.id,

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::routes;
-use crate::openai::tests::{Answered, backends, get, post};
+use crate::openai::tests::{Answered, backends, backends_over, get, partly_installed, post};
 
 async fn front() -> axum::Router {
     routes(&backends().await)
@@ -127,6 +127,12 @@ async fn ollama_lists_and_shows_encoders() {
         .map(|model| model["name"].clone())
         .collect();
     assert_eq!(names, ["one", "org/two"]);
+    let partly = routes(&backends_over(partly_installed()).await);
+    let models = get(&partly, "/api/tags").await.json["models"].clone();
+    assert_eq!(
+        (models.as_array().unwrap().len(), &models[0]["name"]),
+        (1, &json!("here"))
+    );
     let shown = post(&front, "/api/show", json!({ "model": "org/two" })).await;
     assert_eq!(
         shown.json["model_info"]["encoder.embedding_length"], 2,
@@ -164,8 +170,22 @@ async fn tei_embeds_with_the_encoder_that_the_address_names() {
     refused(&whole, StatusCode::BAD_REQUEST, "error", "is too long");
     let cut = post(&front, "/tei/one/embed", json!({ "inputs": long, "truncate": true })).await;
     assert_eq!(cut.status, StatusCode::OK, "{}", cut.json);
-    let sparse = post(&front, "/tei/one/embed_sparse", json!({ "inputs": "four" })).await;
-    refused(&sparse, StatusCode::NOT_IMPLEMENTED, "error", "sparse");
+    let sparse = post(
+        &front,
+        "/tei/one/embed_sparse",
+        json!({ "inputs": ["four", "a"], "truncate": true }),
+    )
+    .await;
+    let entry = |index: u32, value: f32| json!({ "index": index, "value": value });
+    let expected = json!([[entry(4, 0.5), entry(30_000, 4.0)], [entry(1, 0.5), entry(30_000, 1.0)]]);
+    assert_eq!(sparse.json, expected);
+    for (field, value) in [("normalize", json!(true)), ("dimensions", json!(2))] {
+        let body = json!({ "inputs": "four", field: value });
+        let answered = post(&front, "/tei/one/embed_sparse", body).await;
+        refused(&answered, StatusCode::BAD_REQUEST, "error", field);
+    }
+    let failed = post(&front, "/tei/one/embed_sparse", json!({ "inputs": "thirteen abcd" })).await;
+    refused(&failed, StatusCode::BAD_REQUEST, "error", "thirteen");
 }
 
 #[tokio::test]

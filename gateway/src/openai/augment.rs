@@ -235,6 +235,7 @@ pub(super) async fn encode(
     let usage = answer.usage.unwrap_or_default();
     let encoded = Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
+        sparse: Vec::new(),
         space: answer.vector_space.unwrap_or_default(),
         usage,
         row_counts: Vec::new(),

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use isomer_encoder_client::answer::asks;
 use isomer_proto::encoder::v1::{EncodeRequest, Output, Truncation, encode_request::Prompt, input};
 use isomer_service_kit::config::ConfigError;
 
@@ -85,9 +86,10 @@ impl AugmentedModel {
         call: &Call,
         request: EncodeRequest,
     ) -> Result<Encoded, ApiError> {
-        if request.output() == Output::TokenVectors {
+        let other = [Output::TokenVectors, Output::Sparse];
+        if other.into_iter().any(|output| asks(&request, output)) {
             return Err(
-                ApiError::invalid("output", "an augmented text has one vector, not one for each token")
+                ApiError::invalid("output", "an augmented text has one dense vector and no other result")
                     .hint(format!("name the encoder alone: {}", self.encoder)),
             );
         }

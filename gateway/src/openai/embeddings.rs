@@ -266,6 +266,7 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
     }
     Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
+        sparse: answer.sparse_embeddings,
         space: answer.vector_space.unwrap_or_default(),
         usage,
         errors: answer.errors,

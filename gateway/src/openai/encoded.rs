@@ -1,7 +1,10 @@
 //! Vectors before an API serialises them.
 
 use bytes::Bytes;
-use isomer_proto::common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace};
+use isomer_proto::{
+    common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace},
+    encoder::v1::SparseVector,
+};
 use isomer_service_kit::{Fault, reserve_answer};
 use serde_json::Value;
 use tonic::Code;
@@ -12,10 +15,14 @@ pub(super) fn json_size(bytes: usize) -> usize {
     bytes.saturating_mul(3)
 }
 
+/// Approximate bytes of an entry of a sparse vector, in memory and as JSON text.
+const SPARSE_ENTRY: usize = 40;
+
 /// Vectors and their usage.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) matrix: Matrix,
+    pub(crate) sparse: Vec<SparseVector>,
     pub(crate) space: VectorSpace,
     pub(crate) usage: Usage,
     pub(crate) errors: Vec<ItemError>,
@@ -34,7 +41,9 @@ impl Encoded {
     /// Those of [`reserve_answer`].
     pub(super) fn reserved(self) -> Result<Self, Fault> {
         let bytes = self.matrix.data.len();
-        reserve_answer(bytes.saturating_add(json_size(bytes)))?;
+        let entries: usize = self.sparse.iter().map(|vector| vector.indices.len()).sum();
+        let sparse = entries.saturating_mul(SPARSE_ENTRY);
+        reserve_answer(bytes.saturating_add(json_size(bytes)).saturating_add(sparse))?;
         Ok(self)
     }
 
@@ -44,10 +53,7 @@ impl Encoded {
     /// The error of the first text that failed, since an answer over HTTP cannot hold errors of
     /// single texts. Also if the matrix is not of 32-bit floats.
     pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
-        if let Some(first) = self.errors.first() {
-            let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
-            return Err(fault.field(format!("inputs[{}]", first.index)));
-        }
+        self.whole()?;
         let matrix = &self.matrix;
         let (rows, row) = (matrix.rows as usize, matrix.cols as usize * size_of::<f32>());
         if matrix.dtype != i32::from(Dtype::F32) || matrix.data.len() != rows * row {
@@ -56,5 +62,15 @@ impl Encoded {
         Ok((0..rows)
             .map(|index| matrix.data.slice(index * row..(index + 1) * row))
             .collect())
+    }
+
+    /// # Errors
+    /// The error of the first text that failed.
+    pub(crate) fn whole(&self) -> Result<(), Fault> {
+        let Some(first) = self.errors.first() else {
+            return Ok(());
+        };
+        let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
+        Err(fault.field(format!("inputs[{}]", first.index)))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Backends, Call, error::ApiError};
 
-/// All encoders, loaded or not.
+/// All encoders, loaded or not, installed or not.
 pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
     let encoders = backends.router.list().await;
     let augmented = backends.augmented.keys().filter_map(|name| {
@@ -48,16 +48,18 @@ fn augmented(name: &str, encoder: &Encoder) -> Value {
     shown
 }
 
-/// OpenAI's four fields, and facts that clients of embeddings need. The creation time of a model is
-/// unknown, so it is 0.
+/// OpenAI's four fields, and facts that clients of embeddings need: a number is null until the
+/// encoder has been loaded. The creation time of a model is unknown, so it is 0.
 fn model(encoder: &Encoder) -> Value {
+    let known = |number: u32| Some(number).filter(|number| *number > 0);
     json!({
         "id": encoder.id,
         "object": "model",
         "created": 0,
         "owned_by": "isomer",
-        "dimensions": encoder.dimensions,
-        "max_tokens": encoder.max_tokens,
+        "dimensions": known(encoder.dimensions),
+        "max_tokens": known(encoder.max_tokens),
         "loaded": encoder.loaded,
+        "installed": !encoder.not_installed,
     })
 }

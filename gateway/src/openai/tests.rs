@@ -8,8 +8,9 @@ use isomer_adapters::IsomerBackend;
 use isomer_proto::{
     common::v1::{ItemError, Usage, VectorSpace},
     encoder::v1::{
-        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
-        TextTokens, Token, TokenIds, TokenizeRequest, TokenizeResponse, Truncation, input::Input, rerank_response,
+        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
+        RerankResponse, SparseVector, TextTokens, Token, TokenIds, TokenizeRequest, TokenizeResponse, Truncation,
+        input::Input, rerank_response,
     },
     gateway::v1::Provider,
 };
@@ -75,8 +76,19 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
             ..Usage::default()
         }),
         errors: errors.into_iter().collect(),
+        sparse_embeddings: match request.output() {
+            Output::Sparse => rows.iter().map(|row| sparse(row[0])).collect(),
+            _ => Vec::new(),
+        },
         ..answer(&rows, 0)
     })
+}
+
+fn sparse(letters: f32) -> SparseVector {
+    SparseVector {
+        indices: vec![letters as u32, 30_000],
+        values: vec![0.5, letters],
+    }
 }
 
 /// One token per word; its id is the word's length.
@@ -148,9 +160,13 @@ async fn front() -> Router {
 }
 
 pub(crate) async fn backends() -> Backends {
+    backends_over(stub()).await
+}
+
+pub(crate) async fn backends_over(stub: StubEncoder) -> Backends {
     let fixed = Fixed {
         name: "stub".to_owned(),
-        backend: Arc::new(IsomerBackend::over(stub().channel().await, 1 << 20)),
+        backend: Arc::new(IsomerBackend::over(stub.channel().await, 1 << 20)),
         remote: false,
     };
     Backends {
@@ -410,6 +426,27 @@ async fn models_are_listed_over_all_pages_and_found_by_ids_with_a_slash() {
         (none.status, &none.json["error"]["code"]),
         (StatusCode::NOT_FOUND, &json!("model_not_found"))
     );
+}
+
+/// `here`, and `absent` without its files.
+pub(crate) fn partly_installed() -> StubEncoder {
+    let absent = Encoder {
+        not_installed: true,
+        ..named("absent")
+    };
+    StubEncoder::of([absent, named("here")])
+}
+
+#[tokio::test]
+async fn an_encoder_that_is_not_installed_is_marked() {
+    let front = routes(backends_over(partly_installed()).await);
+    let listed = get(&front, "/v1/models").await.json;
+    let facts = |index: usize| {
+        let model = &listed["data"][index];
+        json!([model["id"], model["installed"], model["dimensions"]])
+    };
+    assert_eq!(facts(0), json!(["absent", false, null]));
+    assert_eq!(facts(1), json!(["here", true, null]));
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ struct EncoderRow {
     max_tokens: Option<u32>,
     architecture: String,
     loaded: bool,
+    not_installed: bool,
     providers: Vec<String>,
     refusal: Option<String>,
 }
@@ -102,6 +103,7 @@ pub(super) fn page(
             max_tokens: known(encoder.max_tokens),
             architecture: encoder.architecture.clone(),
             loaded: encoder.loaded,
+            not_installed: encoder.not_installed,
             providers: provider_health
                 .iter()
                 .filter(|(_, _, ids)| ids.contains(&encoder.id))
@@ -206,8 +208,10 @@ fn run_row(run: &Run, fleet: &GetFleetResponse) -> RunRow {
 
 fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]) -> TrialView {
     let fresh = !trial.asked();
-    let first_loaded = encoders.iter().find(|encoder| encoder.loaded).or(encoders.first());
-    let encoder_choices = encoders.iter().map(|encoder| Choice {
+    let installed: Vec<&Encoder> = encoders.iter().filter(|encoder| !encoder.not_installed).collect();
+    let loaded = installed.iter().find(|encoder| encoder.loaded);
+    let first_loaded = loaded.or(installed.first());
+    let encoder_choices = installed.iter().map(|encoder| Choice {
         name: encoder.id.clone(),
         chosen: trial.encoders.contains(&encoder.id)
             || fresh && first_loaded.is_some_and(|first| first.id == encoder.id),

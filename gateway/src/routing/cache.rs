@@ -7,6 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use isomer_encoder_client::answer::asks;
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     encoder::v1::{EncodeRequest, EncodeResponse, Input, Output, encode_request::Prompt, input},
@@ -61,7 +62,8 @@ pub(super) struct Place<'a> {
 
 /// Whether every vector of the answer depends on its own text alone.
 pub(super) fn applies(request: &EncodeRequest) -> bool {
-    request.output() != Output::TokenVectors && request.output_dtype() != Dtype::Int8
+    let other = [Output::TokenVectors, Output::Sparse];
+    !other.into_iter().any(|output| asks(request, output)) && request.output_dtype() != Dtype::Int8
 }
 
 impl Cache {
@@ -158,6 +160,7 @@ fn part(request: &EncodeRequest, indices: &[usize]) -> EncodeRequest {
         inputs: indices.iter().map(|&index| request.inputs[index].clone()).collect(),
         encoder_id: request.encoder_id.clone(),
         prompt: request.prompt.clone(),
+        outputs: request.outputs.clone(),
         ..*request
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use isomer_adapters::metered;
+use isomer_encoder_client::answer::asks;
 use isomer_proto::encoder::v1::{EncodeRequest, EncodeResponse, Output, encode_request::Prompt};
 use isomer_service_kit::{Fault, Tenant};
 use isomer_usage::Count;
@@ -197,7 +198,7 @@ impl Encoding<'_> {
         replica: Arc<Replica>,
         request: EncodeRequest,
     ) -> Result<Option<(EncodeResponse, Origin)>, Fault> {
-        let one_vector = request.output() != Output::TokenVectors;
+        let one_vector = asks(&request, Output::TextVector);
         self.in_time(self.route.confirm(&replica)).await?;
         if !Arc::ptr_eq(epoch, &self.route.epoch()) {
             return Ok(None);

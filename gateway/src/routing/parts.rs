@@ -57,6 +57,7 @@ where
             inputs: request.inputs[part].to_vec(),
             encoder_id: request.encoder_id.clone(),
             prompt: request.prompt.clone(),
+            outputs: request.outputs.clone(),
             ..*request
         })
     };

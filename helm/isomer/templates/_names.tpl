@@ -87,8 +87,13 @@ annotations:
 {{ ternary "http" "https" (eq .root.Values.tls.mode "none") }}://{{ include "isomer.host" . }}:50051
 {{- end -}}
 
+{{/* `services` or `single`: without a mode, a database decides. */}}
+{{- define "isomer.mode" -}}
+{{ .Values.mode | default (ternary "services" "single" (ne .Values.database.existingSecret "")) }}
+{{- end -}}
+
 {{- define "isomer.isServices" -}}
-{{- if eq .Values.mode "services" }}yes{{ end -}}
+{{- if eq (include "isomer.mode" .) "services" }}yes{{ end -}}
 {{- end -}}
 
 {{/* An entry of a list with the defaults below it, as YAML. dict defaults, entry */}}

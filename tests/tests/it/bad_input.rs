@@ -1,12 +1,12 @@
-//! Bad input causes a clear error and the right exit code: 2 for usage or configuration, 3 for a
-//! model, generator or file.
+//! Bad input causes a clear error and the right exit code: 2 for usage, configuration, or a name
+//! that does not exist, 3 for a model, generator or file.
 
 use std::net::TcpListener;
 
 use isomer_tests::{
     copy_folder,
     home::Home,
-    process::{finish, isomer},
+    process::{finish, isomer, isomer_in_shell},
 };
 
 const ENCODER: &str = "all-MiniLM-L6-v2";
@@ -40,7 +40,7 @@ fn an_unknown_model_names_the_nearest_one() {
     fails(
         &Home::empty(),
         &["embed", "--model", "all-MiniLM-L6-v1", "--input", "Cargo.toml"],
-        3,
+        2,
         &["all-MiniLM-L6-v1", ENCODER],
     );
 }
@@ -64,6 +64,67 @@ fn an_unknown_task_and_an_unknown_flag_are_usage_errors() {
         &["--task", "stss", "pair-classification"],
     );
     fails(&Home::empty(), &["check", "--modle", "x"], 2, &["--modle"]);
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_a_usage_error() {
+    let home = Home::empty();
+    fails(
+        &home,
+        &["check", "--suite", "no/suite.toml"],
+        2,
+        &["--suite", "no/suite.toml"],
+    );
+    fails(&home, &["datasets", "--family", "mteb"], 2, &["mteb", "pteb"]);
+    fails(&home, &["embed", "--input", "no/texts.txt"], 2, &["no/texts.txt"]);
+    fails(&home, &["diff", "no/old", "no/new"], 2, &["OLD", "no/old"]);
+    let unknown = [
+        "transform",
+        "--transformation",
+        "paraphrase",
+        "--generator",
+        "openai:gpt-4",
+    ];
+    fails(
+        &home,
+        &[&unknown[..], &["--input", "Cargo.toml"]].concat(),
+        2,
+        &["openai:MODEL@URL"],
+    );
+}
+
+#[test]
+fn a_folder_for_results_that_cannot_be_written_is_told_before_the_work() {
+    let home = Home::empty();
+    let file = write(&home, "file", b"");
+    for line in [
+        &["check", "--suite", "noise", "--model", "no/model"][..],
+        &["diff", "no/old", "no/new"],
+        &["thresholds", "no/run"],
+        &["history", "enc"],
+    ] {
+        fails(&home, &[line, &["--out", &file]].concat(), 2, &["--out", &file]);
+    }
+}
+
+#[test]
+fn an_address_to_listen_on_needs_a_host_and_a_port() {
+    for wrong in ["9555", ":9555", "localhost"] {
+        fails(
+            &Home::empty(),
+            &["serve", "--listen", wrong],
+            2,
+            &["--listen", "127.0.0.1:50051"],
+        );
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_a_completion_script_without_an_error() {
+    let home = Home::empty();
+    let script = "{ \"$0\" completions bash; echo $? >&2; } | head -c 10";
+    let (_, _, stderr) = finish(&mut isomer_in_shell(&home, script));
+    assert_eq!(stderr, "0\n");
 }
 
 #[test]
@@ -214,7 +275,7 @@ fn broken_data_sets_name_file_line_and_field() {
     fails(
         &home,
         &["eval", "--task", "sts", "--data", "./no-such-folder"],
-        3,
+        2,
         &["no-such-folder"],
     );
 }

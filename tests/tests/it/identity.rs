@@ -1,5 +1,6 @@
-//! An encoder whose folder was changed at the same path is a different encoder: no command uses
-//! stored data of the old one.
+//! The identity of an encoder is its files. A folder that was changed at the same path is a
+//! different encoder: no command uses stored data of the old one. A name of a folder is in every
+//! output, and changes no identity.
 
 use std::{
     fs,
@@ -79,11 +80,10 @@ const CHANGES: [Change; 5] = [
     }),
 ];
 
-/// Encoder and scores of a check of the quick suite.
-fn check(home: &Home, encoder: &Path) -> (Value, Value) {
+/// The report of a check of the quick suite.
+fn report(home: &Home, encoders: &[&str]) -> Value {
     let mut command = check_into_report(home, "quick", "none");
-    command.arg("--model").arg(encoder);
-    command.args([
+    command.args(encoders).args([
         "--transformation",
         "stopword_removal",
         "--no-suite-rules",
@@ -91,7 +91,12 @@ fn check(home: &Home, encoder: &Path) -> (Value, Value) {
         "max_drop=100,of=augmentation",
     ]);
     let (code, stdout, stderr) = finish(&mut command);
-    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{code}: {stderr}"));
+    serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{code}: {stderr}"))
+}
+
+/// Encoder and scores of a check of the quick suite.
+fn check(home: &Home, encoder: &Path) -> (Value, Value) {
+    let report = report(home, &["--model", encoder.to_str().unwrap()]);
     let scores = report["profile"]["encoders"][0]["datasets"].clone();
     assert!(scores[0].is_object(), "no scores in the report");
     (report["encoders"][0].clone(), scores)
@@ -173,4 +178,55 @@ fn an_index_of_a_changed_encoder_is_refused_and_one_of_an_older_isomer_is_named(
         copy(&home.model(MODEL), &encoder);
     }
     assert_eq!(index(&home, &run).0, 0, "the encoder as it was");
+}
+
+/// The files under a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, mut found): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    found.extend(folders.iter().flat_map(|folder| files(folder)));
+    found
+}
+
+#[test]
+fn a_name_is_in_every_output_and_the_identity_is_that_of_the_files() {
+    let Some(home) = Home::with_models(&[MODEL]) else {
+        return;
+    };
+    // A second runner has the same files at another place.
+    let other = Home::with_models(&[MODEL]).unwrap();
+    let (here, there) = (copied(&home), other.path().join("checkout"));
+    copy(&here, &there);
+    let named = |name: &str, folder: &Path| format!("{name}={}", folder.display());
+
+    let first = report(&home, &["--model", &named("candidate", &here)]);
+    let second = report(&other, &["--model", &named("candidate", &there)]);
+    assert_eq!(first["encoders"][0]["id"], "candidate");
+    assert_eq!(first["encoders"], second["encoders"]);
+    assert_eq!(first["profile"]["encoders"], second["profile"]["encoders"]);
+    let path = here.display().to_string();
+    for file in files(&home.path().join("report")) {
+        let content = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        assert!(!content.contains(&path), "{}", file.display());
+        assert!(content.contains("candidate"), "{}", file.display());
+    }
+
+    // The checks of both runners are one encoder's.
+    let mut history = isomer(&home);
+    history.args(["history", "candidate", "--format", "json", "--out"]);
+    history.arg(home.path().join("history"));
+    let (code, stdout, stderr) = finish(history.args([home.path(), other.path()].map(|home| home.join("report"))));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("candidate"), "{stdout}");
+
+    // Under another name the scores come from the store. The baseline is called as the model is.
+    let third = report(&home, &["--model", &named("prod", &here), "--baseline", "prod"]);
+    assert_eq!(third["encoders"][0]["id"], "prod");
+    assert_eq!(
+        third["encoders"][0]["vector_space"],
+        first["encoders"][0]["vector_space"]
+    );
+    let counted = |what: &str| third["counters"][what].as_u64().unwrap();
+    assert_eq!((counted("texts_encoded"), counted("scores_computed")), (0, 0));
+    assert!(counted("scores_cached") > 0);
 }

@@ -93,6 +93,14 @@ impl CallError {
         }
     }
 
+    /// Whether it says something about the server and nothing about the text.
+    pub(super) fn is_of_any_text(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy { .. } | Self::Broken(_) | Self::Late | Self::Malformed(_)
+        )
+    }
+
     /// The error's name in traces: one of a bounded set.
     pub(super) fn kind(&self) -> Cow<'static, str> {
         match self {

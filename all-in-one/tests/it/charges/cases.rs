@@ -332,6 +332,12 @@ fn dialects() -> Vec<Case> {
         http("/tei/{model}/embed_all", "TEI", |end| {
             post(end, "/tei/MODEL/embed_all", json!({ "inputs": "TEXT" }))
         }),
+        http("/embed_sparse", "TEI", |end| {
+            post(end, "/embed_sparse?model=MODEL", json!({ "inputs": "TEXT" }))
+        }),
+        http("/tei/{model}/embed_sparse", "TEI", |end| {
+            post(end, "/tei/MODEL/embed_sparse", json!({ "inputs": "TEXT" }))
+        }),
         http("/rerank", "TEI", |end| {
             post(
                 end,
@@ -379,6 +385,8 @@ fn tei() -> Vec<Case> {
         grpc("/tei.v1.Embed/EmbedStream", |end| texts(end).map(tei_text).into()),
         grpc("/tei.v1.Embed/EmbedAll", |end| vec![tei_text(text(end))]),
         grpc("/tei.v1.Embed/EmbedAllStream", |end| texts(end).map(tei_text).into()),
+        grpc("/tei.v1.Embed/EmbedSparse", |end| vec![tei_text(text(end))]),
+        grpc("/tei.v1.Embed/EmbedSparseStream", |end| texts(end).map(tei_text).into()),
         grpc("/tei.v1.Predict/PredictPair", |end| vec![tei_pair(text(end))]),
         grpc("/tei.v1.Predict/PredictPairStream", |end| {
             texts(end).map(tei_pair).into()
@@ -400,7 +408,7 @@ fn tei() -> Vec<Case> {
     ]
 }
 
-/// Embed's and EmbedAll's messages have the text in the same place.
+/// The messages of Embed, EmbedAll and EmbedSparse have the text in the same place.
 fn tei_text(text: String) -> Vec<u8> {
     let request = tei::EmbedRequest {
         inputs: text,
@@ -585,13 +593,11 @@ const FREE: &[&str] = &[
     "/api/tags",
     "/api/version",
     "/decode",
-    "/embed_sparse",
     "/health",
     "/info",
     "/ping",
     "/tokenize",
     "/tei/{model}/decode",
-    "/tei/{model}/embed_sparse",
     "/tei/{model}/health",
     "/tei/{model}/info",
     "/tei/{model}/ping",
@@ -604,9 +610,4 @@ const FREE: &[&str] = &[
 ];
 
 /// Calls that are refused, whatever their request.
-const REFUSED_RPCS: &[&str] = &[
-    "/tei.v1.Embed/EmbedSparse",
-    "/tei.v1.Embed/EmbedSparseStream",
-    "/tei.v1.Predict/Predict",
-    "/tei.v1.Predict/PredictStream",
-];
+const REFUSED_RPCS: &[&str] = &["/tei.v1.Predict/Predict", "/tei.v1.Predict/PredictStream"];

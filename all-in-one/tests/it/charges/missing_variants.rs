@@ -8,6 +8,7 @@ use isomer_proto::transform::v1::{
 use isomer_stubs::wait::found;
 use prost::Message;
 use serde_json::{Value, json};
+use tonic::Code;
 
 use super::{
     calls,
@@ -42,7 +43,7 @@ fn cached() -> AugmentationSpec {
     }
 }
 
-async fn encode(harness: &Harness, key: &Key, spec: AugmentationSpec, text: &str) -> EncodeAugmentedResponse {
+fn request(spec: AugmentationSpec, text: &str) -> Vec<u8> {
     let request = EncodeAugmentedRequest {
         spec: Some(spec),
         items: vec![TextItem {
@@ -53,7 +54,11 @@ async fn encode(harness: &Harness, key: &Key, spec: AugmentationSpec, text: &str
         encoder_id: ENCODER.to_owned(),
         ..EncodeAugmentedRequest::default()
     };
-    let answers = calls::all(harness, key, PATH, vec![request.encode_to_vec()], End::Answer).await;
+    request.encode_to_vec()
+}
+
+async fn encode(harness: &Harness, key: &Key, spec: AugmentationSpec, text: &str) -> EncodeAugmentedResponse {
+    let answers = calls::all(harness, key, PATH, vec![request(spec, text)], End::Answer).await;
     EncodeAugmentedResponse::decode(answers.unwrap()[0].as_slice()).unwrap()
 }
 
@@ -112,6 +117,60 @@ async fn what_an_answer_lacked_is_made_once_and_charged_to_who_asked_first() {
     assert!(
         paid.finished.0 >= WRITTEN && other.finished.0 < WRITTEN && looked.finished.0 < WRITTEN,
         "{total:?}"
+    );
+}
+
+/// Value of the metric with these labels; 0 without such a line.
+fn value(metrics: &str, name: &str, labels: &[(&str, &str)]) -> u64 {
+    let has = |line: &&str| {
+        let labelled = |(label, value): &(&str, &str)| line.contains(&format!("{label}=\"{value}\""));
+        line.starts_with(&format!("{name}{{")) && labels.iter().all(labelled)
+    };
+    let lines = metrics.lines().filter(has);
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_tell_what_texts_lacked_and_what_each_key_used() {
+    let harness = harness().await;
+    let (key, poor) = (harness.key().await, harness.key_for(1).await);
+    let text = cases::text(End::Answer);
+    encode(&harness, &key, cached(), &text).await;
+    until_made(&harness, &key, &text).await;
+    // Encoding the text uses up the budget.
+    let other = cases::text(End::Answer);
+    encode(&harness, &poor, cached(), &other).await;
+    harness.settled(&poor).await;
+    let refused = calls::all(&harness, &poor, PATH, vec![request(cached(), &other)], End::Answer).await;
+    assert_eq!(refused.unwrap_err().code(), Code::ResourceExhausted);
+    let used = harness.settled(&key).await.finished;
+
+    let metrics = calls::get(&harness, &key, "/metrics").await;
+    let texts = |variants| {
+        let labels = [("mode", "cached"), ("variants", variants)];
+        value(&metrics, "isomer_transform_augmented_texts_total", &labels)
+    };
+    let lacked = [("mode", "cached"), ("reason", "not_cached")];
+    assert!(
+        texts("none") >= 2 && texts("all") >= 1 && texts("some") == 0,
+        "{metrics}"
+    );
+    assert_eq!(
+        value(&metrics, "isomer_transform_missing_variants_total", &lacked),
+        texts("none")
+    );
+    let of_key = |name, key: &Key| value(&metrics, name, &[("key", &key.id)]);
+    assert_eq!(of_key("isomer_access_key_tokens_total", &key), used.0);
+    assert_eq!(of_key("isomer_access_key_cost_nano_usd_total", &key), used.1);
+    assert!(of_key("isomer_access_key_requests_total", &key) >= 3);
+    assert_eq!(of_key("isomer_access_key_refused_total", &key), 0);
+    let refusals = [("key", poor.id.as_str()), ("reason", "BUDGET_EXCEEDED")];
+    assert_eq!(
+        value(&metrics, "isomer_access_key_refused_total", &refusals),
+        1,
+        "{metrics}"
     );
 }
 

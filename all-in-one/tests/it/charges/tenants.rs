@@ -63,12 +63,12 @@ async fn a_tenant_is_served_nothing_that_another_left_in_a_cache() {
         );
         cached += usize::from(is_cached);
     }
-    // Without this check, the absence of caches would go unnoticed: only reranking and token
-    // vectors have none.
+    // Without this check, the absence of caches would go unnoticed: only reranking, token
+    // vectors and sparse vectors have none.
     let uncached = rows()
         .iter()
         .filter(|case| {
-            ["ank", "redict", "mbedAll", "embed_all"]
+            ["ank", "redict", "mbedAll", "embed_all", "mbedSparse", "embed_sparse"]
                 .iter()
                 .any(|part| case.row.contains(part))
         })

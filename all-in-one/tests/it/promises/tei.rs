@@ -4,7 +4,7 @@ use isomer_proto::tei::v1::{EmbedAllRequest, EmbedRequest, EmbedSparseRequest, P
 use prost::Message;
 
 use super::table::{Call, Row, row};
-use crate::models::ENCODER;
+use crate::models::{DENSE, ENCODER};
 
 const TEXT: &str = "The small grey cat slept on the old bench near the station.";
 
@@ -27,7 +27,7 @@ fn embed(text: &str) -> EmbedRequest {
 
 fn sparse(rpc: &str) -> Vec<Call> {
     let request = EmbedSparseRequest {
-        inputs: TEXT.to_owned(),
+        inputs: DENSE.to_owned(),
         ..EmbedSparseRequest::default()
     };
     vec![call(rpc, request)]
@@ -54,7 +54,7 @@ pub fn rows() -> Vec<Row> {
     vec![
         row(
             "tei.Embed.EmbedSparse",
-            "UNIMPLEMENTED: no encoder here gives sparse vectors",
+            "UNIMPLEMENTED: the encoder has no sparse vectors",
             sparse("Embed/EmbedSparse"),
         ),
         row(

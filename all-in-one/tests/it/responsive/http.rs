@@ -16,12 +16,9 @@ pub const READ_NO_BODY: &[&str] = &[
     "/health",
     "/info",
     "/ping",
-    // These requests are refused regardless of their body.
-    "/embed_sparse",
     "/tei/{model}/health",
     "/tei/{model}/info",
     "/tei/{model}/ping",
-    "/tei/{model}/embed_sparse",
 ];
 
 fn post(row: &'static str, body: Value) -> Row {
@@ -73,6 +70,7 @@ pub fn rows() -> Vec<Row> {
     for (alone, below, body) in [
         ("/embed", "/tei/{model}/embed", &inputs),
         ("/embed_all", "/tei/{model}/embed_all", &inputs),
+        ("/embed_sparse", "/tei/{model}/embed_sparse", &inputs),
         ("/rerank", "/tei/{model}/rerank", &rank),
         ("/predict", "/tei/{model}/predict", &predict),
         ("/similarity", "/tei/{model}/similarity", &similarity),

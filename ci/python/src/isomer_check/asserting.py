@@ -6,10 +6,12 @@ import warnings
 from typing import Any, Dict, Iterable, Optional, Sequence, Type, Union
 
 from .checking import Checked, check, explained, raise_for_gate
-from .errors import NothingJudged
+from .errors import NothingJudged, is_expected
 from .report import GateVerdict
 from .request import OnProgress, PathLike
 from .rules import Rule
+
+__tracebackhide__ = is_expected
 
 
 class NotRobust(AssertionError):

@@ -10,12 +10,14 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Type, Union
 from isomer_client import Client, IsomerError, Tls
 
 from . import local, remote
-from .errors import CheckError, GateFailed, GateInvalid, GateUndecided, NothingJudged, ReportError, UsageError
+from .errors import CheckError, GateFailed, GateInvalid, GateUndecided, NothingJudged, ReportError, UsageError, is_expected
 from .reading import read_report
 from .report import EncoderVerdict, GateReport, GateRule, GateVerdict, OnUndecided, Report, RuleVerdict
 from .request import OnProgress, PathLike, Request, requested
 from .rules import Rule
 from .words import sentences
+
+__tracebackhide__ = is_expected
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,11 +77,11 @@ def check(
     Returns where the gate passed. Every other end is an exception, a CheckError, whose `exit_code` is that of `isomer check`.
 
     Args:
-        models: the encoders to check: ids, or folders of models (with the command only).
+        models: the encoders to check: ids, or (with the command only) folders of models, or `NAME=FOLDER`, which the report then calls NAME.
         suite: a suite that ships with Isomer, or a suite file (`.toml`), which sets everything that is not an argument here.
         rules: rules of the gate, as Rule or as the command line has them: `"max_drop=3,of=length"`.
         suite_rules: False: the suite's own rules are left out.
-        baseline: the encoder to compare the others with.
+        baseline: the encoder to compare the others with: as in `models`, or the NAME of one of them.
         undecided: what an undecided gate means: `block`, `warn` or `fail`; None: the suite's, else `block`.
         generator, transformations, seeds, limit: in place of the suite's.
         gate: False: no exception comes from the gate; look at `verdict`, which is None where nothing was judged.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 if TYPE_CHECKING:
     from .checking import Checked
@@ -70,3 +70,11 @@ class GateUndecided(GateNotPassed):
 
 class GateInvalid(GateNotPassed):
     """The scores cannot answer the question, e.g. since too many texts were not rewritten."""
+
+
+def is_expected(shown: Any) -> bool:
+    """`__tracebackhide__` of modules that raise these: pytest then shows the test and the message, without our frames.
+
+    Other exceptions are faults of this package, and keep their frames.
+    """
+    return bool(shown.errisinstance((CheckError, AssertionError)))

@@ -12,8 +12,10 @@ import sysconfig
 import tempfile
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from .errors import CheckError, DependencyFailed, UsageError
+from .errors import CheckError, DependencyFailed, UsageError, is_expected
 from .request import OnProgress, PathLike, Progress, Request
+
+__tracebackhide__ = is_expected
 
 FILES = {"json": "report.json", "html": "report.html", "markdown": "report.md", "junit": "junit.xml"}
 STAGES = ("plan", "transform", "encode", "score", "judge", "report")
@@ -39,7 +41,7 @@ def found(binary: Optional[PathLike]) -> str:
     beside = pathlib.Path(sysconfig.get_path("scripts")) / ("isomer.exe" if os.name == "nt" else "isomer")
     path = str(beside) if os.access(beside, os.X_OK) else shutil.which("isomer")
     if path is None:
-        raise UsageError("there is no `isomer` command: pip install isomer-cli, name it with binary=, or a gateway with server= (ISOMER_SERVER)")
+        raise UsageError("there is no `isomer` command: pip install ./cli in a clone of Isomer, name it with binary=, or a gateway with server= (ISOMER_SERVER)")
     return path
 
 

@@ -40,12 +40,14 @@ class Isomer:
         """`isomer_check.check`."""
         from .checking import check
 
+        __tracebackhide__ = True
         return check(models, **self._arguments(arguments))
 
     def assert_robust(self, models: Any, **arguments: Any) -> "Checked":
         """`isomer_check.assert_robust`."""
         from .asserting import assert_robust
 
+        __tracebackhide__ = True
         return assert_robust(models, **self._arguments(arguments))
 
     def _arguments(self, given: Dict[str, Any]) -> Dict[str, Any]:

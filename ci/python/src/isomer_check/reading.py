@@ -19,8 +19,10 @@ from datetime import datetime
 from typing import Any, Dict, Mapping, NoReturn, Optional, Union
 
 from . import report
-from .errors import ReportError
+from .errors import ReportError, is_expected
 from .report import SCHEMA, Report
+
+__tracebackhide__ = is_expected
 
 # RFC 3339, with more digits of a second than `datetime` keeps.
 TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")

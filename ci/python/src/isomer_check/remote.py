@@ -8,8 +8,10 @@ import grpc
 from isomer_client import Client, IsomerError
 from isomer_client.proto.eval.v1 import run_pb2
 
-from .errors import CheckError, DependencyFailed, UsageError
-from .request import OnProgress, Progress, Request
+from .errors import CheckError, DependencyFailed, UsageError, is_expected
+from .request import OnProgress, Progress, Request, name
+
+__tracebackhide__ = is_expected
 
 # As the command: an error in the request is a usage error; one in a file or a model that it names
 # is not.
@@ -20,6 +22,9 @@ FORMS = ("json", "html", "markdown", "junit")
 
 def run(client: Client, request: Request, progress: Optional[OnProgress]) -> Tuple[int, Dict[str, bytes]]:
     """The exit code that the command would have, and every form of the report."""
+    for model in [*request.models, *filter(None, [request.baseline])]:
+        if name(model) != model:
+            raise UsageError(f"model is `{model}`: the command names folders; a gateway has the encoders and names of its configuration")
     try:
         created = client.runs.create(_spec(client, request))
         try:
@@ -89,4 +94,6 @@ def _failed(ended: run_pb2.Run) -> CheckError:
 
 def _refused(error: IsomerError) -> CheckError:
     names_a_file = error.reason == "BROKEN_DATASET" or error.reason.startswith("MODEL")
-    return (UsageError if error.code in USAGE and not names_a_file else DependencyFailed)(str(error))
+    is_unknown = error.code == grpc.StatusCode.NOT_FOUND and (error.reason.startswith("UNKNOWN_") or error.reason == "MODEL_PATH_MISSING")
+    usage = is_unknown or (error.code in USAGE and not names_a_file)
+    return (UsageError if usage else DependencyFailed)(str(error))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from typing import Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
-from .errors import UsageError
+from .errors import UsageError, is_expected
 from .rules import Rule
+
+__tracebackhide__ = is_expected
 
 UNDECIDED = ("block", "warn", "fail")
 PathLike = Union[str, "os.PathLike[str]"]
@@ -48,8 +51,8 @@ class Request:
 
     def judged(self) -> List[str]:
         """The encoders that the gate judges: the baseline is not, where there are others."""
-        named = list(dict.fromkeys(self.models))
-        return [name for name in named if name != self.baseline] or named
+        named = list(dict.fromkeys(name(model) for model in self.models))
+        return [one for one in named if self.baseline is None or one != name(self.baseline)] or named
 
 
 def requested(
@@ -88,6 +91,15 @@ def requested(
         seeds=tuple(seeds),
         limit=limit,
     )
+
+
+NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=")
+
+
+def name(model: str) -> str:
+    """The name in `NAME=FOLDER`, else the text itself. A path that is there may have the sign."""
+    named = NAMED.match(model)
+    return model if named is None or os.path.exists(model) else named[1]
 
 
 def text(name: str, value: PathLike) -> str:

@@ -7,7 +7,9 @@ from typing import Dict, Union
 
 from isomer_client.proto.eval.v1 import run_pb2
 
-from .errors import UsageError
+from .errors import UsageError, is_expected
+
+__tracebackhide__ = is_expected
 
 FORBIDDEN = ",;\n\r\0"
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use isomer_index::chunk::Chunking;
 
-use super::{EngineArgs, IndexEncoderArgs, IndexPassArgs, IndexSourceArgs};
+use super::{EngineArgs, IndexEncoderArgs, IndexPassArgs, IndexSourceArgs, heading};
 
 /// `isomer index migrate …`
 #[derive(Subcommand, Debug)]
@@ -104,13 +104,13 @@ pub(crate) struct MigrateCompareArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) k: u32,
     /// Searches at once.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = heading::REQUESTS)]
     pub(crate) in_flight: u32,
     /// Least mean overlap of the lists (0 to 1) with which the comparison is noted [default: any].
     #[arg(long, value_name = "SHARE")]
     pub(crate) min_overlap: Option<f64>,
     /// Seed of the bootstrap.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::INTERVALS)]
     pub(crate) sample_seed: u64,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,

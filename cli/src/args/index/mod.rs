@@ -15,6 +15,7 @@ use super::{
     index_compare::{IndexCompareArgs, IndexInterleaveArgs, IndexPreferenceArgs, IndexRobustnessArgs},
     index_older::OlderCollectionArgs,
 };
+use crate::heading;
 
 /// `isomer index …`
 #[derive(Subcommand, Debug)]
@@ -103,21 +104,22 @@ impl IndexCommand {
 
 /// Where texts come from.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Source")]
+#[command(next_help_heading = heading::SOURCE)]
 pub(crate) struct IndexSourceArgs {
     /// Column with the key: a value of its own for each row [default: id].
-    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN")]
+    #[arg(long, env = "ISOMER_INDEX_KEY", value_name = "COLUMN", help_heading = heading::FIRST)]
     pub(crate) key: Option<String>,
     /// Column with the text; several are joined by a line break [default: text].
     #[arg(
         long = "text",
         env = "ISOMER_INDEX_TEXT",
         value_name = "COLUMN,…",
-        value_delimiter = ','
+        value_delimiter = ',',
+        help_heading = heading::FIRST,
     )]
     pub(crate) texts: Vec<String>,
     /// Columns that are stored beside the vector; `all`: all others.
-    #[arg(long, env = "ISOMER_INDEX_PAYLOAD", value_name = "COLUMN,…", value_delimiter = ',')]
+    #[arg(long, env = "ISOMER_INDEX_PAYLOAD", value_name = "COLUMN,…", value_delimiter = ',', help_heading = heading::FIRST)]
     pub(crate) payload: Vec<String>,
     /// Query in place of the table of a PostgreSQL source.
     #[arg(long, env = "ISOMER_INDEX_SOURCE_QUERY", value_name = "SQL")]
@@ -126,19 +128,20 @@ pub(crate) struct IndexSourceArgs {
 
 /// How texts become vectors.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Encoder")]
+#[command(next_help_heading = heading::ENCODERS)]
 pub(crate) struct IndexEncoderArgs {
-    /// Encoder: a catalogue id or a sentence-transformers folder [default: all-MiniLM-L6-v2].
-    #[arg(long, env = "ISOMER_MODEL", value_name = "ID_OR_DIR")]
+    /// Encoder: a catalogue id or a sentence-transformers folder; NAME=DIR gives a folder a name
+    /// [default: all-MiniLM-L6-v2].
+    #[arg(long, env = "ISOMER_INDEX_MODEL", value_name = "ID_OR_DIR", help_heading = heading::FIRST)]
     pub(crate) model: Option<String>,
     /// Which of the encoder's prompts is put before texts, where it has one [default: document].
     #[arg(long, env = "ISOMER_PROMPT_ROLE", value_enum)]
     pub(crate) prompt_role: Option<PromptRole>,
     /// The prompt of this name instead.
-    #[arg(long, env = "ISOMER_PROMPT_NAME", conflicts_with = "prompt")]
+    #[arg(long, env = "ISOMER_INDEX_PROMPT_NAME", conflicts_with = "prompt")]
     pub(crate) prompt_name: Option<String>,
     /// This text instead; empty for none.
-    #[arg(long, env = "ISOMER_PROMPT")]
+    #[arg(long, env = "ISOMER_INDEX_PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Keep only so many dimensions (Matryoshka).
     #[arg(long, env = "ISOMER_DIMENSIONS")]
@@ -178,18 +181,18 @@ pub(crate) enum PromptRole {
 
 /// How a source is gone through.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Pass")]
+#[command(next_help_heading = heading::PASS)]
 pub(crate) struct IndexPassArgs {
     /// Remove rows whose documents are gone from the source. More than a tenth of all rows is not
     /// removed.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::FIRST)]
     pub(crate) delete: bool,
     /// As --delete, with this share of all rows as the limit (0 to 1).
     #[arg(long, value_name = "SHARE", conflicts_with = "delete")]
     pub(crate) delete_more: Option<f64>,
     /// Build an index for approximate search at the end (pgvector: hnsw; the others do it by
     /// themselves).
-    #[arg(long)]
+    #[arg(long, help_heading = heading::FIRST)]
     pub(crate) build_index: bool,
     /// Documents of a batch.
     #[arg(long, env = "ISOMER_INDEX_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -260,10 +263,10 @@ pub(crate) struct IndexVerifyArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     pub(crate) share: f64,
     /// Seed of the draw.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::DATA)]
     pub(crate) sample_seed: u64,
     /// Largest difference of two equal vectors, as a share of their length.
-    #[arg(long, value_name = "SHARE", default_value_t = 1e-3)]
+    #[arg(long, value_name = "SHARE", default_value_t = 1e-3, help_heading = heading::DATA)]
     pub(crate) tolerance: f64,
     #[command(flatten)]
     pub(crate) columns: IndexSourceArgs,

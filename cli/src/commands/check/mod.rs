@@ -12,7 +12,7 @@ use std::{
 
 use isomer_client::Channel;
 use isomer_eval::report::{Report, terminal};
-use isomer_models::ModelKind;
+use isomer_models::{ModelKind, Resolver};
 use isomer_proto::{
     ProtoEnum,
     eval::v1::{
@@ -30,7 +30,7 @@ pub(super) use plan::hours;
 
 #[cfg(feature = "evidence")]
 use super::report::attest;
-use super::{augment::prefetch_generator, stdout_failure};
+use super::{augment::prefetch_generator, stdout_failure, writable_folder};
 #[cfg(not(feature = "evidence"))]
 use crate::features;
 use crate::{
@@ -70,6 +70,9 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
         .as_deref()
         .map(|file| attest::key(file, "--attest"))
         .transpose()?;
+    if !args.plan {
+        writable_folder(&args.out)?;
+    }
     let connection = session.connect().await?;
     let shared = spec(&args.run)?;
     prefetch(&connection, &args, &display).await?;
@@ -116,10 +119,11 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
             let reason = "interrupted at the command line".to_owned();
             client.cancel_run(CancelRunRequest { id: id.clone(), reason }).await?;
             connection.flush().await;
-            return Err(Failure::dependency("interrupted; what was generated is kept, so running the same command again goes on from there"));
+            return Err(Failure::interrupted("interrupted; what was generated is kept, so running the same command again goes on from there"));
         }
     };
     connection.flush().await;
+    display.end();
     if run.state() != RunState::Succeeded {
         let (code, reason) = match run.state() {
             RunState::Cancelled => (Code::Cancelled, "RUN_CANCELLED"),
@@ -142,10 +146,11 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
     if let Some(why) = why {
         display.message(why);
     }
-    if session.global.format == Format::Text {
-        let page = args.out.join("report.html");
-        let shown = page.canonicalize().unwrap_or(page);
-        writeln!(std::io::stdout(), "report: {}", shown.display()).map_err(|e| stdout_failure(&e))?;
+    let page = args.out.join("report.html");
+    let shown = format!("report: {}", page.canonicalize().unwrap_or(page).display());
+    match session.global.format {
+        Format::Text => writeln!(std::io::stdout(), "{shown}").map_err(|e| stdout_failure(&e))?,
+        Format::Json => display.message(&shown),
     }
     Ok(ExitCode::from(code))
 }
@@ -202,7 +207,7 @@ fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
             Some("the gate is invalid, so nothing can be said for or against the encoders: exit code 4"),
         ),
         // This also covers gates that block for a reason unknown to this version.
-        (_, true) => (GATE_FAILED, None),
+        (_, true) => (GATE_FAILED, Some("the gate failed: exit code 1")),
     }
 }
 
@@ -260,8 +265,8 @@ fn suite(name: &str) -> Result<SuiteRef, Failure> {
             ..SuiteRef::default()
         });
     }
-    let toml =
-        std::fs::read_to_string(path).map_err(|e| Failure::dependency(format!("--suite: cannot read {name}: {e}")))?;
+    let toml = std::fs::read_to_string(path)
+        .map_err(|e| Failure::unreadable(format!("--suite: cannot read {name}: {e}"), &e))?;
     let folder = path
         .parent()
         .filter(|p| !p.as_os_str().is_empty())
@@ -296,11 +301,12 @@ fn variant_of<'a>(models: &[String], baseline: &'a str) -> Option<(&'a str, &'a 
         .map(|model| baseline.split_at(model.len()))
 }
 
-/// Replaces a folder of this machine by its absolute path, because the server may have another
-/// working folder.
+/// Replaces a folder of this machine by its absolute path, so that the report says where it is. A
+/// name, or an id of the catalogue, stays even if there is a folder called so.
 fn local_folder(connection: &Connection, model: &str) -> String {
-    match Path::new(model).canonicalize() {
-        Ok(path) if !connection.is_remote() && path.is_dir() => path.display().to_string(),
+    let has_id = |resolver: &Resolver| resolver.is_name(model) || resolver.entry(model).is_some();
+    match (&connection.resolver, Path::new(model).canonicalize()) {
+        (Some(resolver), Ok(path)) if path.is_dir() && !has_id(resolver) => path.display().to_string(),
         _ => model.to_owned(),
     }
 }

@@ -147,16 +147,20 @@ fn as_sentence(design: &PlannedDesign) -> String {
         "each of these rules passes an encoder that does not drop with a probability of at least {:.0} %",
         100.0 * design.pass_without_drop
     );
+    let cost = format!("about {} rewrites", design.rewrites);
+    let total = design.total_items;
     if design.reached {
+        return format!("With --total-items {total} {pass}. That takes {cost}.{items}\n");
+    }
+    let enough = design.datasets.iter().any(|one| one.items > one.available_items);
+    let remedy = if enough {
         format!(
-            "With --total-items {} {pass}. That takes about {} rewrites.{items}\n",
-            design.total_items, design.rewrites
+            "The wanted probability takes {total} rows of these kinds and {cost}. Add rows, or widen the limit.{items}"
         )
     } else {
-        format!(
-            "All rows are too few (at most 5,000 of a data set count): {pass}. Add data sets, or widen the limit.{items}\n"
-        )
-    }
+        "More rows of these kinds do not help. Widen the limit.".to_owned()
+    };
+    format!("With all rows (at most 5,000 of a data set) {pass}. {remedy}\n")
 }
 
 /// The cost as text.
@@ -312,7 +316,7 @@ mod tests {
     fn a_plan_says_what_is_cached_what_it_costs_and_how_long_it_takes() {
         let text = as_text(&plan(), None);
         for part in [
-            "99999, at most 299997",
+            "299997",
             "20000",
             "4.8000, at most 63.0000",
             "3 h 25 min for 99999 texts, at the rate of 4000 texts",
@@ -338,9 +342,10 @@ mod tests {
         }
         if let Some(design) = &mut plan.design {
             design.reached = false;
+            design.datasets[0].items = 4_000;
         }
         let text = as_text(&plan, Some(0.8));
-        assert!(text.contains("All rows are too few"), "{text}");
+        assert!(text.contains("  4000 of   3237 nfcorpus"), "{text}");
         assert!(
             text.contains("price:     unknown") && text.contains("time:      unknown"),
             "{text}"
@@ -350,7 +355,7 @@ mod tests {
         assert_eq!(json["generation_seconds"], Value::Null);
         assert_eq!(json["refusal"], Value::Null);
         assert_eq!(json["rules"][0]["fail_at_twice"], Value::Null);
-        assert_eq!(json["design"]["datasets"][0]["items"], 620);
+        assert_eq!(json["design"]["datasets"][0]["items"], 4_000);
         plan.design = None;
         assert!(as_text(&plan, Some(0.8)).contains("--power finds nothing"));
         assert!(!as_text(&plan, None).contains("--power"));

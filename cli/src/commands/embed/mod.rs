@@ -199,6 +199,7 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
             OutputKind::TextVector
         }
         .into(),
+        ..EncodeRequest::default()
     }
 }
 

@@ -178,7 +178,7 @@ fn dataset(connection: &Connection, args: &EvalArgs, target: &Target) -> Result<
             "--data: {data} is on this machine; with --server give an absolute path on the server"
         )));
     } else if looks_like_a_path(data) {
-        return Err(Failure::dependency(format!("--data: {data} does not exist")));
+        return Err(Failure::usage(format!("--data: {data} does not exist")));
     } else {
         Source::Named(data.to_owned())
     };

@@ -191,7 +191,8 @@ fn lists(path: &Path) -> Result<(Header, Vec<Draft>), Failure> {
 
 /// The lines of a file except the first `skipped`; empty lines do not count.
 fn json_lines<T: DeserializeOwned>(path: &Path, what: &str, skipped: usize) -> Result<Vec<T>, Failure> {
-    let told = |error: std::io::Error| Failure::dependency(format!("{what}: cannot read {}: {error}", path.display()));
+    let told =
+        |error: std::io::Error| Failure::unreadable(format!("{what}: cannot read {}: {error}", path.display()), &error);
     let file = BufReader::new(File::open(path).map_err(told)?);
     let mut all = Vec::new();
     for (number, line) in file.lines().enumerate().skip(skipped) {

@@ -170,7 +170,7 @@ fn watch(display: &Display) -> impl Fn(&Counts) + Send + Sync {
 }
 
 fn interrupted() -> Failure {
-    Failure::dependency("interrupted; the same command goes on from here")
+    Failure::interrupted("interrupted; the same command goes on from here")
 }
 
 async fn check(session: &Session, args: IndexVerifyArgs) -> Result<ExitCode, Failure> {

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment};
 use isomer_eval::{
     selection::{Agreement, Bin, Estimate, JudgeResult, Report},
     stats::Interval,
 };
+
+use crate::table::Table;
 
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();

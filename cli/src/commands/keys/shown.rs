@@ -1,6 +1,5 @@
 //! The display of keys.
 
-use comfy_table::Table;
 use isomer_access::{micros_now, rfc3339};
 use isomer_proto::{
     ProtoEnum,
@@ -9,7 +8,7 @@ use isomer_proto::{
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::Format;
+use crate::{args::Format, table::Table};
 
 /// A key in the requested format.
 pub(super) fn one(format: Format, key: &ApiKey) -> String {

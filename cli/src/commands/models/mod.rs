@@ -22,7 +22,7 @@ use crate::{
 const DEPENDENCY: u8 = 3;
 
 pub(super) async fn run(session: &Session, command: ModelsCommand) -> Result<ExitCode, Failure> {
-    let resolver = Resolver::new(session.config.models.clone()).map_err(failure)?;
+    let resolver = session.resolver()?;
     match command {
         ModelsCommand::Pull { ids } => pull(&session.global, &resolver, &ids).await,
         ModelsCommand::List => list(&session.global, &resolver),

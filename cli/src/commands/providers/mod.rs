@@ -189,7 +189,7 @@ fn read(path: &Path) -> Result<Vec<Written>, Failure> {
         }
         _ => std::fs::read_to_string(path),
     };
-    let text = read.map_err(|error| Failure::dependency(format!("cannot read {}: {error}", path.display())))?;
+    let text = read.map_err(|error| Failure::unreadable(format!("cannot read {}: {error}", path.display()), &error))?;
     file::read(&text).map_err(|mut fault| {
         fault.message = format!("{}: {}", path.display(), fault.message);
         fault.into()

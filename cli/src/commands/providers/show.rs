@@ -1,12 +1,14 @@
 //! Display of providers and probes on a terminal.
 
-use comfy_table::{Cell, Table};
+use comfy_table::Cell;
 use isomer_proto::{
     ProtoEnum,
     gateway::v1::{CheckProviderResponse, Provider},
 };
 use isomer_registry::document;
 use serde_json::json;
+
+use crate::table::Table;
 
 /// One line per provider.
 pub(super) fn table(providers: &[Provider]) -> Table {
@@ -108,7 +110,9 @@ mod tests {
             ..Provider::default()
         };
         provider.set_state(ProviderState::Unavailable);
-        let shown = table(&[provider]).to_string();
+        let mut shown = table(&[provider]);
+        shown.set_width(120);
+        let shown = shown.to_string();
         for words in ["tei-http", "e1 e2 e3 e4 + 2", "unavailable: timed out"] {
             assert!(shown.contains(words), "{shown}");
         }

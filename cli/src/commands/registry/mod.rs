@@ -96,7 +96,7 @@ async fn one_of<R: Registry>(session: &Session, args: &RegistryCheckArgs, regist
         checked = checker.check(&args.model, &args.version) => checked,
         () = shutdown::signal() => {
             parts.connection.flush().await;
-            return Err(Failure::dependency("interrupted; running the same command again goes on from there"));
+            return Err(Failure::interrupted("interrupted; running the same command again goes on from there"));
         }
     };
     parts.connection.flush().await;

@@ -167,13 +167,11 @@ fn compare(model: &str, verified: &Verified, found: &ModelFiles) -> Result<(), F
 /// # Errors
 /// If a file cannot be read.
 pub(crate) async fn local_files(session: &Session, encoders: &[String]) -> Result<EncoderFiles, Failure> {
-    let resolver = resolver(session)?;
+    let resolver = session.resolver()?;
     let mut all = EncoderFiles::new();
     for encoder in encoders {
-        let configured = session.config.embed.encoders.get(encoder);
-        let place = configured.map_or_else(|| encoder.clone(), |folder| folder.display().to_string());
-        if is_here(&resolver, &place) {
-            all.insert(encoder.clone(), digested(session, &resolver, &place).await?);
+        if is_here(&resolver, encoder) {
+            all.insert(encoder.clone(), digested(session, &resolver, encoder).await?);
         }
     }
     Ok(all)
@@ -199,12 +197,8 @@ fn model_failure(error: ModelError) -> Failure {
     Failure::from(Fault::from(error)).of_flag("--model")
 }
 
-fn resolver(session: &Session) -> Result<Resolver, Failure> {
-    Resolver::new(session.config.models.clone()).map_err(model_failure)
-}
-
 fn is_here(resolver: &Resolver, model: &str) -> bool {
-    Path::new(model).exists() || resolver.present(model).is_some()
+    resolver.is_name(model) || Path::new(model).exists() || resolver.present(model).is_some()
 }
 
 async fn digested(session: &Session, resolver: &Resolver, model: &str) -> Result<ModelFiles, Failure> {
@@ -215,7 +209,7 @@ async fn digested(session: &Session, resolver: &Resolver, model: &str) -> Result
 
 /// Digests of the files of an encoder of this machine.
 pub(super) async fn files_of(session: &Session, model: &str) -> Result<ModelFiles, Failure> {
-    let resolver = resolver(session)?;
+    let resolver = session.resolver()?;
     // The model to deploy must be present; nothing is fetched for the comparison.
     if !is_here(&resolver, model) {
         let message = format!("--model: {model} is neither a file or folder nor in the cache of models");

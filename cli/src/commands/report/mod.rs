@@ -50,8 +50,8 @@ fn files(global: &Global, input: &Path, out: &Path) -> Result<ExitCode, Failure>
 /// Reads a report, and its bytes.
 fn read(file: &Path, flag: &str) -> Result<(Report, Vec<u8>), Failure> {
     let name = file.display();
-    let json =
-        std::fs::read(file).map_err(|error| Failure::dependency(format!("{flag}: cannot read {name}: {error}")))?;
+    let json = std::fs::read(file)
+        .map_err(|error| Failure::unreadable(format!("{flag}: cannot read {name}: {error}"), &error))?;
     let report = report::read(&json).map_err(|error| Failure::usage(format!("{flag}: {name}: {error}")))?;
     Ok((report, json))
 }

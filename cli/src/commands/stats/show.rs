@@ -1,7 +1,7 @@
 //! The results of the tests, as a table and as a document. A missing number is a dash in the table
 //! and null in the document.
 
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment};
 use isomer_proto::{
     ProtoEnum,
     eval::v1::{
@@ -13,6 +13,7 @@ use isomer_proto::{
 use serde_json::{Value, json};
 
 use super::Shown;
+use crate::table::Table;
 
 fn table(header: &[&str]) -> Table {
     let mut table = crate::table::new();

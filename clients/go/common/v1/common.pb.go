@@ -240,7 +240,8 @@ func (x *Matrix) GetData() []byte {
 type VectorSpace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Opaque to clients; a server derives it from every other field of this message, so equal digests
-	// from one server mean equal spaces. embed-svc: SHA-256 (hex).
+	// from one server mean equal spaces. embed-svc: SHA-256 (hex), without `model_id` where both
+	// `weights_digest` and `settings_digest` are known.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Encoder id, e.g. `all-MiniLM-L6-v2`.
 	ModelId string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`

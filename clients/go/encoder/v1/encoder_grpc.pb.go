@@ -37,7 +37,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type EncoderServiceClient interface {
-	// Lists the encoders of this server, loaded or not.
+	// Lists the encoders of this server, loaded or not, installed or not.
 	ListEncoders(ctx context.Context, in *ListEncodersRequest, opts ...grpc.CallOption) (*ListEncodersResponse, error)
 	// Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown.
 	GetEncoder(ctx context.Context, in *GetEncoderRequest, opts ...grpc.CallOption) (*GetEncoderResponse, error)
@@ -187,7 +187,7 @@ func (c *encoderServiceClient) Rerank(ctx context.Context, in *RerankRequest, op
 // All implementations must embed UnimplementedEncoderServiceServer
 // for forward compatibility
 type EncoderServiceServer interface {
-	// Lists the encoders of this server, loaded or not.
+	// Lists the encoders of this server, loaded or not, installed or not.
 	ListEncoders(context.Context, *ListEncodersRequest) (*ListEncodersResponse, error)
 	// Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown.
 	GetEncoder(context.Context, *GetEncoderRequest) (*GetEncoderResponse, error)

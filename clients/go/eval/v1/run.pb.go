@@ -2762,12 +2762,15 @@ func (x *PlannedRule) GetFailAtTwice() float64 {
 type PlannedDesign struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	TotalItems uint64                 `protobuf:"varint,1,opt,name=total_items,json=totalItems,proto3" json:"total_items,omitempty"`
-	Datasets   []*PlannedDataset      `protobuf:"bytes,2,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	// If the rows that there are do not suffice, an item count may exceed `available_items`: so many
+	// rows of the same kind would do.
+	Datasets []*PlannedDataset `protobuf:"bytes,2,rep,name=datasets,proto3" json:"datasets,omitempty"`
 	// Texts to rewrite, over all transformations and seeds.
 	Rewrites uint64 `protobuf:"varint,3,opt,name=rewrites,proto3" json:"rewrites,omitempty"`
-	// Probability of a pass without a drop, of the rule where it is smallest.
+	// Probability of a pass without a drop, of the rule where it is smallest. If the rows that there
+	// are do not suffice, it is that of all of them.
 	PassWithoutDrop float64 `protobuf:"fixed64,4,opt,name=pass_without_drop,json=passWithoutDrop,proto3" json:"pass_without_drop,omitempty"`
-	// Whether the counted rows are enough. False: `datasets` are all of them.
+	// Whether the rows that there are suffice.
 	Reached       bool `protobuf:"varint,5,opt,name=reached,proto3" json:"reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

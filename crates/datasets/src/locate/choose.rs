@@ -3,8 +3,7 @@
 
 use isomer_models::{hub::ChooseError, pattern};
 
-use super::card::Configurations;
-use crate::is_readable;
+use crate::{card::Configurations, is_readable};
 use isomer_scoring::task::TaskType;
 
 /// The requested part of a repository.
@@ -218,7 +217,7 @@ fn shards(name: &str) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::locate::card::configurations;
+    use crate::card::configurations;
 
     const CARD: &str = "---\nlanguage: en\nconfigs:\n- config_name: de\n  data_files:\n  - split: test\n    path: de/test-*\n  \
                         - split: train\n    path: [de/a.parquet, de/b.parquet]\n- config_name: en\n  data_files: en/all.csv\n---\n# Text\n";

@@ -8,10 +8,13 @@ use isomer_models::{
     manifest::files_under,
 };
 
-use super::{card::configurations, choose::Choice};
+use super::choose::Choice;
 use isomer_scoring::task::TaskType;
 
-use crate::{DatasetError, Fetched, HubRef, LoadOptions};
+use crate::{
+    DatasetError, Fetched, HubRef, LoadOptions,
+    card::{self, CARD, configurations},
+};
 
 /// Downloads the files of a data set that a task needs into the hub's cache. If the revision is a
 /// commit, existing files are not requested again.
@@ -87,10 +90,7 @@ pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Resu
         file: folder.display().to_string(),
         problem: error.to_string(),
     })?;
-    let card = crate::roots::open(&folder.join(CARD), options.root.as_deref())
-        .and_then(std::io::read_to_string)
-        .unwrap_or_default();
-    let configurations = configurations(&card);
+    let configurations = configurations(&card::of_folder(folder, options.root.as_deref()));
     let choice = Choice {
         configurations: &configurations,
         task,
@@ -114,6 +114,3 @@ pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Resu
         tables,
     })
 }
-
-/// The file with a repository's card.
-const CARD: &str = "README.md";

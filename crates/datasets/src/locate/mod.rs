@@ -2,7 +2,6 @@
 //!
 //! This module does the I/O: it queries the hub, and [`crate::load`] then reads only local files.
 
-mod card;
 mod choose;
 mod hub;
 mod rules;
@@ -248,5 +247,5 @@ fn is_language(config: &str) -> bool {
 /// Number of configurations in the card of a data set. For the fuzz targets of `tests/fuzz` only.
 #[doc(hidden)]
 pub fn configurations_of(text: &str) -> usize {
-    card::configurations(text).len()
+    crate::card::configurations(text).len()
 }

@@ -43,6 +43,31 @@ const GOOD: &str =
     "{\"sentence1\":\"a\",\"sentence2\":\"b\",\"score\":1}\n{\"sentence1\":\"c\",\"sentence2\":\"d\",\"score\":2.5}\n";
 
 #[test]
+fn the_card_of_a_folder_gives_the_language_where_nothing_else_does() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("README.md"), "---\nlanguage:\n- en\n---\n# Pairs\n").unwrap();
+    let languages = |file: &str, options: &LoadOptions| {
+        fs::write(folder.path().join(file), GOOD).unwrap();
+        let dataset = load(TaskType::Sts, &Source::Path(folder.path().to_owned()), options).unwrap();
+        fs::remove_file(folder.path().join(file)).unwrap();
+        dataset
+            .text_languages()
+            .into_iter()
+            .map(ToOwned::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(languages("test.jsonl", &LoadOptions::default()), ["en"]);
+    assert_eq!(languages("test.de.jsonl", &LoadOptions::default()), ["de"]);
+    let named = LoadOptions {
+        languages: vec!["fr".to_owned()],
+        ..LoadOptions::default()
+    };
+    assert_eq!(languages("test.jsonl", &named), ["fr"]);
+    fs::write(folder.path().join("README.md"), "# Pairs\n").unwrap();
+    assert!(languages("test.jsonl", &LoadOptions::default()).is_empty());
+}
+
+#[test]
 fn a_pair_dataset_gives_texts_in_order_with_ids_and_roles() {
     let dataset = sts(GOOD).unwrap();
     let texts: Vec<(&str, &str, Role)> = dataset

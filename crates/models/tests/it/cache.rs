@@ -3,6 +3,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use isomer_fault::Fault;
 use isomer_models::{ModelError, ModelKind, ModelState, NoProgress, VerifyState, digest, manifest};
 use isomer_stubs::wait::until;
 
@@ -278,6 +279,52 @@ async fn offline_uses_what_is_here_and_says_how_to_fetch_what_is_not() {
         "{error}"
     );
     assert_eq!(world.fetched(), 1);
+}
+
+#[tokio::test]
+async fn a_request_downloads_only_where_the_configuration_allows_it() {
+    let world = World::with_tiny();
+    let named = world.resolver();
+    let requested = named.for_requests();
+    let error = requested
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, ModelError::NotInstalled { command, .. } if command == "isomer models pull tiny"),
+        "{error}"
+    );
+    let fault = Fault::from(error);
+    assert_eq!(fault.reason, "MODEL_NOT_CACHED");
+    assert!(
+        fault.message.contains("models.download_on_request"),
+        "{}",
+        fault.message
+    );
+    assert_eq!(world.fetched(), 0);
+
+    let model = named.resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap();
+    assert_eq!(
+        requested
+            .resolve("tiny", ModelKind::Encoder, &NoProgress)
+            .await
+            .unwrap(),
+        model
+    );
+
+    // A damaged copy is not fetched again either.
+    std::fs::remove_file(model.path.join("tokenizer.json")).unwrap();
+    let error = requested
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ModelError::NotInstalled { .. }), "{error}");
+    assert_eq!(world.fetched(), 1);
+    let allowed = world
+        .resolver_with(|config| config.download_on_request = true)
+        .for_requests();
+    allowed.resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap();
+    assert_eq!(world.fetched(), 2);
 }
 
 #[tokio::test]

@@ -306,6 +306,7 @@ async fn a_hub_only_model_that_is_not_there_says_what_to_check() {
             .unwrap_err()
             .to_string();
         assert!(error.contains("org/absent") && error.contains(hint), "{error}");
+        assert!(error.contains("a folder `org/absent` is missing here too"), "{error}");
     }
     let (_, address) = serve(Hub::of(Files::from([
         ("pytorch_model.bin".to_owned(), vec![1]),

@@ -60,6 +60,34 @@ async fn a_folder_is_taken_as_it_is_and_its_weights_are_digested_once() {
 }
 
 #[tokio::test]
+async fn a_name_means_its_folder_and_not_the_catalogues_model() {
+    let world = World::with_tiny();
+    let folder = world.dir.path().join("mine");
+    write_files(&folder, &encoder_files());
+    let gone = world.dir.path().join("gone");
+    let names = [("tiny", &folder), ("prod", &folder), ("old", &gone)];
+    let resolver = world
+        .resolver()
+        .with_names(names.map(|(name, folder)| (name.to_owned(), folder.clone())).into());
+    let mut digests = Vec::new();
+    for name in ["tiny", "prod"] {
+        let model = resolver.resolve(name, ModelKind::Encoder, &NoProgress).await.unwrap();
+        assert_eq!((model.id.as_str(), &model.path), (name, &folder));
+        digests.push(model.weights_digest);
+    }
+    assert_eq!(digests[0], digests[1]);
+    let error = resolver
+        .resolve("old", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, ModelError::PathMissing { path } if *path == gone),
+        "{error}"
+    );
+    assert_eq!(world.fetched(), 0);
+}
+
+#[tokio::test]
 async fn a_folder_whose_modules_put_the_transformer_deeper_is_read_there() {
     let world = World::new();
     let folder = world.dir.path().join("deep");

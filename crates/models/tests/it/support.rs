@@ -197,6 +197,7 @@ impl World {
             home: self.home(),
             catalogue: None,
             offline: false,
+            download_on_request: false,
             hub: false,
             hub_endpoint: None,
             hub_cache: Some(self.dir.path().join("hf").join("hub")),

@@ -2,10 +2,11 @@
 
 use svg::node::element::{Group, Polyline};
 
-use super::{circle, drawing, fitted, label, line, scale::Scale, short};
+use super::{Figure, circle, drawing, fitted, label, line, scale::Scale, short};
 use crate::{
     Report,
     format::{percent, points},
+    noise_view::Pages,
     profile::{DoseCurve, EncoderProfile},
 };
 
@@ -13,14 +14,33 @@ const WIDTH: f64 = 560.0;
 const PANELS: usize = 4;
 const LEFT: f64 = 34.0;
 const GAP: f64 = 14.0;
+/// Space for half of the last label.
+const RIGHT: f64 = 14.0;
 const PLOT: f64 = 74.0;
 const PANEL: f64 = PLOT + 46.0;
 const HEAD: f64 = 28.0;
 
+/// The chart with its caption; none without noise.
+pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+    let figure = || {
+        Figure {
+        title: "Drop by dose of noise.".to_owned(),
+        caption: "Dots: points lost at each dose. Line: the isotonic curve. Bar: the dose at half of the effect, with its 95 % interval \
+                  over items."
+            .to_owned(),
+        marks: &[],
+        wide: false,
+        svg: doses(pages.full),
+    }
+    };
+    let has_noise = !pages.full.profile.doses().is_empty();
+    has_noise.then(figure).into_iter().collect()
+}
+
 /// One panel for each encoder and channel, all on the same scale. Dots are the drops, the line is
 /// the isotonic curve, and the bar is the interval of the dose at half of the effect. Doses are
 /// evenly spaced.
-pub(crate) fn doses(report: &Report) -> String {
+fn doses(report: &Report) -> String {
     let encoders: Vec<&EncoderProfile> = report
         .profile
         .encoders
@@ -44,7 +64,7 @@ pub(crate) fn doses(report: &Report) -> String {
     for encoder in &encoders {
         chart = chart.add(label(0.0, top + 17.0, "name", fitted(&encoder.encoder, 60)));
         top += HEAD;
-        let width = (WIDTH - LEFT - GAP * (PANELS - 1) as f64) / PANELS as f64;
+        let width = (WIDTH - LEFT - RIGHT - GAP * (PANELS - 1) as f64) / PANELS as f64;
         for (at, curve) in encoder.doses.iter().enumerate() {
             let left = LEFT + (at % PANELS) as f64 * (width + GAP);
             let above = top + (at / PANELS) as f64 * PANEL;

@@ -2,11 +2,12 @@
 
 use svg::node::element::Group;
 
-use super::{circle, drawing, fitted, label, line, scale::Scale};
+use super::{Figure, circle, drawing, fitted, label, line, scale::Scale};
 use crate::{
     Report,
     evidence::interval::DeltaInterval,
     format::{ends, points, signed},
+    noise_view::Pages,
     profile::{EncoderProfile, Moved},
 };
 
@@ -23,15 +24,32 @@ fn sure(moved: &Moved) -> Option<&DeltaInterval> {
     moved.intervals.items.as_ref()
 }
 
+/// The chart with its caption.
+pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+    let report = pages.full;
+    let counted = report.profile.counted();
+    let interval = match has_intervals(report) {
+        true => " Thin line: 95 % interval of the change, with other items of these data sets.",
+        false => "",
+    };
+    vec![Figure {
+        title: "Before and after.".to_owned(),
+        caption: format!("Mean over {counted}, score × 100.{interval} As HTEB, figures 4 and 5."),
+        marks: &[("ring", "original"), ("disc", "transformed")],
+        wide: false,
+        svg: dumbbell(report),
+    }]
+}
+
 /// Whether any axis or total has an interval to draw.
-pub(crate) fn has_intervals(report: &Report) -> bool {
+fn has_intervals(report: &Report) -> bool {
     let mut all = report.profile.encoders.iter().flat_map(rows);
     all.any(|(_, moved, _)| sure(moved).is_some())
 }
 
 /// One block per encoder, one row per axis, the total first. A ring is the original, a disc the
 /// transformed score, a thin line the interval of the change.
-pub(crate) fn dumbbell(report: &Report) -> String {
+fn dumbbell(report: &Report) -> String {
     let blocks: Vec<(&EncoderProfile, Vec<(&str, &Moved, bool)>)> = report
         .profile
         .encoders

@@ -2,10 +2,11 @@
 
 use svg::node::element::{Group, SVG};
 
-use super::{circle, drawing, label, line, scale::Scale, wrapped};
+use super::{Figure, circle, drawing, label, line, scale::Scale, wrapped};
 use crate::{
     format::{fine, p_value, signed, signed_fine},
-    profile::{ScopeProfile, ShiftInterval, TransformationShift},
+    noise_view::Pages,
+    profile::{Scope, ScopeProfile, ShiftInterval, TransformationShift},
 };
 
 const WIDTH: f64 = 582.0;
@@ -33,9 +34,45 @@ fn tall(one: &TransformationShift) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
+/// A chart with its caption for each language group if there are two, else a single one.
+pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+    let scopes = &pages.brief.profile.scopes;
+    let shown = |scope: &&ScopeProfile| scopes.len() == 1 || scope.scope != Scope::All;
+    let shown: Vec<&ScopeProfile> = scopes
+        .iter()
+        .filter(shown)
+        .filter(|scope| !scope.shifts.is_empty())
+        .collect();
+    let several = shown.len() > 1;
+    let figure = |(i, scope): (usize, &&ScopeProfile)| {
+        let mut shifts = scope.shifts.iter().map(|one| &one.shift);
+        let rough = match shifts.any(|one| one.signed_rank_interval.is_none() && one.interval.is_some()) {
+            true => " (dashed: percentile bootstrap, because so few data sets have no signed-rank interval)",
+            false => "",
+        };
+        let group = if several {
+            format!(": {}", scope.scope.title())
+        } else {
+            String::new()
+        };
+        Figure {
+            title: format!("Shifts with intervals{group}."),
+            caption: format!(
+                "Hodges–Lehmann shift over encoders, one pair a data set (n = {}), with its 95 % interval{rough}; grey where the adjusted p \
+                 does not fall below 0.05. As HTEB, figure 7.",
+                scope.n()
+            ),
+            marks: &[],
+            wide: false,
+            svg: forest(scope, &format!("forest-{i}")),
+        }
+    };
+    shown.iter().enumerate().map(figure).collect()
+}
+
 /// One block per axis, one row per transformation: the dot is the Hodges–Lehmann shift, the line
 /// its interval.
-pub(crate) fn forest(scope: &ScopeProfile, id: &str) -> String {
+fn forest(scope: &ScopeProfile, id: &str) -> String {
     let axes: Vec<_> = scope.axis_changes.iter().map(|change| change.axis).collect();
     let height = TOP + axes.len() as f64 * HEAD + scope.shifts.iter().map(tall).sum::<f64>() + FOOT;
     let values: Vec<f64> = scope

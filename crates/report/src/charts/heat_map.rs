@@ -2,8 +2,8 @@
 
 use svg::node::element::Group;
 
-use super::{drawing, label, longest, rectangle, short, wrapped};
-use crate::{Report, format::signed};
+use super::{Figure, drawing, label, longest, rectangle, short, wrapped};
+use crate::{Report, format::signed, noise_view::Pages};
 
 const CELL: f64 = 74.0;
 const ROW: f64 = 34.0;
@@ -22,9 +22,22 @@ const LEAST_FULL: f64 = 5.0;
 /// Number of colour steps on either side of zero.
 const STEPS: f64 = 4.0;
 
+/// The chart with its caption; none without transformations.
+pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+    let figure = || Figure {
+        title: "Change per transformation.".to_owned(),
+        caption: "In points, per encoder; mean over data sets and seeds. As HTEB, figure 6.".to_owned(),
+        marks: &[],
+        wide: false,
+        svg: heat_map(&pages.brief),
+    };
+    let any = !pages.brief.suite.transformations.is_empty();
+    any.then(figure).into_iter().collect()
+}
+
 /// Rows are encoders and columns transformations, with their axis above. A cell is the change in
 /// points.
-pub(crate) fn heat_map(report: &Report) -> String {
+fn heat_map(report: &Report) -> String {
     let columns = &report.suite.transformations;
     let heads: Vec<Vec<String>> = columns
         .iter()

@@ -3,8 +3,8 @@
 
 use svg::node::element::Group;
 
-use super::{circle, drawing, fitted, label, line, scale::Scale as Ruler, wrapped};
-use crate::{DriftRating, JudgeReport, format::signed_fine, terms::Scale};
+use super::{Figure, circle, drawing, fitted, label, line, scale::Scale as Ruler, wrapped};
+use crate::{DriftRating, JudgeReport, JudgedScale, format::signed_fine, noise_view::Pages, terms::Scale};
 
 const WIDTH: f64 = 570.0;
 const LEFT: f64 = 198.0;
@@ -29,9 +29,31 @@ fn tall(one: &DriftRating) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
+/// A chart with its caption for each scale of the judge.
+pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+    let Some(judge) = &pages.full.judge else {
+        return Vec::new();
+    };
+    let figure = |(i, own): (usize, &JudgedScale)| {
+        let svg = judged(judge, own.scale, &format!("judged-{i}"))?;
+        Some(Figure {
+            title: "Does drift follow quality?".to_owned(),
+            caption: format!(
+                "Spearman’s ρ of drift with the judge’s rating ({}) over texts, with its 95 % bootstrap interval; grey where the interval \
+                 contains 0. Below 0: texts rated lower moved further. As HTEB, figure 3.",
+                own.scale.title()
+            ),
+            marks: &[],
+            wide: false,
+            svg,
+        })
+    };
+    judge.scales.iter().enumerate().filter_map(figure).collect()
+}
+
 /// One block per encoder, one row per transformation, over all data sets: the dot is Spearman's
 /// rho, the line its interval. Empty if no correlation is defined.
-pub(crate) fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> Option<String> {
+fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> Option<String> {
     let shown = |row: &&DriftRating| row.scale == scale && row.dataset.is_none();
     let rows: Vec<&DriftRating> = judge.drift.iter().filter(shown).collect();
     if rows.iter().all(|row| row.spearman.is_none()) {

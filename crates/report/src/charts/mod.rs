@@ -10,18 +10,35 @@ mod judged;
 mod plane;
 mod rank_flow;
 mod scale;
+mod strip;
 
-pub(super) use doses::doses;
-pub(super) use dumbbell::{dumbbell, has_intervals};
-pub(super) use forest::forest;
-pub(super) use heat_map::{heat_class, heat_map, largest_change};
+pub(super) use heat_map::{heat_class, largest_change};
 pub(super) use history::releases;
-pub(super) use judged::judged;
-pub(super) use plane::plane;
-pub(super) use rank_flow::rank_flow;
+pub(super) use strip::{Scores, strip};
 
 use svg::node::element::{Circle, Description, Line, Rectangle, SVG, Text, Title};
 
+use crate::noise_view::Pages;
+
+/// A chart of the page with its caption.
+pub(super) struct Figure {
+    /// First words of the caption.
+    pub title: String,
+    /// The rest of the caption.
+    pub caption: String,
+    /// Marks of the chart: class and meaning.
+    pub marks: &'static [(&'static str, &'static str)],
+    /// Whether it takes the whole width.
+    pub wide: bool,
+    /// The drawing.
+    pub svg: String,
+}
+
+/// The charts that the page opens with.
+pub(super) const FIRST: [fn(&Pages<'_>) -> Vec<Figure>; 3] = [dumbbell::figures, doses::figures, plane::figures];
+/// The charts in the folded part.
+pub(super) const MORE: [fn(&Pages<'_>) -> Vec<Figure>; 4] =
+    [heat_map::figures, forest::figures, judged::figures, rank_flow::figures];
 /// An empty drawing of this size, with a title and a description for screen readers.
 fn drawing(id: &str, width: f64, height: f64, title: &str, description: &str) -> SVG {
     SVG::new()
@@ -114,7 +131,7 @@ fn longest<'a>(lines: impl Iterator<Item = &'a String>) -> f64 {
 
 /// A name that fits a column; a longer one ends in an ellipsis. Widths are estimated, because fonts
 /// differ.
-fn fitted(name: &str, most: usize) -> String {
+pub(super) fn fitted(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
     }

@@ -2,9 +2,10 @@
 
 use svg::node::element::{Circle, Group, Polyline};
 
-use super::{drawing, fitted, label, short, wrapped};
+use super::{Figure, drawing, fitted, label, short, wrapped};
 use crate::{
     format::place,
+    noise_view::Pages,
     profile::{Axis, Level, Quantity, RankShift, ScopeProfile},
 };
 
@@ -16,9 +17,26 @@ const TOP: f64 = 44.0;
 /// Maximum number of characters in a line of an encoder's name.
 const NAME: usize = 29;
 
+/// The chart with its caption; none with fewer than two encoders.
+pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+    let figure = |svg| Figure {
+        title: "Changes of rank.".to_owned(),
+        caption: "Ranks of the encoders by mean score, on the original texts, per axis and in total.".to_owned(),
+        marks: &[],
+        wide: true,
+        svg,
+    };
+    let first = pages.full.profile.scopes.first();
+    first
+        .and_then(|scope| rank_flow(scope, "flow"))
+        .map(figure)
+        .into_iter()
+        .collect()
+}
+
 /// One line per encoder, one column per ranking; the best is at the top. Empty with fewer than two
 /// encoders.
-pub(crate) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
+fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
     let first = scope.rank_shifts.first()?;
     // Controls are the last axes, and the total comes at the end.
     let columns: Vec<&Quantity> = first

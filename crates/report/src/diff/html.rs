@@ -1,11 +1,11 @@
 //! `diff.html`: one file that fetches nothing and has no script, in the style of the report.
 
-use minijinja::{Environment, Value, context, value::Serde};
+use minijinja::{Value, context, value::Serde};
 
 use super::{Diff, markdown};
 use crate::{
     format::{count, fine, p_value, points, share, signed},
-    html::{STYLE, chain, day, short_digest},
+    html::{STYLE, chain, day, environment, short_digest},
 };
 
 const PAGE: &str = include_str!("../page/diff.html");
@@ -15,8 +15,7 @@ pub(super) fn render(diff: &Diff) -> Result<String, String> {
 }
 
 fn page(diff: &Diff) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    let mut environment = environment();
     environment.add_filter("points", points);
     environment.add_filter("fine", fine);
     environment.add_filter("signed", signed);

@@ -1,9 +1,9 @@
 //! `gains.html`: one file that fetches nothing and has no script, in the style of the report.
 
-use minijinja::{Environment, Value, context, value::Serde};
+use minijinja::{Value, context, value::Serde};
 
 use super::{Gains, tables};
-use crate::html::{STYLE, chain};
+use crate::html::{STYLE, chain, environment};
 
 const PAGE: &str = include_str!("../page/gains.html");
 
@@ -12,8 +12,7 @@ pub(super) fn render(gains: &Gains) -> Result<String, String> {
 }
 
 fn page(gains: &Gains) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    let mut environment = environment();
     environment.add_template("gains.html", PAGE)?;
     environment.get_template("gains.html")?.render(context! {
         gains => Value::from(Serde(gains)),

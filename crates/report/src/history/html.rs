@@ -1,11 +1,11 @@
 //! `history.html`: one file that fetches nothing and has no script, in the style of the report.
 
-use minijinja::{Environment, Value, context, value::Serde};
+use minijinja::{Value, context, value::Serde};
 
 use super::{History, markdown};
 use crate::{
     charts,
-    html::{STYLE, chain, short_digest},
+    html::{STYLE, chain, environment, short_digest},
 };
 
 const PAGE: &str = include_str!("../page/history.html");
@@ -15,8 +15,7 @@ pub(super) fn render(history: &History) -> Result<String, String> {
 }
 
 fn page(history: &History) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    let mut environment = environment();
     environment.add_filter("short", short_digest);
     environment.add_template("history.html", PAGE)?;
     let rows: Vec<Vec<String>> = history

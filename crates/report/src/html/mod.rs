@@ -1,29 +1,32 @@
 //! `report.html`: one file that fetches nothing and has no script; style rules filter the examples.
 //! The templates escape every value; only our own charts are inserted unescaped.
 
+mod sections;
 mod tables;
 
 use minijinja::{Environment, Value, context, value::Serde};
 
+use self::sections::SECTIONS;
 use super::{
-    Example, Report, charts,
-    format::{count, duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
-    gate_view, judge_view, noise_view, overview, separation_view, subsets_view, variant_view,
+    Report,
+    charts::{self, Figure},
+    format::{count, counted, duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
+    gate_view, names,
+    noise_view::Pages,
+    overview, reference,
 };
-use crate::profile::{Axis, Scope, ScopeProfile};
+use crate::profile::{Axis, Scope};
 
-const PAGE: &str = include_str!("../page/report.html");
-/// Parts of the page, under the names by which it includes them.
-const PARTS: [(&str, &str); 9] = [
+/// Parts of the page, under the names by which it includes them. Each of [`SECTIONS`] is included
+/// by its id.
+const PARTS: [(&str, &str); 7] = [
+    ("report.html", include_str!("../page/report.html")),
+    ("macros.html", include_str!("../page/macros.html")),
     ("overview.html", include_str!("../page/overview.html")),
-    ("gate.html", gate_view::TEMPLATE),
-    ("judge.html", judge_view::TEMPLATE),
-    ("subsets.html", subsets_view::TEMPLATE),
-    ("separation.html", separation_view::TEMPLATE),
-    ("plain-table.html", include_str!("../page/plain-table.html")),
-    ("comparisons.html", include_str!("../page/comparisons.html")),
-    ("tables.html", include_str!("../page/tables.html")),
-    ("examples.html", include_str!("../page/examples.html")),
+    ("cards.html", include_str!("../page/cards.html")),
+    ("gate.html", include_str!("../page/gate.html")),
+    ("texts.html", include_str!("../page/texts.html")),
+    ("figures.html", include_str!("../page/figures.html")),
 ];
 pub(super) const STYLE: &str = include_str!("../page/style.css");
 
@@ -32,7 +35,7 @@ pub(super) const STYLE: &str = include_str!("../page/style.css");
 /// # Errors
 /// If the template fails: an internal error.
 pub(super) fn render(report: &Report) -> Result<String, String> {
-    page(report).map_err(|error| format!("report.html: {}", chain(&error)))
+    page(&names::short(report), report).map_err(|error| format!("report.html: {}", chain(&error)))
 }
 
 /// An error with its causes: the error of an included part is otherwise hidden behind the part's
@@ -47,9 +50,18 @@ pub(super) fn chain(error: &minijinja::Error) -> String {
     told
 }
 
-fn page(report: &Report) -> Result<String, minijinja::Error> {
+/// An environment for the templates of a page. Every value is escaped, whatever the template's
+/// name, unless it is marked as safe.
+pub(crate) fn environment<'a>() -> Environment<'a> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+    environment
+}
+
+/// The page of a report with short names of its encoders; `given` has their ids.
+fn page(report: &Report, given: &Report) -> Result<String, minijinja::Error> {
+    let mut environment = environment();
     environment.add_filter("points", points);
     environment.add_filter("fine", fine);
     environment.add_filter("signed", signed);
@@ -61,6 +73,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_filter("tenths", share);
     environment.add_filter("place", place);
     environment.add_filter("count", count);
+    environment.add_filter("counted", |number: usize, noun: String| counted(number, &noun));
     environment.add_filter("brief", tables::brief);
     environment.add_function("quantity", quantity);
     environment.add_filter("short", short_digest);
@@ -96,90 +109,52 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     for (name, part) in PARTS {
         environment.add_template(name, part)?;
     }
-    environment.add_template("report.html", PAGE)?;
-    let shown = &*noise_view::without_doses(report);
+    for section in &SECTIONS {
+        environment.add_template(section.id, section.template)?;
+    }
+    let pages = Pages::new(report);
+    let sections = SECTIONS.iter().filter_map(|section| {
+        let view = (section.view)(&pages)?;
+        Some(context! { id => section.id, title => section.title, view })
+    });
+    let ids: Vec<String> = given.encoders.iter().map(|one| one.id.clone()).collect();
     environment.get_template("report.html")?.render(context! {
-        report => Value::from(Serde(shown)),
+        report => Value::from(Serde(&*pages.brief)),
+        ids,
         transformations => report.suite.transformations.len(),
         style => Value::from_safe_string(STYLE.to_owned()),
-        dumbbell => Value::from_safe_string(charts::dumbbell(report)),
-        heat_map => Value::from_safe_string(charts::heat_map(shown)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
-        counted => report.profile.counted(),
         overview => overview::view(report),
+        known => Value::from(Serde(reference::known(report))),
         gate => report.gate.as_ref().map(|gate| gate_view::view(report, gate)),
-        intervals_drawn => charts::has_intervals(report),
-        judge => report.judge.as_ref().map(judge_view::view),
-        separation => separation_view::view(report),
-        noise => noise_view::view(report),
-        variants => variant_view::view(report),
-        subsets => subsets_view::view(shown),
-        rating_feet => judge_view::feet(report),
-        forests => forests(shown),
-        rank_flow => rank_flow(report),
+        figures => figures(&charts::FIRST, &pages),
+        texts => sections::moved(report, MOVED),
+        sections => sections.collect::<Vec<_>>(),
         scope_titles => context! {
             all => Scope::All.title(),
             english => Scope::English.title(),
             multilingual => Scope::Multilingual.title(),
             unknown => Scope::Unknown.title(),
         },
-        filter_transformations => report.suite.transformations.iter().map(|one| one.label.clone()).collect::<Vec<_>>(),
-        filter_datasets => report.datasets.iter().map(|one| one.name.clone()).collect::<Vec<_>>(),
-        examples => examples(report),
     })
 }
 
-/// A forest plot for each language group if there are two, else a single one.
-fn forests(report: &Report) -> Vec<Value> {
-    let scopes = &report.profile.scopes;
-    let shown = |scope: &&ScopeProfile| scopes.len() == 1 || scope.scope != Scope::All;
-    let shown = scopes
-        .iter()
-        .filter(shown)
-        .filter(|scope| !scope.shifts.is_empty())
-        .enumerate();
-    shown
-        .map(|(i, scope)| {
-            context! {
-                title => scope.scope.title(),
-                n => scope.n(),
-                rough => scope.shifts.iter().any(|one| one.shift.signed_rank_interval.is_none() && one.shift.interval.is_some()),
-                chart => Value::from_safe_string(charts::forest(scope, &format!("forest-{i}"))),
-            }
-        })
-        .collect()
-}
+/// Number of texts that the page opens with.
+const MOVED: usize = 3;
 
-fn rank_flow(report: &Report) -> Value {
-    let chart = report
-        .profile
-        .scopes
-        .first()
-        .and_then(|scope| charts::rank_flow(scope, "flow"));
-    chart.map_or(Value::from(()), Value::from_safe_string)
-}
-
-/// Examples, largest drift first, with the positions of their transformation and dataset in the
-/// filters.
-fn examples(report: &Report) -> Vec<Value> {
-    let mut sorted: Vec<&Example> = report.examples.iter().collect();
-    // The sort is stable, so equal and absent drifts keep the order of the report.
-    let drift = |example: &Example| example.drift.unwrap_or(f64::NEG_INFINITY);
-    sorted.sort_by(|a, b| drift(b).total_cmp(&drift(a)));
-    sorted
-        .into_iter()
-        .map(|example| {
-            let drifts = || example.drift_by_encoder.values().copied();
-            let several = example.drift_by_encoder.len() > 1;
-            context! {
-                example => Value::from(Serde(example)),
-                t => report.suite.transformations.iter().position(|one| one.label == example.transformation),
-                d => report.datasets.iter().position(|one| one.name == example.dataset),
-                low => several.then(|| drifts().fold(f64::INFINITY, f64::min)),
-                high => several.then(|| drifts().fold(f64::NEG_INFINITY, f64::max)),
-            }
-        })
-        .collect()
+/// The values of charts for the template.
+fn figures(charts: &[fn(&Pages<'_>) -> Vec<Figure>], pages: &Pages<'_>) -> Vec<Value> {
+    let figures = charts.iter().flat_map(|figures| figures(pages));
+    let value = |figure: Figure| {
+        context! {
+            title => figure.title,
+            caption => figure.caption,
+            marks => Value::from(Serde(figure.marks)),
+            wide => figure.wide,
+            svg => Value::from_safe_string(figure.svg),
+        }
+    };
+    figures.map(value).collect()
 }
 
 /// A quantity as a heading.

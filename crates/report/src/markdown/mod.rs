@@ -147,8 +147,8 @@ fn rules(page: &mut String, report: &Report) {
     line!(page);
     line!(
         page,
-        "Drop: original less transformed, in points. Bounds are one-sided at 1 − {}; n: {}. Mean: as in the profile, where the estimate \
-         is not a mean.",
+        "Drop: original less transformed, in points; elsewhere the same number is a change with a minus. Bounds are one-sided at 1 − {}, \
+         and elsewhere intervals are two-sided at 95 %; n: {}. Mean: as in the profile, where the estimate is not a mean.",
         gate.alpha,
         gate.unit
     );

@@ -3,7 +3,7 @@
 use super::{Report, header, plain, row};
 use crate::{
     EncoderSeparation, SeparationRow,
-    format::{fine, percent, signed_fine},
+    format::{percent, share, signed_fine},
 };
 
 pub(super) fn write(page: &mut String, report: &Report) {
@@ -59,7 +59,7 @@ fn told(encoder: &EncoderSeparation, one: &SeparationRow) -> Vec<String> {
         one.interval_text(),
         one.texts.to_string(),
         one.margin.map_or("–".to_owned(), signed_fine),
-        one.overlap_alone.map_or("–".to_owned(), fine),
+        one.overlap_alone.map_or("–".to_owned(), share),
         one.nearer_than_change.map_or("–".to_owned(), percent),
         one.comparisons.to_string(),
         one.tied.to_string(),

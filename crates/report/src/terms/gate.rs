@@ -139,6 +139,9 @@ impl Unit {
     }
 }
 
+/// The note on a rule whose units are texts.
+pub const COUNTS_TEXTS: &str = "n counts texts";
+
 /// What an undecided gate means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -14,11 +14,11 @@ pub mod truncation;
 mod validity;
 
 pub use counters::{Counters, JudgeCounters};
-pub use gate::{Adjust, Basis, OnUndecided, Texts, Unit};
+pub use gate::{Adjust, Basis, COUNTS_TEXTS, OnUndecided, Texts, Unit};
 pub use judging::{ProbeKind, ProbeResult, Scale};
 pub use outcome::Outcome;
 pub use prompts::{Part, PromptSource};
-pub use rule::{Measure, RuleKind, RuleRow, Side};
+pub use rule::{Measure, RuleKind, RuleRow, RuleScope, Side};
 pub use separation::{Kind, Stratum};
 pub use transformation::{ChannelDose, Transformation};
 pub use truncation::CutCount;

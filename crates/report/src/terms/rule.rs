@@ -6,6 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Texts;
+use crate::task::TaskType;
+
 /// The limits that a rule may set. [`RuleKind::row`] declares each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,6 +84,51 @@ pub struct RuleRow {
     pub title: &'static str,
     /// The compared value in words, before the quantity.
     pub value: &'static str,
+    /// A value in a sentence: from 0, and below 0. `{value}` is replaced by its absolute value with
+    /// its unit, and `{of}` by the quantity.
+    pub found: [&'static str; 2],
+}
+
+/// The scores that a rule looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleScope<'a> {
+    /// The quantity.
+    pub of: &'a str,
+    /// The rewrites.
+    pub texts: Texts,
+    /// Only data sets of this kind.
+    pub task: Option<TaskType>,
+    /// Only this data set.
+    pub dataset: Option<&'a str>,
+}
+
+impl RuleScope<'_> {
+    /// A sentence of a rule's declaration, about what the rule looks at.
+    pub fn sentence(&self, kind: RuleKind, words: &str) -> String {
+        let measure = kind.measure();
+        let of = match measure {
+            Measure::Separation if self.of != measure.default_quantity() => format!("separation of {}", self.of),
+            _ => self.of.to_owned(),
+        };
+        let mut sentence = words.replace("{of}", &of);
+        match self.texts {
+            Texts::All => {}
+            Texts::Changed => sentence.push_str(", changed texts"),
+            Texts::Accepted => sentence.push_str(", accepted texts"),
+        }
+        if let Some(task) = self.task {
+            sentence.push_str(&format!(", {task} only"));
+        }
+        if let Some(dataset) = self.dataset {
+            sentence.push_str(&format!(", on {dataset}"));
+        }
+        sentence
+    }
+
+    /// The rule in words, for a limit.
+    pub fn title(&self, kind: RuleKind, limit: f64) -> String {
+        self.sentence(kind, &kind.row().title.replace("{limit}", &limit.to_string()))
+    }
 }
 
 impl RuleKind {
@@ -110,6 +158,7 @@ impl RuleKind {
                 limit_unit: "points, score x 100",
                 title: "{of} drops by at most {limit} points",
                 value: "drop",
+                found: ["{of} drops by {value}", "{of} rises by {value}"],
             },
             Self::MaxDropPercent => RuleRow {
                 name: "max_drop_percent",
@@ -122,6 +171,7 @@ impl RuleKind {
                 limit_unit: "percent of the original score",
                 title: "{of} drops by at most {limit} %",
                 value: "drop",
+                found: ["{of} drops by {value}", "{of} rises by {value}"],
             },
             Self::MinScore => RuleRow {
                 name: "min_score",
@@ -134,6 +184,7 @@ impl RuleKind {
                 limit_unit: "points, score x 100",
                 title: "{of} scores at least {limit}",
                 value: "score",
+                found: ["{of} scores {value}", "{of} scores minus {value}"],
             },
             Self::Margin => RuleRow {
                 name: "margin",
@@ -146,6 +197,10 @@ impl RuleKind {
                 limit_unit: "points below the baseline, score x 100",
                 title: "{of} is at most {limit} points below the baseline",
                 value: "difference from the baseline",
+                found: [
+                    "{of} is {value} above the baseline",
+                    "{of} is {value} below the baseline",
+                ],
             },
             Self::MinSeparation => RuleRow {
                 name: "min_separation",
@@ -158,6 +213,7 @@ impl RuleKind {
                 limit_unit: "share of texts; chance is 0.5",
                 title: "{of} is at least {limit}",
                 value: "separation",
+                found: ["{of} is {value}"; 2],
             },
             Self::Worst => RuleRow {
                 name: "worst",
@@ -170,6 +226,10 @@ impl RuleKind {
                 limit_unit: "points, score x 100",
                 title: "no data set drops by more than {limit} points, {of}",
                 value: "drop of the worst data set",
+                found: [
+                    "the worst data set drops by {value}, {of}",
+                    "every data set rises, the least by {value}, {of}",
+                ],
             },
             Self::MaxNegativeFlips => RuleRow {
                 name: "max_negative_flips",
@@ -182,6 +242,7 @@ impl RuleKind {
                 limit_unit: "percent of the items",
                 title: "at most {limit} % of the items become wrong against the baseline, {of}",
                 value: "negative flips against the baseline",
+                found: ["{value} of the items become wrong against the baseline, {of}"; 2],
             },
             Self::MinOverlap => RuleRow {
                 name: "min_overlap",
@@ -194,6 +255,7 @@ impl RuleKind {
                 limit_unit: "percent of a query's first documents",
                 title: "at least {limit} % of the first 10 documents are the baseline's, {of}",
                 value: "overlap with the baseline's first 10",
+                found: ["{value} of the first 10 documents are the baseline's, {of}"; 2],
             },
         }
     }

@@ -3,7 +3,7 @@
 //! All limits are declared here. Suites, the protocol's `validity` maps, the command line's flags,
 //! reports and errors read this list.
 
-use crate::format::percent;
+use crate::format::{percent, percent_beside};
 
 /// A share of texts beyond which a rule is invalid. [`ValidityLimit::ALL`] is in the order in which
 /// they are checked.
@@ -165,16 +165,17 @@ impl ValidityLimit {
     }
 
     /// The reason if a share is beyond its limit.
-    pub fn broken(self, share: f64, limit: f64) -> Option<String> {
+    pub fn broken(self, share: f64, limit_share: f64) -> Option<String> {
         // The rounding error of a mean of shares does not violate a limit.
         let beyond = if self.is_maximum() {
-            share - limit
+            share - limit_share
         } else {
-            limit - share
+            limit_share - share
         };
         (beyond > 1e-9).then(|| {
-            let limit = format!("{} is {}", self.name(), percent(limit));
-            let reason = self.row().reason.replace("{share}", &percent(share));
+            let limit = format!("{} is {}", self.name(), percent(limit_share));
+            let share = percent_beside(share, limit_share);
+            let reason = self.row().reason.replace("{share}", &share);
             reason.replace("{limit}", &limit)
         })
     }
@@ -197,5 +198,13 @@ mod tests {
             assert!(reason.contains(&percent(worse)), "{reason}");
         }
         assert_eq!(ValidityLimit::named("max_drop"), None);
+    }
+
+    #[test]
+    fn a_share_and_its_limit_never_read_the_same() {
+        let reason = |share| ValidityLimit::MaxUnchanged.broken(share, 0.1).unwrap_or_default();
+        assert!(reason(0.1014).starts_with("10.1 % of"), "{}", reason(0.1014));
+        assert!(reason(0.10004).starts_with("10.004 % of"), "{}", reason(0.10004));
+        assert!(reason(0.14).starts_with("14 % of"), "{}", reason(0.14));
     }
 }

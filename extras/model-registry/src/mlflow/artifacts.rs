@@ -47,7 +47,7 @@ impl Store {
             // The variable of MLflow's own client.
             "s3" => Bucket::of(uri, std::env::var("MLFLOW_S3_ENDPOINT_URL").ok()).map(Self::S3),
             other => Err(refused(&format!(
-                "`{other}` is not read here: start MLflow with --serve-artifacts, or keep artifacts in S3"
+                "files at `{other}:` are not read here: start MLflow with --serve-artifacts, or keep artifacts in S3"
             ))),
         }
     }

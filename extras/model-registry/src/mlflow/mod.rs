@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod client;
+mod run_uri;
 pub mod webhook;
 mod wire;
 
@@ -24,6 +25,7 @@ use crate::{
     verdict::Verdict,
 };
 use artifacts::Store;
+use run_uri::RunUri;
 
 /// Maximum number of metrics, and of tags, in one request (`runs/log-batch`).
 const METRICS: usize = 500;
@@ -62,7 +64,10 @@ impl Mlflow {
             .client
             .get("asking where the files are", "model-versions/get-download-uri", &query)
             .await?;
-        Store::of(&self.client, &answer.artifact_uri)
+        match RunUri::read(&answer.artifact_uri)? {
+            Some(folder) => folder.store(&self.client).await,
+            None => Store::of(&self.client, &answer.artifact_uri),
+        }
     }
 
     async fn experiment(&self) -> Result<String> {

@@ -127,7 +127,30 @@ pub(super) struct RunBody {
 pub(super) struct RunInfo {
     pub(super) run_id: String,
     #[serde(default)]
+    pub(super) experiment_id: String,
+    #[serde(default)]
     pub(super) artifact_uri: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct LoggedModelsAnswer {
+    #[serde(default)]
+    pub(super) models: Vec<LoggedModel>,
+    #[serde(default)]
+    pub(super) next_page_token: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct LoggedModel {
+    pub(super) info: LoggedModelInfo,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct LoggedModelInfo {
+    #[serde(default)]
+    pub(super) artifact_uri: String,
+    #[serde(default)]
+    pub(super) source_run_id: String,
 }
 
 impl ModelVersion {

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub)]
 
 mod flow;
+mod mlflow;
 mod receiver;
 mod support;

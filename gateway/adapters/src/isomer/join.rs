@@ -16,13 +16,6 @@ pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<En
             .hint("check the provider with CheckProvider")
             .with("provider", id)
     };
-    let matrix = answer::matrix(&answer, asked).map_err(bad)?;
-    if let Some(row) = answer::not_finite(matrix) {
-        return Err(bad(format!("row {row} is not finite")));
-    }
-    match &answer.vector_space {
-        None => Err(bad("the answer names no vector space".into())),
-        Some(space) if space.digest.is_empty() => Err(bad("the answer's vector space has no digest".into())),
-        Some(_) => Ok(answer),
-    }
+    answer::check(&answer, asked).map_err(bad)?;
+    Ok(answer)
 }

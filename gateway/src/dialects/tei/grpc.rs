@@ -26,7 +26,7 @@ use isomer_service_kit::{Fault, Services, until_error};
 use tokio::sync::OnceCell;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
-use super::{Direction, Embed as Wanted, Named, described, rank, sparse};
+use super::{Direction, Embed as Wanted, Entry, Named, described, entries, rank};
 use crate::{
     dialects::refusal,
     encoder_service::{STREAM_DEPTH, welcome},
@@ -47,6 +47,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("encoder_id", ENCODER),
     ("model", ENCODER),
     ("id", ENCODER),
+    ("output", ENCODER),
     ("documents", "texts"),
     ("texts", "inputs"),
     ("token_ids", "ids"),
@@ -197,6 +198,30 @@ impl Tei {
         Ok(tei::EmbedAllResponse {
             token_embeddings: vectors.map(|embeddings| tei::TokenEmbedding { embeddings }).collect(),
             metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
+        })
+    }
+
+    async fn embed_sparse(
+        &self,
+        asked: &Asked,
+        request: tei::EmbedSparseRequest,
+    ) -> Result<tei::EmbedSparseResponse, Fault> {
+        let read = chars([&request.inputs]);
+        let wanted = Wanted {
+            inputs: Inputs::Text(request.inputs),
+            truncate: request.truncate,
+            truncation_direction: direction(request.truncation_direction)?,
+            normalize: None,
+            prompt_name: request.prompt_name,
+            dimensions: None,
+        };
+        let encoder = asked.encoder(&self.0, Capability::Sparse).await?;
+        let encoded = embeddings::encode(&self.0, &asked.call, wanted.request(encoder, Output::Sparse)).await?;
+        encoded.whole()?;
+        let value = |Entry { index, value }| tei::SparseValue { index, value };
+        Ok(tei::EmbedSparseResponse {
+            metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
+            sparse_embeddings: encoded.sparse.into_iter().flat_map(entries).map(value).collect(),
         })
     }
 
@@ -368,16 +393,21 @@ impl Embed for Tei {
 
     async fn embed_sparse(
         &self,
-        _: Request<tei::EmbedSparseRequest>,
+        request: Request<tei::EmbedSparseRequest>,
     ) -> Result<Response<tei::EmbedSparseResponse>, Status> {
-        Err(sparse("Embed").into())
+        self.one(request, |tei, asked, message| async move {
+            tei.embed_sparse(&asked, message).await
+        })
+        .await
     }
 
     async fn embed_sparse_stream(
         &self,
-        _: Request<Streaming<tei::EmbedSparseRequest>>,
+        request: Request<Streaming<tei::EmbedSparseRequest>>,
     ) -> Result<Response<BoxStream<tei::EmbedSparseResponse>>, Status> {
-        Err(sparse("EmbedStream").into())
+        self.each(request, |tei, asked, message| async move {
+            tei.embed_sparse(&asked, message).await
+        })
     }
 
     async fn embed_all(

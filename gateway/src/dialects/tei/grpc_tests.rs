@@ -79,11 +79,18 @@ async fn texts_become_vectors_one_by_one_and_in_streams() {
     };
     let tokens = client.embed_all(to_one(tokens)).await.unwrap().into_inner();
     assert_eq!(tokens.token_embeddings[0].embeddings, [4.0, 1.0]);
-    let sparse = client
-        .embed_sparse(to_one(EmbedSparseRequest::default()))
-        .await
-        .unwrap_err();
-    assert_eq!(sparse.code(), Code::Unimplemented);
+    let sparse = EmbedSparseRequest {
+        inputs: "four".to_owned(),
+        ..EmbedSparseRequest::default()
+    };
+    let sparse = client.embed_sparse(to_one(sparse)).await.unwrap().into_inner();
+    let entries: Vec<_> = sparse
+        .sparse_embeddings
+        .iter()
+        .map(|one| (one.index, one.value))
+        .collect();
+    assert_eq!(entries, [(4, 0.5), (30_000, 4.0)]);
+    assert_eq!(sparse.metadata.unwrap().compute_chars, 4);
 }
 
 #[tokio::test]

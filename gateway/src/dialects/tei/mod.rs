@@ -21,7 +21,7 @@ use axum::{
 };
 use isomer_proto::{
     common::v1::Dtype,
-    encoder::v1::{Capability, EncodeRequest, Encoder, Output, Truncation, encode_request::Prompt},
+    encoder::v1::{Capability, EncodeRequest, Encoder, Output, SparseVector, Truncation, encode_request::Prompt},
 };
 use isomer_service_kit::{Fault, off_runtime};
 use serde::{
@@ -69,7 +69,14 @@ pub(super) struct Tei;
 
 impl Dialect for Tei {
     const FIELDS: &'static [(&'static str, &'static str)] =
-        &[("encoder_id", "model"), ("id", "model"), ("documents", "texts")];
+        // The route chooses the output, so an output that an encoder lacks is a wrong choice of
+        // model.
+        &[
+            ("encoder_id", "model"),
+            ("id", "model"),
+            ("output", "model"),
+            ("documents", "texts"),
+        ];
 
     fn body(message: String, fault: &Fault) -> Value {
         let kind = match fault.code {
@@ -231,13 +238,40 @@ async fn embed_all(
     Ok(Json(encoded.row_counts.iter().map(of_text).collect()))
 }
 
-async fn embed_sparse() -> Refused<Tei> {
-    sparse("/embed").into()
+/// An entry of a sparse vector.
+#[derive(Debug, Serialize)]
+struct Entry {
+    index: u32,
+    value: f32,
 }
 
-fn sparse(dense: &str) -> Fault {
-    Fault::unimplemented("no encoder here produces sparse vectors (SPLADE)")
-        .hint(format!("ask {dense} for dense vectors"))
+/// The entries of a sparse vector.
+fn entries(vector: SparseVector) -> impl Iterator<Item = Entry> {
+    let entry = |(index, value)| Entry { index, value };
+    vector.indices.into_iter().zip(vector.values).map(entry)
+}
+
+async fn embed_sparse(
+    State(backends): State<Backends>,
+    named: Named,
+    call: Call,
+    body: Result<Body<Embed>, ApiError>,
+) -> Answer<Vec<Vec<Entry>>> {
+    let Body(request) = body?;
+    for (field, given) in [
+        ("normalize", request.normalize.is_some()),
+        ("dimensions", request.dimensions.is_some()),
+    ] {
+        if given {
+            return Err(Refused::invalid(field, "applies to dense vectors only"));
+        }
+    }
+    let encoder = named.or_only(&backends, Capability::Sparse).await?;
+    let wanted = request.request(encoder, Output::Sparse);
+    let encoded = embeddings::encode(&backends, &call, wanted).await?;
+    encoded.whole()?;
+    let vectors = encoded.sparse.into_iter();
+    Ok(Json(vectors.map(|vector| entries(vector).collect()).collect()))
 }
 
 #[derive(Debug, Deserialize)]

@@ -85,7 +85,7 @@ targets! {
         "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/fields.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "crates/transformations/src/transformation.rs: named",
         "eval-svc/src/suite/protocol.rs: guards retry_identical retry_temperature top_k worded with_prompt reworded", "eval-svc/src/suite/gate.rs",
     ];
-    data::card, 4 << 10, ["crates/datasets/src/locate/card.rs"];
+    data::card, 4 << 10, ["crates/datasets/src/card.rs"];
     wire::grpc_messages, 16 << 10, ["crates/service-kit/src/layers/elements.rs"];
     wire::grpc_compression, 16 << 10, ["crates/service-kit/src/layers/coding.rs: bound unpack"];
     wire::connect_frames, 16 << 10, ["crates/service-kit/src/connect/codec.rs: take opened too_large gunzip"];

@@ -1,10 +1,13 @@
 //! Errors of a remote generator, and the results of each text.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
 use isomer_stubs::openai::{Answer, Seen, Stub};
-use isomer_transform::config::BudgetConfig;
+use isomer_transform::config::{BudgetConfig, GeneratorConfig, TransformConfig};
 use tonic::Code;
 
 use super::{TEXT, counts, one, status};
@@ -356,4 +359,38 @@ async fn a_server_that_fails_one_call_in_five_leaves_every_text_with_an_outcome(
     // With four attempts, two for a server that hangs, hardly a text in a hundred fails.
     assert!(good >= 180, "{good}");
     assert!(stub.calls() > 220, "{}", stub.calls());
+}
+
+/// With the pause between two tries that is the default.
+fn patient(stub: &Stub, home: &Path) -> TransformConfig {
+    let mut config = config(stub, home);
+    config.generators.get_mut("stub").unwrap().retry_delay_seconds = GeneratorConfig::default().retry_delay_seconds;
+    config
+}
+
+#[tokio::test]
+async fn a_generator_that_fails_on_everything_ends_the_request_within_20_calls() {
+    for code in [500, 429] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(status(code)).await;
+        let mut client = client(patient(&stub, home.path()), home.path()).await;
+        let texts: Vec<String> = (0..300).map(|n| format!("{TEXT} It was seen {n} times.")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let fault = try_transform(&mut client, paraphrase(), &texts).await.unwrap_err();
+        assert_eq!(fault.reason, "GENERATOR_REFUSED", "{fault}");
+        assert!(fault.message.contains(&code.to_string()), "{fault}");
+        assert!(stub.calls() <= 20, "{code}: {} calls", stub.calls());
+    }
+}
+
+#[tokio::test]
+async fn a_generator_that_recovers_from_an_outage_is_used_on() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.script((0..17).map(|_| status(500)));
+    let mut client = client(patient(&stub, home.path()), home.path()).await;
+    let texts: Vec<String> = (0..40).map(|n| format!("{TEXT} It was seen {n} times.")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let response = transform(&mut client, paraphrase(), &texts).await;
+    assert_eq!(response.summary.unwrap().ok, 40);
 }

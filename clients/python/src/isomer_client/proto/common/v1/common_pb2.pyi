@@ -173,7 +173,8 @@ class VectorSpace(_message.Message):
     SETTINGS_DIGEST_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
     """Opaque to clients; a server derives it from every other field of this message, so equal digests
-    from one server mean equal spaces. embed-svc: SHA-256 (hex).
+    from one server mean equal spaces. embed-svc: SHA-256 (hex), without `model_id` where both
+    `weights_digest` and `settings_digest` are known.
     """
     model_id: _builtins.str
     """Encoder id, e.g. `all-MiniLM-L6-v2`."""

@@ -94,7 +94,12 @@ class _OutputEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Output.ValueTy
     OUTPUT_TOKEN_VECTORS: _Output.ValueType  # 2
     """One vector a token, special tokens and prompt included: what the pooling would see.
     `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
+
+    Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
+    every token but the first.
     """
+    OUTPUT_SPARSE: _Output.ValueType  # 3
+    """One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
 
 class Output(_Output, metaclass=_OutputEnumTypeWrapper):
     """What to return for each input."""
@@ -106,7 +111,12 @@ OUTPUT_TEXT_VECTOR: Output.ValueType  # 1
 OUTPUT_TOKEN_VECTORS: Output.ValueType  # 2
 """One vector a token, special tokens and prompt included: what the pooling would see.
 `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
+
+Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
+every token but the first.
 """
+OUTPUT_SPARSE: Output.ValueType  # 3
+"""One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
 Global___Output: _TypeAlias = Output  # noqa: Y015
 
 class _Capability:
@@ -184,6 +194,7 @@ class Encoder(_message.Message):
     DEFAULT_PROMPT_NAME_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     PROMPT_NAMES_FIELD_NUMBER: _builtins.int
+    NOT_INSTALLED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id in requests, e.g. `all-MiniLM-L6-v2`."""
     revision: _builtins.str
@@ -208,6 +219,12 @@ class Encoder(_message.Message):
     """True when the weights are in memory now."""
     default_prompt_name: _builtins.str
     """Name of the prompt used when a request names none; empty for none."""
+    not_installed: _builtins.bool
+    """True when the files of the encoder are not on the server's machine, so that they have to be
+    downloaded before it can answer. embed-svc downloads them for a request only where
+    `models.download_on_request` is set, else it refuses the request. Fields that depend on
+    the files are then empty.
+    """
     @_builtins.property
     def vector_space(self) -> _common_pb2.VectorSpace:
         """The space of vectors encoded with default settings."""
@@ -260,10 +277,11 @@ class Encoder(_message.Message):
         default_prompt_name: _builtins.str = ...,
         labels: _abc.Iterable[_builtins.str] | None = ...,
         prompt_names: _abc.Iterable[_builtins.str] | None = ...,
+        not_installed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["vector_space", b"vector_space"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "default_prompt_name", b"default_prompt_name", "dimensions", b"dimensions", "dtypes", b"dtypes", "id", b"id", "labels", b"labels", "loaded", b"loaded", "matryoshka_dimensions", b"matryoshka_dimensions", "max_batch_items", b"max_batch_items", "max_batch_tokens", b"max_batch_tokens", "max_tokens", b"max_tokens", "normalises", b"normalises", "prompt_names", b"prompt_names", "prompts", b"prompts", "revision", b"revision", "similarity", b"similarity", "vector_space", b"vector_space", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "default_prompt_name", b"default_prompt_name", "dimensions", b"dimensions", "dtypes", b"dtypes", "id", b"id", "labels", b"labels", "loaded", b"loaded", "matryoshka_dimensions", b"matryoshka_dimensions", "max_batch_items", b"max_batch_items", "max_batch_tokens", b"max_batch_tokens", "max_tokens", b"max_tokens", "normalises", b"normalises", "not_installed", b"not_installed", "prompt_names", b"prompt_names", "prompts", b"prompts", "revision", b"revision", "similarity", b"similarity", "vector_space", b"vector_space", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -427,6 +445,8 @@ class EncodeRequest(_message.Message):
     OUTPUT_DTYPE_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     OUTPUT_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    MAX_ACTIVE_DIMENSIONS_FIELD_NUMBER: _builtins.int
     encoder_id: _builtins.str
     """Encoder id."""
     prompt_name: _builtins.str
@@ -449,9 +469,19 @@ class EncodeRequest(_message.Message):
     """Default INTERACTIVE."""
     output: Global___Output.ValueType
     """Default TEXT_VECTOR."""
+    max_active_dimensions: _builtins.int
+    """Entries to keep of each sparse vector, the largest ones; absent: all. At least 1."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Input]:
         """What to encode; at least one, at most `max_batch_items`."""
+
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedScalarFieldContainer[Global___Output.ValueType]:
+        """Several results of one pass, each at most once. Not together with `output`.
+
+        `dimensions`, `normalise` and `output_dtype` apply to vectors of texts; vectors of tokens are
+        then F32, complete and not scaled.
+        """
 
     def __init__(
         self,
@@ -466,13 +496,17 @@ class EncodeRequest(_message.Message):
         output_dtype: _common_pb2.Dtype.ValueType = ...,
         priority: Global___Priority.ValueType = ...,
         output: Global___Output.ValueType = ...,
+        outputs: _abc.Iterable[Global___Output.ValueType] | None = ...,
+        max_active_dimensions: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_normalise", b"_normalise", "dimensions", b"dimensions", "literal_prompt", b"literal_prompt", "normalise", b"normalise", "prompt", b"prompt", "prompt_name", b"prompt_name"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_max_active_dimensions", b"_max_active_dimensions", "_normalise", b"_normalise", "dimensions", b"dimensions", "literal_prompt", b"literal_prompt", "max_active_dimensions", b"max_active_dimensions", "normalise", b"normalise", "prompt", b"prompt", "prompt_name", b"prompt_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_normalise", b"_normalise", "dimensions", b"dimensions", "encoder_id", b"encoder_id", "inputs", b"inputs", "literal_prompt", b"literal_prompt", "normalise", b"normalise", "output", b"output", "output_dtype", b"output_dtype", "priority", b"priority", "prompt", b"prompt", "prompt_name", b"prompt_name", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions", "_max_active_dimensions", b"_max_active_dimensions", "_normalise", b"_normalise", "dimensions", b"dimensions", "encoder_id", b"encoder_id", "inputs", b"inputs", "literal_prompt", b"literal_prompt", "max_active_dimensions", b"max_active_dimensions", "normalise", b"normalise", "output", b"output", "output_dtype", b"output_dtype", "outputs", b"outputs", "priority", b"priority", "prompt", b"prompt", "prompt_name", b"prompt_name", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dimensions: _TypeAlias = _typing.Literal["dimensions"]  # noqa: Y015
     _WhichOneofArgType__dimensions: _TypeAlias = _typing.Literal["_dimensions", b"_dimensions"]  # noqa: Y015
+    _WhichOneofReturnType__max_active_dimensions: _TypeAlias = _typing.Literal["max_active_dimensions"]  # noqa: Y015
+    _WhichOneofArgType__max_active_dimensions: _TypeAlias = _typing.Literal["_max_active_dimensions", b"_max_active_dimensions"]  # noqa: Y015
     _WhichOneofReturnType__normalise: _TypeAlias = _typing.Literal["normalise"]  # noqa: Y015
     _WhichOneofArgType__normalise: _TypeAlias = _typing.Literal["_normalise", b"_normalise"]  # noqa: Y015
     _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["prompt_name", "literal_prompt"]  # noqa: Y015
@@ -480,11 +514,43 @@ class EncodeRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dimensions) -> _WhichOneofReturnType__dimensions | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_active_dimensions) -> _WhichOneofReturnType__max_active_dimensions | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__normalise) -> _WhichOneofReturnType__normalise | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_prompt) -> _WhichOneofReturnType_prompt | None: ...
 
 Global___EncodeRequest: _TypeAlias = EncodeRequest  # noqa: Y015
+
+@_typing.final
+class SparseVector(_message.Message):
+    """The entries of a sparse vector that are not 0."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDICES_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def indices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Token ids of the encoder's vocabulary, ascending."""
+
+    @_builtins.property
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """One weight an index, above 0."""
+
+    def __init__(
+        self,
+        *,
+        indices: _abc.Iterable[_builtins.int] | None = ...,
+        values: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["indices", b"indices", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SparseVector: _TypeAlias = SparseVector  # noqa: Y015
 
 @_typing.final
 class EncodeResponse(_message.Message):
@@ -498,10 +564,14 @@ class EncodeResponse(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
     ROW_COUNTS_FIELD_NUMBER: _builtins.int
+    SPARSE_EMBEDDINGS_FIELD_NUMBER: _builtins.int
+    SPARSE_VECTOR_SPACE_FIELD_NUMBER: _builtins.int
+    TOKEN_EMBEDDINGS_FIELD_NUMBER: _builtins.int
+    TOKEN_VECTOR_SPACE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def embeddings(self) -> _common_pb2.Matrix:
-        """One row per input, in the order of the inputs; with OUTPUT_TOKEN_VECTORS one row per token of
-        each.
+        """One row per input, in the order of the inputs; with OUTPUT_TOKEN_VECTORS in `output` one row
+        per token of each. Absent without one of these.
         """
 
     @_builtins.property
@@ -521,7 +591,7 @@ class EncodeResponse(_message.Message):
 
     @_builtins.property
     def vector_space(self) -> _common_pb2.VectorSpace:
-        """The vector space of these vectors."""
+        """The vector space of `embeddings`."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage: ...
@@ -530,6 +600,22 @@ class EncodeResponse(_message.Message):
     @_builtins.property
     def row_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """OUTPUT_TOKEN_VECTORS: rows of each input. Empty otherwise."""
+
+    @_builtins.property
+    def sparse_embeddings(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparseVector]:
+        """OUTPUT_SPARSE: one per input, in the order of the inputs. Empty otherwise."""
+
+    @_builtins.property
+    def sparse_vector_space(self) -> _common_pb2.VectorSpace:
+        """The space of `sparse_embeddings`."""
+
+    @_builtins.property
+    def token_embeddings(self) -> _common_pb2.Matrix:
+        """OUTPUT_TOKEN_VECTORS in `outputs`: one row per token of each input."""
+
+    @_builtins.property
+    def token_vector_space(self) -> _common_pb2.VectorSpace:
+        """The space of `token_embeddings`."""
 
     def __init__(
         self,
@@ -542,10 +628,14 @@ class EncodeResponse(_message.Message):
         usage: _common_pb2.Usage | None = ...,
         timing: _common_pb2.Timing | None = ...,
         row_counts: _abc.Iterable[_builtins.int] | None = ...,
+        sparse_embeddings: _abc.Iterable[Global___SparseVector] | None = ...,
+        sparse_vector_space: _common_pb2.VectorSpace | None = ...,
+        token_embeddings: _common_pb2.Matrix | None = ...,
+        token_vector_space: _common_pb2.VectorSpace | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embeddings", b"embeddings", "timing", b"timing", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embeddings", b"embeddings", "sparse_vector_space", b"sparse_vector_space", "timing", b"timing", "token_embeddings", b"token_embeddings", "token_vector_space", b"token_vector_space", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embeddings", b"embeddings", "errors", b"errors", "row_counts", b"row_counts", "timing", b"timing", "token_counts", b"token_counts", "truncated", b"truncated", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embeddings", b"embeddings", "errors", b"errors", "row_counts", b"row_counts", "sparse_embeddings", b"sparse_embeddings", "sparse_vector_space", b"sparse_vector_space", "timing", b"timing", "token_counts", b"token_counts", "token_embeddings", b"token_embeddings", "token_vector_space", b"token_vector_space", "truncated", b"truncated", "usage", b"usage", "vector_space", b"vector_space"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

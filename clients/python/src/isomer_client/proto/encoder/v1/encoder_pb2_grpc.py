@@ -82,7 +82,7 @@ class EncoderServiceServicer(object):
     """
 
     def ListEncoders(self, request, context):
-        """Lists the encoders of this server, loaded or not.
+        """Lists the encoders of this server, loaded or not, installed or not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

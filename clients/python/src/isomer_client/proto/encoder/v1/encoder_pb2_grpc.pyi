@@ -37,7 +37,7 @@ class EncoderServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> EncoderServiceAsyncStub: ...
     ListEncoders: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.ListEncodersRequest, _encoder_pb2.ListEncodersResponse]
-    """Lists the encoders of this server, loaded or not."""
+    """Lists the encoders of this server, loaded or not, installed or not."""
     GetEncoder: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.GetEncoderRequest, _encoder_pb2.GetEncoderResponse]
     """Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown."""
     Encode: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.EncodeRequest, _encoder_pb2.EncodeResponse]
@@ -82,7 +82,7 @@ class EncoderServiceAsyncStub(EncoderServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListEncoders: _aio.UnaryUnaryMultiCallable[_encoder_pb2.ListEncodersRequest, _encoder_pb2.ListEncodersResponse]  # type: ignore[assignment]
-    """Lists the encoders of this server, loaded or not."""
+    """Lists the encoders of this server, loaded or not, installed or not."""
     GetEncoder: _aio.UnaryUnaryMultiCallable[_encoder_pb2.GetEncoderRequest, _encoder_pb2.GetEncoderResponse]  # type: ignore[assignment]
     """Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown."""
     Encode: _aio.UnaryUnaryMultiCallable[_encoder_pb2.EncodeRequest, _encoder_pb2.EncodeResponse]  # type: ignore[assignment]
@@ -130,7 +130,7 @@ class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _encoder_pb2.ListEncodersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_encoder_pb2.ListEncodersResponse, _abc.Awaitable[_encoder_pb2.ListEncodersResponse]]:
-        """Lists the encoders of this server, loaded or not."""
+        """Lists the encoders of this server, loaded or not, installed or not."""
 
     @_abc_1.abstractmethod
     def GetEncoder(

@@ -1620,11 +1620,17 @@ class PlannedDesign(_message.Message):
     rewrites: _builtins.int
     """Texts to rewrite, over all transformations and seeds."""
     pass_without_drop: _builtins.float
-    """Probability of a pass without a drop, of the rule where it is smallest."""
+    """Probability of a pass without a drop, of the rule where it is smallest. If the rows that there
+    are do not suffice, it is that of all of them.
+    """
     reached: _builtins.bool
-    """Whether the counted rows are enough. False: `datasets` are all of them."""
+    """Whether the rows that there are suffice."""
     @_builtins.property
-    def datasets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedDataset]: ...
+    def datasets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedDataset]:
+        """If the rows that there are do not suffice, an item count may exceed `available_items`: so many
+        rows of the same kind would do.
+        """
+
     def __init__(
         self,
         *,

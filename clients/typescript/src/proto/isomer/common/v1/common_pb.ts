@@ -76,7 +76,8 @@ export const MatrixSchema: GenMessage<Matrix> = /*@__PURE__*/
 export type VectorSpace = Message<"isomer.common.v1.VectorSpace"> & {
   /**
    * Opaque to clients; a server derives it from every other field of this message, so equal digests
-   * from one server mean equal spaces. embed-svc: SHA-256 (hex).
+   * from one server mean equal spaces. embed-svc: SHA-256 (hex), without `model_id` where both
+   * `weights_digest` and `settings_digest` are known.
    *
    * @generated from field: string digest = 1;
    */

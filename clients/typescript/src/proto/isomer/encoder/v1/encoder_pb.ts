@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file isomer/encoder/v1/encoder.proto.
  */
 export const file_isomer_encoder_v1_encoder: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pc29tZXIvZW5jb2Rlci92MS9lbmNvZGVyLnByb3RvEhFpc29tZXIuZW5jb2Rlci52MSLlBAoHRW5jb2RlchIKCgJpZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRIWCg53ZWlnaHRzX2RpZ2VzdBgDIAEoCRIzCgx2ZWN0b3Jfc3BhY2UYBCABKAsyHS5pc29tZXIuY29tbW9uLnYxLlZlY3RvclNwYWNlEhIKCmRpbWVuc2lvbnMYBSABKA0SHQoVbWF0cnlvc2hrYV9kaW1lbnNpb25zGAYgAygNEhIKCm1heF90b2tlbnMYByABKA0SFwoPbWF4X2JhdGNoX2l0ZW1zGAggASgNEhgKEG1heF9iYXRjaF90b2tlbnMYCSABKA0SOAoHcHJvbXB0cxgKIAMoCzInLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZXIuUHJvbXB0c0VudHJ5EjAKCnNpbWlsYXJpdHkYCyABKA4yHC5pc29tZXIuY29tbW9uLnYxLlNpbWlsYXJpdHkSEgoKbm9ybWFsaXNlcxgMIAEoCBInCgZkdHlwZXMYDSADKA4yFy5pc29tZXIuY29tbW9uLnYxLkR0eXBlEjMKDGNhcGFiaWxpdGllcxgOIAMoDjIdLmlzb21lci5lbmNvZGVyLnYxLkNhcGFiaWxpdHkSFAoMYXJjaGl0ZWN0dXJlGA8gASgJEg4KBmxvYWRlZBgQIAEoCBIbChNkZWZhdWx0X3Byb21wdF9uYW1lGBEgASgJEg4KBmxhYmVscxgSIAMoCRIUCgxwcm9tcHRfbmFtZXMYEyADKAkaLgoMUHJvbXB0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiPAoTTGlzdEVuY29kZXJzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKA0SEgoKcGFnZV90b2tlbhgCIAEoCSJdChRMaXN0RW5jb2RlcnNSZXNwb25zZRIsCghlbmNvZGVycxgBIAMoCzIaLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZXISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIh8KEUdldEVuY29kZXJSZXF1ZXN0EgoKAmlkGAEgASgJIkEKEkdldEVuY29kZXJSZXNwb25zZRIrCgdlbmNvZGVyGAEgASgLMhouaXNvbWVyLmVuY29kZXIudjEuRW5jb2RlciIXCghUb2tlbklkcxILCgNpZHMYASADKA0iUgoFSW5wdXQSDgoEdGV4dBgBIAEoCUgAEjAKCXRva2VuX2lkcxgCIAEoCzIbLmlzb21lci5lbmNvZGVyLnYxLlRva2VuSWRzSABCBwoFaW5wdXQikgMKDUVuY29kZVJlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRIoCgZpbnB1dHMYAiADKAsyGC5pc29tZXIuZW5jb2Rlci52MS5JbnB1dBIVCgtwcm9tcHRfbmFtZRgDIAEoCUgAEhgKDmxpdGVyYWxfcHJvbXB0GAQgASgJSAASMQoKdHJ1bmNhdGlvbhgFIAEoDjIdLmlzb21lci5lbmNvZGVyLnYxLlRydW5jYXRpb24SFwoKZGltZW5zaW9ucxgGIAEoDUgBiAEBEhYKCW5vcm1hbGlzZRgHIAEoCEgCiAEBEi0KDG91dHB1dF9kdHlwZRgIIAEoDjIXLmlzb21lci5jb21tb24udjEuRHR5cGUSLQoIcHJpb3JpdHkYCSABKA4yGy5pc29tZXIuZW5jb2Rlci52MS5Qcmlvcml0eRIpCgZvdXRwdXQYCiABKA4yGS5pc29tZXIuZW5jb2Rlci52MS5PdXRwdXRCCAoGcHJvbXB0Qg0KC19kaW1lbnNpb25zQgwKCl9ub3JtYWxpc2UirwIKDkVuY29kZVJlc3BvbnNlEiwKCmVtYmVkZGluZ3MYASABKAsyGC5pc29tZXIuY29tbW9uLnYxLk1hdHJpeBIUCgx0b2tlbl9jb3VudHMYAiADKA0SEQoJdHJ1bmNhdGVkGAMgAygIEisKBmVycm9ycxgEIAMoCzIbLmlzb21lci5jb21tb24udjEuSXRlbUVycm9yEjMKDHZlY3Rvcl9zcGFjZRgFIAEoCzIdLmlzb21lci5jb21tb24udjEuVmVjdG9yU3BhY2USJgoFdXNhZ2UYBiABKAsyFy5pc29tZXIuY29tbW9uLnYxLlVzYWdlEigKBnRpbWluZxgHIAEoCzIYLmlzb21lci5jb21tb24udjEuVGltaW5nEhIKCnJvd19jb3VudHMYCCADKA0iXgoTRW5jb2RlU3RyZWFtUmVxdWVzdBIUCgxjbGllbnRfaW5kZXgYASABKAQSMQoHcmVxdWVzdBgCIAEoCzIgLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZVJlcXVlc3QiYQoURW5jb2RlU3RyZWFtUmVzcG9uc2USFAoMY2xpZW50X2luZGV4GAEgASgEEjMKCHJlc3BvbnNlGAIgASgLMiEuaXNvbWVyLmVuY29kZXIudjEuRW5jb2RlUmVzcG9uc2UicgoSQ291bnRUb2tlbnNSZXF1ZXN0EhIKCmVuY29kZXJfaWQYASABKAkSDQoFdGV4dHMYAiADKAkSFQoLcHJvbXB0X25hbWUYAyABKAlIABIYCg5saXRlcmFsX3Byb21wdBgEIAEoCUgAQggKBnByb21wdCI/ChNDb3VudFRva2Vuc1Jlc3BvbnNlEhQKDHRva2VuX2NvdW50cxgBIAMoDRISCgptYXhfdG9rZW5zGAIgASgNIp8BCg9Ub2tlbml6ZVJlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRINCgV0ZXh0cxgCIAMoCRIVCgtwcm9tcHRfbmFtZRgDIAEoCUgAEhgKDmxpdGVyYWxfcHJvbXB0GAQgASgJSAASGwoOc3BlY2lhbF90b2tlbnMYBSABKAhIAYgBAUIICgZwcm9tcHRCEQoPX3NwZWNpYWxfdG9rZW5zIkAKEFRva2VuaXplUmVzcG9uc2USLAoFdGV4dHMYASADKAsyHS5pc29tZXIuZW5jb2Rlci52MS5UZXh0VG9rZW5zIjYKClRleHRUb2tlbnMSKAoGdG9rZW5zGAEgAygLMhguaXNvbWVyLmVuY29kZXIudjEuVG9rZW4iagoFVG9rZW4SCgoCaWQYASABKA0SDAoEdGV4dBgCIAEoCRIPCgdzcGVjaWFsGAMgASgIEhIKBXN0YXJ0GAQgASgNSACIAQESEAoDZW5kGAUgASgNSAGIAQFCCAoGX3N0YXJ0QgYKBF9lbmQibwoRRGV0b2tlbml6ZVJlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRIuCgl0b2tlbl9pZHMYAiADKAsyGy5pc29tZXIuZW5jb2Rlci52MS5Ub2tlbklkcxIWCg5zcGVjaWFsX3Rva2VucxgDIAEoCCIjChJEZXRva2VuaXplUmVzcG9uc2USDQoFdGV4dHMYASADKAkicgoNUmVyYW5rUmVxdWVzdBISCgplbmNvZGVyX2lkGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCWRvY3VtZW50cxgDIAMoCRISCgV0b3BfbhgEIAEoDUgAiAEBEg0KBWxhYmVsGAUgASgJQggKBl90b3BfbiLpAQoOUmVyYW5rUmVzcG9uc2USOQoHcmVzdWx0cxgBIAMoCzIoLmlzb21lci5lbmNvZGVyLnYxLlJlcmFua1Jlc3BvbnNlLlJlc3VsdBImCgV1c2FnZRgCIAEoCzIXLmlzb21lci5jb21tb24udjEuVXNhZ2USDgoGbGFiZWxzGAMgAygJGmQKBlJlc3VsdBINCgVpbmRleBgBIAEoDRINCgVzY29yZRgCIAEoAhIUCgxsYWJlbF9zY29yZXMYAyADKAISEwoLdG9rZW5fY291bnQYBCABKA0SEQoJdHJ1bmNhdGVkGAUgASgIKmgKClRydW5jYXRpb24SGgoWVFJVTkNBVElPTl9VTlNQRUNJRklFRBAAEhQKEFRSVU5DQVRJT05fRVJST1IQARITCg9UUlVOQ0FUSU9OX0hFQUQQAhITCg9UUlVOQ0FUSU9OX1RBSUwQAypSCghQcmlvcml0eRIYChRQUklPUklUWV9VTlNQRUNJRklFRBAAEhgKFFBSSU9SSVRZX0lOVEVSQUNUSVZFEAESEgoOUFJJT1JJVFlfQkFUQ0gQAipSCgZPdXRwdXQSFgoST1VUUFVUX1VOU1BFQ0lGSUVEEAASFgoST1VUUFVUX1RFWFRfVkVDVE9SEAESGAoUT1VUUFVUX1RPS0VOX1ZFQ1RPUlMQAiqJAQoKQ2FwYWJpbGl0eRIaChZDQVBBQklMSVRZX1VOU1BFQ0lGSUVEEAASFAoQQ0FQQUJJTElUWV9ERU5TRRABEhUKEUNBUEFCSUxJVFlfU1BBUlNFEAISGwoXQ0FQQUJJTElUWV9NVUxUSV9WRUNUT1IQAxIVChFDQVBBQklMSVRZX1JFUkFOSxAEMt0FCg5FbmNvZGVyU2VydmljZRJfCgxMaXN0RW5jb2RlcnMSJi5pc29tZXIuZW5jb2Rlci52MS5MaXN0RW5jb2RlcnNSZXF1ZXN0GicuaXNvbWVyLmVuY29kZXIudjEuTGlzdEVuY29kZXJzUmVzcG9uc2USWQoKR2V0RW5jb2RlchIkLmlzb21lci5lbmNvZGVyLnYxLkdldEVuY29kZXJSZXF1ZXN0GiUuaXNvbWVyLmVuY29kZXIudjEuR2V0RW5jb2RlclJlc3BvbnNlEk0KBkVuY29kZRIgLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZVJlcXVlc3QaIS5pc29tZXIuZW5jb2Rlci52MS5FbmNvZGVSZXNwb25zZRJjCgxFbmNvZGVTdHJlYW0SJi5pc29tZXIuZW5jb2Rlci52MS5FbmNvZGVTdHJlYW1SZXF1ZXN0GicuaXNvbWVyLmVuY29kZXIudjEuRW5jb2RlU3RyZWFtUmVzcG9uc2UoATABElwKC0NvdW50VG9rZW5zEiUuaXNvbWVyLmVuY29kZXIudjEuQ291bnRUb2tlbnNSZXF1ZXN0GiYuaXNvbWVyLmVuY29kZXIudjEuQ291bnRUb2tlbnNSZXNwb25zZRJTCghUb2tlbml6ZRIiLmlzb21lci5lbmNvZGVyLnYxLlRva2VuaXplUmVxdWVzdBojLmlzb21lci5lbmNvZGVyLnYxLlRva2VuaXplUmVzcG9uc2USWQoKRGV0b2tlbml6ZRIkLmlzb21lci5lbmNvZGVyLnYxLkRldG9rZW5pemVSZXF1ZXN0GiUuaXNvbWVyLmVuY29kZXIudjEuRGV0b2tlbml6ZVJlc3BvbnNlEk0KBlJlcmFuaxIgLmlzb21lci5lbmNvZGVyLnYxLlJlcmFua1JlcXVlc3QaIS5pc29tZXIuZW5jb2Rlci52MS5SZXJhbmtSZXNwb25zZUJ3ChVkZXYuaXNvbWVyLmVuY29kZXIudjFQAVoiaXNvbWVyLmRldi9nby9lbmNvZGVyL3YxO2VuY29kZXJ2MaoCEUlzb21lci5FbmNvZGVyLlYxugINSXNvbWVyRW5jb2RlcuoCE0lzb21lcjo6RW5jb2Rlcjo6VjFiBnByb3RvMw", [file_isomer_common_v1_common]);
+  fileDesc("Ch9pc29tZXIvZW5jb2Rlci92MS9lbmNvZGVyLnByb3RvEhFpc29tZXIuZW5jb2Rlci52MSL8BAoHRW5jb2RlchIKCgJpZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRIWCg53ZWlnaHRzX2RpZ2VzdBgDIAEoCRIzCgx2ZWN0b3Jfc3BhY2UYBCABKAsyHS5pc29tZXIuY29tbW9uLnYxLlZlY3RvclNwYWNlEhIKCmRpbWVuc2lvbnMYBSABKA0SHQoVbWF0cnlvc2hrYV9kaW1lbnNpb25zGAYgAygNEhIKCm1heF90b2tlbnMYByABKA0SFwoPbWF4X2JhdGNoX2l0ZW1zGAggASgNEhgKEG1heF9iYXRjaF90b2tlbnMYCSABKA0SOAoHcHJvbXB0cxgKIAMoCzInLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZXIuUHJvbXB0c0VudHJ5EjAKCnNpbWlsYXJpdHkYCyABKA4yHC5pc29tZXIuY29tbW9uLnYxLlNpbWlsYXJpdHkSEgoKbm9ybWFsaXNlcxgMIAEoCBInCgZkdHlwZXMYDSADKA4yFy5pc29tZXIuY29tbW9uLnYxLkR0eXBlEjMKDGNhcGFiaWxpdGllcxgOIAMoDjIdLmlzb21lci5lbmNvZGVyLnYxLkNhcGFiaWxpdHkSFAoMYXJjaGl0ZWN0dXJlGA8gASgJEg4KBmxvYWRlZBgQIAEoCBIbChNkZWZhdWx0X3Byb21wdF9uYW1lGBEgASgJEg4KBmxhYmVscxgSIAMoCRIUCgxwcm9tcHRfbmFtZXMYEyADKAkSFQoNbm90X2luc3RhbGxlZBgUIAEoCBouCgxQcm9tcHRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI8ChNMaXN0RW5jb2RlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJIl0KFExpc3RFbmNvZGVyc1Jlc3BvbnNlEiwKCGVuY29kZXJzGAEgAygLMhouaXNvbWVyLmVuY29kZXIudjEuRW5jb2RlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiHwoRR2V0RW5jb2RlclJlcXVlc3QSCgoCaWQYASABKAkiQQoSR2V0RW5jb2RlclJlc3BvbnNlEisKB2VuY29kZXIYASABKAsyGi5pc29tZXIuZW5jb2Rlci52MS5FbmNvZGVyIhcKCFRva2VuSWRzEgsKA2lkcxgBIAMoDSJSCgVJbnB1dBIOCgR0ZXh0GAEgASgJSAASMAoJdG9rZW5faWRzGAIgASgLMhsuaXNvbWVyLmVuY29kZXIudjEuVG9rZW5JZHNIAEIHCgVpbnB1dCL8AwoNRW5jb2RlUmVxdWVzdBISCgplbmNvZGVyX2lkGAEgASgJEigKBmlucHV0cxgCIAMoCzIYLmlzb21lci5lbmNvZGVyLnYxLklucHV0EhUKC3Byb21wdF9uYW1lGAMgASgJSAASGAoObGl0ZXJhbF9wcm9tcHQYBCABKAlIABIxCgp0cnVuY2F0aW9uGAUgASgOMh0uaXNvbWVyLmVuY29kZXIudjEuVHJ1bmNhdGlvbhIXCgpkaW1lbnNpb25zGAYgASgNSAGIAQESFgoJbm9ybWFsaXNlGAcgASgISAKIAQESLQoMb3V0cHV0X2R0eXBlGAggASgOMhcuaXNvbWVyLmNvbW1vbi52MS5EdHlwZRItCghwcmlvcml0eRgJIAEoDjIbLmlzb21lci5lbmNvZGVyLnYxLlByaW9yaXR5EikKBm91dHB1dBgKIAEoDjIZLmlzb21lci5lbmNvZGVyLnYxLk91dHB1dBIqCgdvdXRwdXRzGAsgAygOMhkuaXNvbWVyLmVuY29kZXIudjEuT3V0cHV0EiIKFW1heF9hY3RpdmVfZGltZW5zaW9ucxgMIAEoDUgDiAEBQggKBnByb21wdEINCgtfZGltZW5zaW9uc0IMCgpfbm9ybWFsaXNlQhgKFl9tYXhfYWN0aXZlX2RpbWVuc2lvbnMiLwoMU3BhcnNlVmVjdG9yEg8KB2luZGljZXMYASADKA0SDgoGdmFsdWVzGAIgAygCIpYECg5FbmNvZGVSZXNwb25zZRIsCgplbWJlZGRpbmdzGAEgASgLMhguaXNvbWVyLmNvbW1vbi52MS5NYXRyaXgSFAoMdG9rZW5fY291bnRzGAIgAygNEhEKCXRydW5jYXRlZBgDIAMoCBIrCgZlcnJvcnMYBCADKAsyGy5pc29tZXIuY29tbW9uLnYxLkl0ZW1FcnJvchIzCgx2ZWN0b3Jfc3BhY2UYBSABKAsyHS5pc29tZXIuY29tbW9uLnYxLlZlY3RvclNwYWNlEiYKBXVzYWdlGAYgASgLMhcuaXNvbWVyLmNvbW1vbi52MS5Vc2FnZRIoCgZ0aW1pbmcYByABKAsyGC5pc29tZXIuY29tbW9uLnYxLlRpbWluZxISCgpyb3dfY291bnRzGAggAygNEjoKEXNwYXJzZV9lbWJlZGRpbmdzGAkgAygLMh8uaXNvbWVyLmVuY29kZXIudjEuU3BhcnNlVmVjdG9yEjoKE3NwYXJzZV92ZWN0b3Jfc3BhY2UYCiABKAsyHS5pc29tZXIuY29tbW9uLnYxLlZlY3RvclNwYWNlEjIKEHRva2VuX2VtYmVkZGluZ3MYCyABKAsyGC5pc29tZXIuY29tbW9uLnYxLk1hdHJpeBI5ChJ0b2tlbl92ZWN0b3Jfc3BhY2UYDCABKAsyHS5pc29tZXIuY29tbW9uLnYxLlZlY3RvclNwYWNlIl4KE0VuY29kZVN0cmVhbVJlcXVlc3QSFAoMY2xpZW50X2luZGV4GAEgASgEEjEKB3JlcXVlc3QYAiABKAsyIC5pc29tZXIuZW5jb2Rlci52MS5FbmNvZGVSZXF1ZXN0ImEKFEVuY29kZVN0cmVhbVJlc3BvbnNlEhQKDGNsaWVudF9pbmRleBgBIAEoBBIzCghyZXNwb25zZRgCIAEoCzIhLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZVJlc3BvbnNlInIKEkNvdW50VG9rZW5zUmVxdWVzdBISCgplbmNvZGVyX2lkGAEgASgJEg0KBXRleHRzGAIgAygJEhUKC3Byb21wdF9uYW1lGAMgASgJSAASGAoObGl0ZXJhbF9wcm9tcHQYBCABKAlIAEIICgZwcm9tcHQiPwoTQ291bnRUb2tlbnNSZXNwb25zZRIUCgx0b2tlbl9jb3VudHMYASADKA0SEgoKbWF4X3Rva2VucxgCIAEoDSKfAQoPVG9rZW5pemVSZXF1ZXN0EhIKCmVuY29kZXJfaWQYASABKAkSDQoFdGV4dHMYAiADKAkSFQoLcHJvbXB0X25hbWUYAyABKAlIABIYCg5saXRlcmFsX3Byb21wdBgEIAEoCUgAEhsKDnNwZWNpYWxfdG9rZW5zGAUgASgISAGIAQFCCAoGcHJvbXB0QhEKD19zcGVjaWFsX3Rva2VucyJAChBUb2tlbml6ZVJlc3BvbnNlEiwKBXRleHRzGAEgAygLMh0uaXNvbWVyLmVuY29kZXIudjEuVGV4dFRva2VucyI2CgpUZXh0VG9rZW5zEigKBnRva2VucxgBIAMoCzIYLmlzb21lci5lbmNvZGVyLnYxLlRva2VuImoKBVRva2VuEgoKAmlkGAEgASgNEgwKBHRleHQYAiABKAkSDwoHc3BlY2lhbBgDIAEoCBISCgVzdGFydBgEIAEoDUgAiAEBEhAKA2VuZBgFIAEoDUgBiAEBQggKBl9zdGFydEIGCgRfZW5kIm8KEURldG9rZW5pemVSZXF1ZXN0EhIKCmVuY29kZXJfaWQYASABKAkSLgoJdG9rZW5faWRzGAIgAygLMhsuaXNvbWVyLmVuY29kZXIudjEuVG9rZW5JZHMSFgoOc3BlY2lhbF90b2tlbnMYAyABKAgiIwoSRGV0b2tlbml6ZVJlc3BvbnNlEg0KBXRleHRzGAEgAygJInIKDVJlcmFua1JlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRINCgVxdWVyeRgCIAEoCRIRCglkb2N1bWVudHMYAyADKAkSEgoFdG9wX24YBCABKA1IAIgBARINCgVsYWJlbBgFIAEoCUIICgZfdG9wX24i6QEKDlJlcmFua1Jlc3BvbnNlEjkKB3Jlc3VsdHMYASADKAsyKC5pc29tZXIuZW5jb2Rlci52MS5SZXJhbmtSZXNwb25zZS5SZXN1bHQSJgoFdXNhZ2UYAiABKAsyFy5pc29tZXIuY29tbW9uLnYxLlVzYWdlEg4KBmxhYmVscxgDIAMoCRpkCgZSZXN1bHQSDQoFaW5kZXgYASABKA0SDQoFc2NvcmUYAiABKAISFAoMbGFiZWxfc2NvcmVzGAMgAygCEhMKC3Rva2VuX2NvdW50GAQgASgNEhEKCXRydW5jYXRlZBgFIAEoCCpoCgpUcnVuY2F0aW9uEhoKFlRSVU5DQVRJT05fVU5TUEVDSUZJRUQQABIUChBUUlVOQ0FUSU9OX0VSUk9SEAESEwoPVFJVTkNBVElPTl9IRUFEEAISEwoPVFJVTkNBVElPTl9UQUlMEAMqUgoIUHJpb3JpdHkSGAoUUFJJT1JJVFlfVU5TUEVDSUZJRUQQABIYChRQUklPUklUWV9JTlRFUkFDVElWRRABEhIKDlBSSU9SSVRZX0JBVENIEAIqZQoGT3V0cHV0EhYKEk9VVFBVVF9VTlNQRUNJRklFRBAAEhYKEk9VVFBVVF9URVhUX1ZFQ1RPUhABEhgKFE9VVFBVVF9UT0tFTl9WRUNUT1JTEAISEQoNT1VUUFVUX1NQQVJTRRADKokBCgpDYXBhYmlsaXR5EhoKFkNBUEFCSUxJVFlfVU5TUEVDSUZJRUQQABIUChBDQVBBQklMSVRZX0RFTlNFEAESFQoRQ0FQQUJJTElUWV9TUEFSU0UQAhIbChdDQVBBQklMSVRZX01VTFRJX1ZFQ1RPUhADEhUKEUNBUEFCSUxJVFlfUkVSQU5LEAQy3QUKDkVuY29kZXJTZXJ2aWNlEl8KDExpc3RFbmNvZGVycxImLmlzb21lci5lbmNvZGVyLnYxLkxpc3RFbmNvZGVyc1JlcXVlc3QaJy5pc29tZXIuZW5jb2Rlci52MS5MaXN0RW5jb2RlcnNSZXNwb25zZRJZCgpHZXRFbmNvZGVyEiQuaXNvbWVyLmVuY29kZXIudjEuR2V0RW5jb2RlclJlcXVlc3QaJS5pc29tZXIuZW5jb2Rlci52MS5HZXRFbmNvZGVyUmVzcG9uc2USTQoGRW5jb2RlEiAuaXNvbWVyLmVuY29kZXIudjEuRW5jb2RlUmVxdWVzdBohLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZVJlc3BvbnNlEmMKDEVuY29kZVN0cmVhbRImLmlzb21lci5lbmNvZGVyLnYxLkVuY29kZVN0cmVhbVJlcXVlc3QaJy5pc29tZXIuZW5jb2Rlci52MS5FbmNvZGVTdHJlYW1SZXNwb25zZSgBMAESXAoLQ291bnRUb2tlbnMSJS5pc29tZXIuZW5jb2Rlci52MS5Db3VudFRva2Vuc1JlcXVlc3QaJi5pc29tZXIuZW5jb2Rlci52MS5Db3VudFRva2Vuc1Jlc3BvbnNlElMKCFRva2VuaXplEiIuaXNvbWVyLmVuY29kZXIudjEuVG9rZW5pemVSZXF1ZXN0GiMuaXNvbWVyLmVuY29kZXIudjEuVG9rZW5pemVSZXNwb25zZRJZCgpEZXRva2VuaXplEiQuaXNvbWVyLmVuY29kZXIudjEuRGV0b2tlbml6ZVJlcXVlc3QaJS5pc29tZXIuZW5jb2Rlci52MS5EZXRva2VuaXplUmVzcG9uc2USTQoGUmVyYW5rEiAuaXNvbWVyLmVuY29kZXIudjEuUmVyYW5rUmVxdWVzdBohLmlzb21lci5lbmNvZGVyLnYxLlJlcmFua1Jlc3BvbnNlQncKFWRldi5pc29tZXIuZW5jb2Rlci52MVABWiJpc29tZXIuZGV2L2dvL2VuY29kZXIvdjE7ZW5jb2RlcnYxqgIRSXNvbWVyLkVuY29kZXIuVjG6Ag1Jc29tZXJFbmNvZGVy6gITSXNvbWVyOjpFbmNvZGVyOjpWMWIGcHJvdG8z", [file_isomer_common_v1_common]);
 
 /**
  * An encoder, described.
@@ -157,6 +157,16 @@ export type Encoder = Message<"isomer.encoder.v1.Encoder"> & {
    * @generated from field: repeated string prompt_names = 19;
    */
   promptNames: string[];
+
+  /**
+   * True when the files of the encoder are not on the server's machine, so that they have to be
+   * downloaded before it can answer. embed-svc downloads them for a request only where
+   * `models.download_on_request` is set, else it refuses the request. Fields that depend on
+   * the files are then empty.
+   *
+   * @generated from field: bool not_installed = 20;
+   */
+  notInstalled: boolean;
 };
 
 /**
@@ -393,6 +403,23 @@ export type EncodeRequest = Message<"isomer.encoder.v1.EncodeRequest"> & {
    * @generated from field: isomer.encoder.v1.Output output = 10;
    */
   output: Output;
+
+  /**
+   * Several results of one pass, each at most once. Not together with `output`.
+   *
+   * `dimensions`, `normalise` and `output_dtype` apply to vectors of texts; vectors of tokens are
+   * then F32, complete and not scaled.
+   *
+   * @generated from field: repeated isomer.encoder.v1.Output outputs = 11;
+   */
+  outputs: Output[];
+
+  /**
+   * Entries to keep of each sparse vector, the largest ones; absent: all. At least 1.
+   *
+   * @generated from field: optional uint32 max_active_dimensions = 12;
+   */
+  maxActiveDimensions?: number | undefined;
 };
 
 /**
@@ -403,12 +430,40 @@ export const EncodeRequestSchema: GenMessage<EncodeRequest> = /*@__PURE__*/
   messageDesc(file_isomer_encoder_v1_encoder, 7);
 
 /**
+ * The entries of a sparse vector that are not 0.
+ *
+ * @generated from message isomer.encoder.v1.SparseVector
+ */
+export type SparseVector = Message<"isomer.encoder.v1.SparseVector"> & {
+  /**
+   * Token ids of the encoder's vocabulary, ascending.
+   *
+   * @generated from field: repeated uint32 indices = 1;
+   */
+  indices: number[];
+
+  /**
+   * One weight an index, above 0.
+   *
+   * @generated from field: repeated float values = 2;
+   */
+  values: number[];
+};
+
+/**
+ * Describes the message isomer.encoder.v1.SparseVector.
+ * Use `create(SparseVectorSchema)` to create a new message.
+ */
+export const SparseVectorSchema: GenMessage<SparseVector> = /*@__PURE__*/
+  messageDesc(file_isomer_encoder_v1_encoder, 8);
+
+/**
  * @generated from message isomer.encoder.v1.EncodeResponse
  */
 export type EncodeResponse = Message<"isomer.encoder.v1.EncodeResponse"> & {
   /**
-   * One row per input, in the order of the inputs; with OUTPUT_TOKEN_VECTORS one row per token of
-   * each.
+   * One row per input, in the order of the inputs; with OUTPUT_TOKEN_VECTORS in `output` one row
+   * per token of each. Absent without one of these.
    *
    * @generated from field: isomer.common.v1.Matrix embeddings = 1;
    */
@@ -438,7 +493,7 @@ export type EncodeResponse = Message<"isomer.encoder.v1.EncodeResponse"> & {
   errors: ItemError[];
 
   /**
-   * The vector space of these vectors.
+   * The vector space of `embeddings`.
    *
    * @generated from field: isomer.common.v1.VectorSpace vector_space = 5;
    */
@@ -460,6 +515,34 @@ export type EncodeResponse = Message<"isomer.encoder.v1.EncodeResponse"> & {
    * @generated from field: repeated uint32 row_counts = 8;
    */
   rowCounts: number[];
+
+  /**
+   * OUTPUT_SPARSE: one per input, in the order of the inputs. Empty otherwise.
+   *
+   * @generated from field: repeated isomer.encoder.v1.SparseVector sparse_embeddings = 9;
+   */
+  sparseEmbeddings: SparseVector[];
+
+  /**
+   * The space of `sparse_embeddings`.
+   *
+   * @generated from field: isomer.common.v1.VectorSpace sparse_vector_space = 10;
+   */
+  sparseVectorSpace?: VectorSpace | undefined;
+
+  /**
+   * OUTPUT_TOKEN_VECTORS in `outputs`: one row per token of each input.
+   *
+   * @generated from field: isomer.common.v1.Matrix token_embeddings = 11;
+   */
+  tokenEmbeddings?: Matrix | undefined;
+
+  /**
+   * The space of `token_embeddings`.
+   *
+   * @generated from field: isomer.common.v1.VectorSpace token_vector_space = 12;
+   */
+  tokenVectorSpace?: VectorSpace | undefined;
 };
 
 /**
@@ -467,7 +550,7 @@ export type EncodeResponse = Message<"isomer.encoder.v1.EncodeResponse"> & {
  * Use `create(EncodeResponseSchema)` to create a new message.
  */
 export const EncodeResponseSchema: GenMessage<EncodeResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 8);
+  messageDesc(file_isomer_encoder_v1_encoder, 9);
 
 /**
  * @generated from message isomer.encoder.v1.EncodeStreamRequest
@@ -491,7 +574,7 @@ export type EncodeStreamRequest = Message<"isomer.encoder.v1.EncodeStreamRequest
  * Use `create(EncodeStreamRequestSchema)` to create a new message.
  */
 export const EncodeStreamRequestSchema: GenMessage<EncodeStreamRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 9);
+  messageDesc(file_isomer_encoder_v1_encoder, 10);
 
 /**
  * @generated from message isomer.encoder.v1.EncodeStreamResponse
@@ -515,7 +598,7 @@ export type EncodeStreamResponse = Message<"isomer.encoder.v1.EncodeStreamRespon
  * Use `create(EncodeStreamResponseSchema)` to create a new message.
  */
 export const EncodeStreamResponseSchema: GenMessage<EncodeStreamResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 10);
+  messageDesc(file_isomer_encoder_v1_encoder, 11);
 
 /**
  * @generated from message isomer.encoder.v1.CountTokensRequest
@@ -560,7 +643,7 @@ export type CountTokensRequest = Message<"isomer.encoder.v1.CountTokensRequest">
  * Use `create(CountTokensRequestSchema)` to create a new message.
  */
 export const CountTokensRequestSchema: GenMessage<CountTokensRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 11);
+  messageDesc(file_isomer_encoder_v1_encoder, 12);
 
 /**
  * @generated from message isomer.encoder.v1.CountTokensResponse
@@ -586,7 +669,7 @@ export type CountTokensResponse = Message<"isomer.encoder.v1.CountTokensResponse
  * Use `create(CountTokensResponseSchema)` to create a new message.
  */
 export const CountTokensResponseSchema: GenMessage<CountTokensResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 12);
+  messageDesc(file_isomer_encoder_v1_encoder, 13);
 
 /**
  * @generated from message isomer.encoder.v1.TokenizeRequest
@@ -639,7 +722,7 @@ export type TokenizeRequest = Message<"isomer.encoder.v1.TokenizeRequest"> & {
  * Use `create(TokenizeRequestSchema)` to create a new message.
  */
 export const TokenizeRequestSchema: GenMessage<TokenizeRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 13);
+  messageDesc(file_isomer_encoder_v1_encoder, 14);
 
 /**
  * @generated from message isomer.encoder.v1.TokenizeResponse
@@ -658,7 +741,7 @@ export type TokenizeResponse = Message<"isomer.encoder.v1.TokenizeResponse"> & {
  * Use `create(TokenizeResponseSchema)` to create a new message.
  */
 export const TokenizeResponseSchema: GenMessage<TokenizeResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 14);
+  messageDesc(file_isomer_encoder_v1_encoder, 15);
 
 /**
  * The tokens of a text.
@@ -677,7 +760,7 @@ export type TextTokens = Message<"isomer.encoder.v1.TextTokens"> & {
  * Use `create(TextTokensSchema)` to create a new message.
  */
 export const TextTokensSchema: GenMessage<TextTokens> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 15);
+  messageDesc(file_isomer_encoder_v1_encoder, 16);
 
 /**
  * A token.
@@ -727,7 +810,7 @@ export type Token = Message<"isomer.encoder.v1.Token"> & {
  * Use `create(TokenSchema)` to create a new message.
  */
 export const TokenSchema: GenMessage<Token> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 16);
+  messageDesc(file_isomer_encoder_v1_encoder, 17);
 
 /**
  * @generated from message isomer.encoder.v1.DetokenizeRequest
@@ -760,7 +843,7 @@ export type DetokenizeRequest = Message<"isomer.encoder.v1.DetokenizeRequest"> &
  * Use `create(DetokenizeRequestSchema)` to create a new message.
  */
 export const DetokenizeRequestSchema: GenMessage<DetokenizeRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 17);
+  messageDesc(file_isomer_encoder_v1_encoder, 18);
 
 /**
  * @generated from message isomer.encoder.v1.DetokenizeResponse
@@ -779,7 +862,7 @@ export type DetokenizeResponse = Message<"isomer.encoder.v1.DetokenizeResponse">
  * Use `create(DetokenizeResponseSchema)` to create a new message.
  */
 export const DetokenizeResponseSchema: GenMessage<DetokenizeResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 18);
+  messageDesc(file_isomer_encoder_v1_encoder, 19);
 
 /**
  * @generated from message isomer.encoder.v1.RerankRequest
@@ -827,7 +910,7 @@ export type RerankRequest = Message<"isomer.encoder.v1.RerankRequest"> & {
  * Use `create(RerankRequestSchema)` to create a new message.
  */
 export const RerankRequestSchema: GenMessage<RerankRequest> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 19);
+  messageDesc(file_isomer_encoder_v1_encoder, 20);
 
 /**
  * @generated from message isomer.encoder.v1.RerankResponse
@@ -858,7 +941,7 @@ export type RerankResponse = Message<"isomer.encoder.v1.RerankResponse"> & {
  * Use `create(RerankResponseSchema)` to create a new message.
  */
 export const RerankResponseSchema: GenMessage<RerankResponse> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 20);
+  messageDesc(file_isomer_encoder_v1_encoder, 21);
 
 /**
  * A scored document.
@@ -909,7 +992,7 @@ export type RerankResponse_Result = Message<"isomer.encoder.v1.RerankResponse.Re
  * Use `create(RerankResponse_ResultSchema)` to create a new message.
  */
 export const RerankResponse_ResultSchema: GenMessage<RerankResponse_Result> = /*@__PURE__*/
-  messageDesc(file_isomer_encoder_v1_encoder, 20, 0);
+  messageDesc(file_isomer_encoder_v1_encoder, 21, 0);
 
 /**
  * What to do with a text longer than the encoder's `max_tokens`.
@@ -1012,9 +1095,19 @@ export enum Output {
    * One vector a token, special tokens and prompt included: what the pooling would see.
    * `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
    *
+   * Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
+   * every token but the first.
+   *
    * @generated from enum value: OUTPUT_TOKEN_VECTORS = 2;
    */
   TOKEN_VECTORS = 2,
+
+  /**
+   * One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
+   *
+   * @generated from enum value: OUTPUT_SPARSE = 3;
+   */
+  SPARSE = 3,
 }
 
 /**
@@ -1076,7 +1169,7 @@ export const CapabilitySchema: GenEnum<Capability> = /*@__PURE__*/
  */
 export const EncoderService: GenService<{
   /**
-   * Lists the encoders of this server, loaded or not.
+   * Lists the encoders of this server, loaded or not, installed or not.
    *
    * @generated from rpc isomer.encoder.v1.EncoderService.ListEncoders
    */

@@ -1219,6 +1219,9 @@ export type PlannedDesign = Message<"isomer.eval.v1.PlannedDesign"> & {
   totalItems: bigint;
 
   /**
+   * If the rows that there are do not suffice, an item count may exceed `available_items`: so many
+   * rows of the same kind would do.
+   *
    * @generated from field: repeated isomer.eval.v1.PlannedDataset datasets = 2;
    */
   datasets: PlannedDataset[];
@@ -1231,14 +1234,15 @@ export type PlannedDesign = Message<"isomer.eval.v1.PlannedDesign"> & {
   rewrites: bigint;
 
   /**
-   * Probability of a pass without a drop, of the rule where it is smallest.
+   * Probability of a pass without a drop, of the rule where it is smallest. If the rows that there
+   * are do not suffice, it is that of all of them.
    *
    * @generated from field: double pass_without_drop = 4;
    */
   passWithoutDrop: number;
 
   /**
-   * Whether the counted rows are enough. False: `datasets` are all of them.
+   * Whether the rows that there are suffice.
    *
    * @generated from field: bool reached = 5;
    */

@@ -1,0 +1,261 @@
+//! The gate's verdict on each encoder in a sentence: what was found, and the limit.
+//!
+//! A rule is stated in its own direction, as its title is: a drop is a positive number after "drops
+//! by", also in the bounds.
+
+use std::cmp::Reverse;
+
+use super::{
+    EncoderVerdict, GateReport, GateRule, GateVerdict, RuleVerdict,
+    format::{beside, counted, percent, percent_beside},
+};
+use crate::terms::{COUNTS_TEXTS, Measure, OnUndecided, RuleScope, Side, Unit};
+
+/// Maximum number of rules that an answer names.
+const NAMED: usize = 2;
+
+/// The verdict on an encoder with its reasons.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer<'a> {
+    /// The verdict on all rules.
+    pub own: &'a EncoderVerdict,
+    /// The findings of the rules that decide the verdict, each with its limit.
+    pub reasons: String,
+}
+
+/// Rules with their verdicts, the worst first.
+pub(super) fn worst_first<'a>(mut said: Vec<(&'a GateRule, &'a RuleVerdict)>) -> Vec<(&'a GateRule, &'a RuleVerdict)> {
+    said.sort_by_key(|(_, said)| Reverse(said.verdict));
+    said
+}
+
+impl Answer<'_> {
+    /// The answer as a sentence.
+    pub fn sentence(&self) -> String {
+        format!("{} {}: {}.", self.own.encoder, self.own.verdict.verb(), self.reasons)
+    }
+}
+
+impl GateVerdict {
+    /// The verdict as a verb, after an encoder's name.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Pass => "passes",
+            Self::Undecided => "is undecided",
+            Self::Invalid => "is invalid",
+            Self::Fail => "fails",
+        }
+    }
+}
+
+impl GateReport {
+    /// One answer for each judged encoder, worst verdict first.
+    pub fn answers(&self) -> Vec<Answer<'_>> {
+        let answer = |own| Answer {
+            own,
+            reasons: self.reasons(own),
+        };
+        let mut answers: Vec<Answer<'_>> = self.encoders.iter().map(answer).collect();
+        answers.sort_by_key(|one| Reverse(one.own.verdict));
+        answers
+    }
+
+    /// The findings that decide the verdict on an encoder. Comparisons with the baseline come
+    /// first.
+    fn reasons(&self, own: &EncoderVerdict) -> String {
+        let said = self.rules.iter().zip(&own.rules);
+        let mut same: Vec<(&GateRule, &RuleVerdict)> = said.filter(|(_, said)| said.verdict == own.verdict).collect();
+        same.sort_by_key(|(rule, _)| !rule.kind.measure().needs_baseline());
+        let mut told: Vec<String> = same.iter().map(|(rule, said)| rule.reason(said)).collect();
+        told.dedup();
+        let more = told.len().saturating_sub(NAMED);
+        told.truncate(NAMED);
+        if more > 0 {
+            told.push(format!("and {}", counted(more, "more rule")));
+        }
+        told.join("; ")
+    }
+
+    /// Further sentences that a reader of the verdict must know.
+    pub fn caveats(&self) -> Vec<String> {
+        let mut caveats = Vec::new();
+        if self.verdict == GateVerdict::Undecided {
+            caveats.push(match self.undecided {
+                OnUndecided::Warn => "The data allow neither pass nor fail; nothing is blocked.".to_owned(),
+                OnUndecided::Block | OnUndecided::Fail => {
+                    "The data allow neither pass nor fail, which blocks here.".to_owned()
+                }
+            });
+        }
+        if self.verdict == GateVerdict::Pass && !self.compares_level() {
+            caveats.push("Level not compared: no baseline.".to_owned());
+        }
+        if let Some(why) = &self.ratings_refused {
+            caveats.push(format!("Ratings do not count: {why}."));
+        } else if self.rewrites_rated == Some(false) {
+            caveats.push("Rewrites not rated: whether they keep the meaning of the texts is not known.".to_owned());
+        }
+        caveats
+    }
+
+    /// Whether any rule compares the encoders with a baseline.
+    fn compares_level(&self) -> bool {
+        self.rules.iter().any(|rule| rule.kind.measure().needs_baseline())
+    }
+
+    /// The verdict, and the encoders that it is about.
+    pub(super) fn summary(&self) -> String {
+        let same = self.encoders.iter().filter(|own| own.verdict == self.verdict);
+        let names: Vec<&str> = same.map(|own| own.encoder.as_str()).collect();
+        let keeps = if names.len() == 1 { "keeps" } else { "keep" };
+        let rules = if self.rules.len() == 1 {
+            "the rule"
+        } else {
+            "every rule"
+        };
+        let names = names.join(", ");
+        match self.verdict {
+            GateVerdict::Pass => format!("Gate passed: {names} {keeps} {rules}."),
+            GateVerdict::Fail => format!("Gate failed: {names}."),
+            GateVerdict::Undecided => format!("Gate undecided: {names}."),
+            GateVerdict::Invalid => format!("Gate invalid: {names}."),
+        }
+    }
+
+    /// The verdict and its reasons in one line.
+    pub fn sentence(&self) -> String {
+        let answers = self.answers().into_iter();
+        let same = answers.filter(|one| one.own.verdict == self.verdict && self.verdict != GateVerdict::Pass);
+        let reasons = same.map(|one| one.sentence());
+        let parts: Vec<String> = std::iter::once(self.summary())
+            .chain(reasons)
+            .chain(self.caveats())
+            .collect();
+        parts.join(" ")
+    }
+}
+
+impl GateRule {
+    /// The finding with the limit: `total drops by 9.1 points (limit 15)`.
+    pub fn finding(&self, said: &RuleVerdict) -> Option<String> {
+        Some(format!("{} (limit {})", self.found(said)?, self.limit_value()))
+    }
+
+    /// The finding, the limit, the bounds and the remarks.
+    pub(super) fn sentence(&self, said: &RuleVerdict) -> String {
+        let mut sentence = self.finding(said).unwrap_or_else(|| self.title.clone());
+        if let Some(name) = self.name() {
+            sentence = format!("{name}: {sentence}");
+        }
+        if let Some(bounds) = self.bounds(said) {
+            sentence.push_str(&format!(", one-sided bounds {bounds}"));
+        }
+        sentence.push_str(&format!(", over {}", self.units_text(said)));
+        let remark = self.remark(said);
+        if !remark.is_empty() {
+            sentence.push_str(&format!("; {remark}"));
+        }
+        sentence
+    }
+
+    /// The remark on a verdict, without the notes that [`Self::units_text`] makes redundant.
+    pub(super) fn remark(&self, said: &RuleVerdict) -> String {
+        let remark = said.remark();
+        let known = [Unit::Item.words(), COUNTS_TEXTS];
+        let parts: Vec<&str> = remark.split("; ").filter(|part| !known.contains(part)).collect();
+        parts.join("; ")
+    }
+
+    /// The finding without the limit.
+    pub(super) fn found(&self, said: &RuleVerdict) -> Option<String> {
+        let estimate = said.estimate.filter(|estimate| estimate.is_finite())?;
+        let [up, down] = self.kind.row().found;
+        let words = if estimate < 0.0 { down } else { up };
+        let words = words.replace("{value}", &self.value(estimate.abs()));
+        Some(self.scope().sentence(self.kind, &words))
+    }
+
+    fn scope(&self) -> RuleScope<'_> {
+        RuleScope {
+            of: &self.of,
+            texts: self.texts,
+            task: self.task,
+            dataset: self.dataset.as_deref(),
+        }
+    }
+
+    /// The name that the rule's author gave it.
+    pub(super) fn name(&self) -> Option<&str> {
+        let title = self.scope().title(self.kind, self.limit);
+        (self.title != title).then_some(self.title.as_str())
+    }
+
+    /// The limit with its side: `at most 15`.
+    pub(super) fn limit_words(&self) -> String {
+        let side = match self.kind.row().side {
+            Side::AtLeast => "at least",
+            Side::AtMost | Side::AtLeastMinus => "at most",
+        };
+        format!("{side} {}", self.limit_value())
+    }
+
+    /// The bounds in the direction of [`Self::found`]: `4.0 to 13.8`.
+    pub(super) fn bounds(&self, said: &RuleVerdict) -> Option<String> {
+        let (low, high) = (said.low?, said.high?);
+        let [up, down] = self.kind.row().found;
+        let turned = up != down && said.estimate.is_some_and(|estimate| estimate < 0.0);
+        let (low, high) = if turned { (-high, -low) } else { (low, high) };
+        Some(format!("{} to {}", self.number(low), self.number(high)))
+    }
+
+    /// A value with its unit.
+    fn value(&self, value: f64) -> String {
+        match self.kind.measure() {
+            Measure::Drop | Measure::Score | Measure::Difference => format!("{} points", self.number(value)),
+            _ => self.number(value),
+        }
+    }
+
+    /// A value beside the limit; shares and percentages with their unit.
+    fn number(&self, value: f64) -> String {
+        match self.kind.measure() {
+            Measure::Drop | Measure::Score | Measure::Difference => beside(value, self.limit, 1),
+            Measure::Separation => percent_beside(value, self.limit),
+            Measure::DropPercent | Measure::NegativeFlips | Measure::Overlap => {
+                format!("{} %", beside(value, self.limit, 1))
+            }
+        }
+    }
+
+    /// The limit as its author wrote it, with the unit of a share or a percentage.
+    pub(super) fn limit_value(&self) -> String {
+        match self.kind.measure() {
+            Measure::Drop | Measure::Score | Measure::Difference => self.limit.to_string(),
+            Measure::Separation => percent(self.limit),
+            Measure::DropPercent | Measure::NegativeFlips | Measure::Overlap => format!("{} %", self.limit),
+        }
+    }
+
+    /// The reason of a verdict.
+    fn reason(&self, said: &RuleVerdict) -> String {
+        let note = || said.note.as_deref().unwrap_or("no reason was given");
+        match (said.verdict, self.finding(said)) {
+            (GateVerdict::Invalid, _) | (_, None) => format!("rule \"{}\": {}", self.title, note()),
+            (GateVerdict::Undecided, Some(finding)) => match self.bounds(said) {
+                Some(bounds) => finding.replace("(limit", &format!("(bounds {bounds}, limit")),
+                None => finding,
+            },
+            (_, Some(finding)) => finding,
+        }
+    }
+
+    /// The units that a verdict rests on, e.g. `114 items`.
+    pub fn units_text(&self, said: &RuleVerdict) -> String {
+        let unit = match (self.kind.measure(), said.over) {
+            (Measure::Separation, _) => "text",
+            (_, Some(Unit::Item)) => "item",
+            (_, Some(Unit::Group) | None) => "data set",
+        };
+        counted(said.units, unit)
+    }
+}
