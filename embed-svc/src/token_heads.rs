@@ -48,7 +48,8 @@ impl TokenHeads {
             Some(Sparse::Splade(pooling)) => Some(SparseHead::Splade(splade(folder, *pooling, vocabulary, hidden)?)),
             Some(Sparse::Lexical(file)) => Some(SparseHead::Lexical(lexical(file, tokenizer, hidden)?)),
         };
-        let late_interaction = folder.late_interaction.as_deref().map(LateInteraction::load);
+        let late_interaction = folder.late_interaction.as_deref();
+        let late_interaction = late_interaction.map(|file| LateInteraction::load(file, hidden));
         Ok(Self {
             sparse,
             late_interaction: late_interaction.transpose()?,
@@ -185,13 +186,13 @@ pub(crate) struct LateInteraction {
 }
 
 impl LateInteraction {
-    fn load(file: &Path) -> Result<Self, EmbedError> {
-        let layer = Layer::load(file)?;
+    fn load(file: &Path, hidden: usize) -> Result<Self, EmbedError> {
+        let layer = Layer::load(file, hidden)?;
         Ok(Self {
             width: layer.outputs,
             digest: layer.digest(),
             projection: Step::Dense {
-                weights: PackedMatrix::pack(&layer.weights, layer.outputs, layer.inputs),
+                weights: PackedMatrix::pack(&layer.weights, layer.outputs, hidden),
                 bias: Some(layer.bias),
                 activation: Elementwise::Identity,
                 residual: Residual::None,
@@ -222,25 +223,25 @@ struct Layer {
     weights: Vec<f32>,
     bias: Vec<f32>,
     outputs: usize,
-    inputs: usize,
 }
 
 impl Layer {
-    fn load(file: &Path) -> Result<Self, EmbedError> {
+    /// Loads a layer on hidden states.
+    fn load(file: &Path, hidden: usize) -> Result<Self, EmbedError> {
         let tensors = Weights::open_file(file)?;
-        let (outputs, inputs) = match tensors.shape("weight") {
-            Some(&[outputs, inputs]) if outputs > 0 => (outputs, inputs),
+        let outputs = match tensors.shape("weight") {
+            Some(&[outputs, inputs]) if outputs > 0 && inputs == hidden => outputs,
             Some(shape) => {
-                let problem = format!("tensor `weight` has shape {shape:?}");
-                return Err(EmbedError::file(file, problem, "convert the layer again"));
+                let problem = format!("tensor `weight` has shape {shape:?}; its rows should have {hidden} values");
+                let hint = "the layer and the weights belong to different models";
+                return Err(EmbedError::file(file, problem, hint));
             }
             None => return Err(tensors.missing(&["weight".to_owned()])),
         };
         Ok(Self {
-            weights: tensors.get("weight", &[outputs, inputs])?.to_vec(),
+            weights: tensors.get("weight", &[outputs, hidden])?.to_vec(),
             bias: tensors.get("bias", &[outputs])?.to_vec(),
             outputs,
-            inputs,
         })
     }
 
@@ -255,16 +256,13 @@ impl Layer {
 }
 
 fn lexical(file: &Path, tokenizer: &TextTokenizer, hidden: usize) -> Result<LexicalHead, EmbedError> {
-    let layer = Layer::load(file)?;
-    if (layer.outputs, layer.inputs) != (1, hidden) {
-        let problem = format!(
-            "tensor `weight` has shape [{}, {}], not [1, {hidden}]",
-            layer.outputs, layer.inputs
-        );
+    let layer = Layer::load(file, hidden)?;
+    if layer.outputs != 1 {
+        let problem = format!("tensor `weight` has {} rows, not one", layer.outputs);
         return Err(EmbedError::file(
             file,
             problem,
-            "the layer and the weights belong to different models",
+            "sparse_linear gives one weight a token",
         ));
     }
     Ok(LexicalHead {
@@ -275,64 +273,81 @@ fn lexical(file: &Path, tokenizer: &TextTokenizer, hidden: usize) -> Result<Lexi
     })
 }
 
-/// Names of the tensors of a masked language model's head.
-struct Names {
+/// The head of a masked language model, by architecture.
+struct MaskedHead {
     model_types: &'static [&'static str],
     /// The linear layer before the scores.
     dense: &'static str,
     /// The layer norm after it.
     norm: &'static str,
+    /// The key of the epsilon of that norm; empty if there is none.
+    epsilon_key: &'static str,
+    /// The epsilon without that key.
+    epsilon: f64,
+    /// The key of the activation; empty if it is always GELU.
+    activation_key: &'static str,
     /// The scores' matrix. A checkpoint that lacks it shares the table of embeddings.
-    decoder: &'static str,
-    embeddings: [&'static str; 2],
+    decoder: &'static [&'static str],
     /// The scores' bias.
-    bias: [&'static str; 2],
+    bias: &'static [&'static str],
 }
 
-const SERVED: [Names; 4] = [
-    Names {
+const SERVED: [MaskedHead; 4] = [
+    MaskedHead {
         model_types: &["bert"],
         dense: "cls.predictions.transform.dense",
         norm: "cls.predictions.transform.LayerNorm",
-        decoder: "cls.predictions.decoder.weight",
-        embeddings: [
+        epsilon_key: "layer_norm_eps",
+        epsilon: 1e-12,
+        activation_key: "hidden_act",
+        decoder: &[
+            "cls.predictions.decoder.weight",
             "bert.embeddings.word_embeddings.weight",
             "embeddings.word_embeddings.weight",
         ],
-        bias: ["cls.predictions.bias", "cls.predictions.decoder.bias"],
+        bias: &["cls.predictions.bias", "cls.predictions.decoder.bias"],
     },
-    Names {
+    MaskedHead {
         model_types: &["distilbert"],
         dense: "vocab_transform",
         norm: "vocab_layer_norm",
-        decoder: "vocab_projector.weight",
-        embeddings: [
+        epsilon_key: "",
+        epsilon: 1e-12,
+        activation_key: "activation",
+        decoder: &[
+            "vocab_projector.weight",
             "distilbert.embeddings.word_embeddings.weight",
             "embeddings.word_embeddings.weight",
         ],
-        bias: ["vocab_projector.bias", "vocab_projector.bias"],
+        bias: &["vocab_projector.bias"],
     },
-    Names {
+    MaskedHead {
         model_types: &["roberta", "xlm-roberta", "camembert"],
         dense: "lm_head.dense",
         norm: "lm_head.layer_norm",
-        decoder: "lm_head.decoder.weight",
-        embeddings: [
+        epsilon_key: "layer_norm_eps",
+        epsilon: 1e-12,
+        activation_key: "",
+        decoder: &[
+            "lm_head.decoder.weight",
             "roberta.embeddings.word_embeddings.weight",
             "embeddings.word_embeddings.weight",
         ],
-        bias: ["lm_head.bias", "lm_head.decoder.bias"],
+        bias: &["lm_head.bias", "lm_head.decoder.bias"],
     },
-    Names {
+    MaskedHead {
         model_types: &["modernbert"],
         dense: "head.dense",
         norm: "head.norm",
-        decoder: "decoder.weight",
-        embeddings: [
+        epsilon_key: "norm_eps",
+        epsilon: 1e-5,
+        activation_key: "classifier_activation",
+        decoder: &[
+            "decoder.weight",
             "model.embeddings.tok_embeddings.weight",
             "embeddings.tok_embeddings.weight",
         ],
-        bias: ["decoder.bias", "decoder.bias"],
+        bias: &["decoder.bias"],
     },
 ];
 
@@ -340,26 +355,17 @@ fn splade(folder: &ModelFolder, pooling: Splade, vocabulary: usize, hidden: usiz
     let text = |key: &str| folder.config.get(key).and_then(Value::as_str).unwrap_or_default();
     let refuse = |problem: String, hint: String| EmbedError::file(&folder.config_file(), problem, hint);
     let kind = text("model_type");
-    let Some(names) = SERVED.iter().find(|names| names.model_types.contains(&kind)) else {
+    let Some(head) = SERVED.iter().find(|head| head.model_types.contains(&kind)) else {
         let served: Vec<&str> = SERVED
             .iter()
-            .flat_map(|names| names.model_types.iter().copied())
+            .flat_map(|head| head.model_types.iter().copied())
             .collect();
         return Err(refuse(
             format!("the language model head of `{kind}` is not served"),
             format!("served are those of {}", served.join(", ")),
         ));
     };
-    // DistilBERT's and ModernBERT's configurations name the activation differently.
-    let named = ["hidden_act", "activation", "classifier_activation"].map(text);
-    let named = match kind {
-        "distilbert" => named[1],
-        "modernbert" => named[2],
-        // RoBERTa's head always has it.
-        "roberta" | "xlm-roberta" | "camembert" => "gelu",
-        _ => named[0],
-    };
-    let activation = match named {
+    let activation = match text(head.activation_key) {
         "" | "gelu" => Elementwise::GELU,
         "relu" => Elementwise::ReLU,
         other => {
@@ -369,25 +375,20 @@ fn splade(folder: &ModelFolder, pooling: Splade, vocabulary: usize, hidden: usiz
             ));
         }
     };
-    let weights = Weights::open(&folder.transformer)?;
-    let epsilon = ["layer_norm_eps", "norm_eps"].map(|key| folder.config.get(key).and_then(Value::as_f64));
+    let epsilon = folder.config.get(head.epsilon_key).and_then(Value::as_f64);
     #[allow(clippy::cast_possible_truncation)]
-    let epsilon = match kind {
-        "modernbert" => epsilon[1].unwrap_or(1e-5),
-        // It has no key for it.
-        "distilbert" => 1e-12,
-        _ => epsilon[0].unwrap_or(1e-12),
-    } as f32;
+    let epsilon = epsilon.unwrap_or(head.epsilon) as f32;
+    let weights = Weights::open(&folder.transformer)?;
     let transform = vec![
-        linear(&weights, names.dense, hidden, hidden, activation)?,
-        layer_norm(&weights, names.norm, hidden, epsilon)?,
+        linear(&weights, head.dense, hidden, hidden, activation)?,
+        layer_norm(&weights, head.norm, hidden, epsilon)?,
     ];
     let present = |candidates: &[&'static str]| candidates.iter().copied().find(|name| weights.has(name));
-    let Some(decoder) = present(&[names.decoder, names.embeddings[0], names.embeddings[1]]) else {
-        return Err(weights.missing(&[names.decoder.to_owned()]));
+    let Some(decoder) = present(head.decoder) else {
+        return Err(weights.missing(&[head.decoder[0].to_owned()]));
     };
     let decoder = weights.get(decoder, &[vocabulary, hidden])?;
-    let bias = present(&names.bias).map(|name| weights.get(name, &[vocabulary]));
+    let bias = present(head.bias).map(|name| weights.get(name, &[vocabulary]));
     Ok(SpladeHead {
         pooling,
         transform,

@@ -71,7 +71,7 @@ impl Command {
             }
             let folder = real(&to_path(folder)).ok_or_else(|| {
                 let message =
-                    format!("{flag}: `{model}`: there is no folder {folder} here; a name stands for a folder");
+                    format!("{flag}: `{model}`: the folder {folder} does not exist; a name stands for a folder");
                 Failure::dependency(message)
             })?;
             match config.embed.encoders.get(name) {

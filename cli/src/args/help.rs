@@ -27,7 +27,7 @@ pub(crate) fn layered(command: Command) -> Command {
 fn layered_arg(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let short = first_sentence(&help).to_owned();
-    // In `-h` a variable would take a line of its own. The value that it has is nobody's business.
+    // In `-h` a variable would take a line of its own. Its value may be a secret.
     let long = match arg.get_env() {
         Some(variable) => format!("{help} [env: {}=]", variable.display()),
         None => help,

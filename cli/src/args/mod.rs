@@ -1170,7 +1170,7 @@ pub(crate) struct WorkerArgs {
 /// An address to listen on. Of the addresses of a name the first IPv4 one is taken, because clients
 /// of `localhost` try both families.
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    let refused = || format!("`{text}` is no address; write HOST:PORT, e.g. 127.0.0.1:50051 or localhost:50051");
+    let refused = || format!("`{text}` is not an address; write HOST:PORT, e.g. 127.0.0.1:50051 or localhost:50051");
     let (host, _) = text.rsplit_once(':').ok_or_else(refused)?;
     if host.is_empty() {
         return Err(refused());

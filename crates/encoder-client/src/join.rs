@@ -85,14 +85,13 @@ impl<'a> Joiner<'a> {
             self.whole = Some(next);
             return Ok(());
         };
-        let digest = |space: &Option<VectorSpace>| space.as_ref().map(|space| space.digest.clone());
         let same = [
             (&whole.vector_space, &next.vector_space),
             (&whole.token_vector_space, &next.token_vector_space),
             (&whole.sparse_vector_space, &next.sparse_vector_space),
         ]
         .iter()
-        .all(|(ours, theirs)| digest(ours) == digest(theirs));
+        .all(|(ours, theirs)| digest(ours.as_ref()) == digest(theirs.as_ref()));
         if !same
             || !self.embeddings.add(&mut whole.embeddings, next.embeddings)
             || !self
@@ -143,6 +142,10 @@ pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) 
         joiner.add(piece.start, answer)?;
     }
     Ok(joiner.finish())
+}
+
+fn digest(space: Option<&VectorSpace>) -> Option<&str> {
+    space.map(|space| space.digest.as_str())
 }
 
 /// Pieces run concurrently, so the longest time counts.

@@ -66,14 +66,14 @@ impl GateReport {
         let said = self.rules.iter().zip(&own.rules);
         let mut same: Vec<(&GateRule, &RuleVerdict)> = said.filter(|(_, said)| said.verdict == own.verdict).collect();
         same.sort_by_key(|(rule, _)| !rule.kind.measure().needs_baseline());
-        let mut told: Vec<String> = same.iter().map(|(rule, said)| rule.reason(said)).collect();
-        told.dedup();
-        let more = told.len().saturating_sub(NAMED);
-        told.truncate(NAMED);
+        let mut reasons: Vec<String> = same.iter().map(|(rule, said)| rule.reason(said)).collect();
+        reasons.dedup();
+        let more = reasons.len().saturating_sub(NAMED);
+        reasons.truncate(NAMED);
         if more > 0 {
-            told.push(format!("and {}", counted(more, "more rule")));
+            reasons.push(format!("and {}", counted(more, "more rule")));
         }
-        told.join("; ")
+        reasons.join("; ")
     }
 
     /// Further sentences that a reader of the verdict must know.

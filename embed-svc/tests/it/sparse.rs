@@ -239,14 +239,21 @@ fn a_folder_that_means_something_else_is_refused_by_name() {
     std::fs::write(&file, bytes).unwrap();
     assert!(refusal(folder.path()).contains("cls.predictions.transform.dense.weight"));
 
-    // A layer of another model.
+    // A layer with too many rows, and layers of a model with another width.
     let folder = copy("bge_m3");
-    std::fs::copy(
-        folder.path().join("colbert_linear.safetensors"),
-        folder.path().join("sparse_linear.safetensors"),
-    )
-    .unwrap();
-    assert!(refusal(folder.path()).contains("[24, 32]"));
+    let sparse = folder.path().join("sparse_linear.safetensors");
+    std::fs::copy(folder.path().join("colbert_linear.safetensors"), &sparse).unwrap();
+    assert!(refusal(folder.path()).contains("has 24 rows"));
+    for layer in ["sparse_linear", "colbert_linear"] {
+        let folder = copy("bge_m3");
+        let file = folder.path().join(format!("{layer}.safetensors"));
+        let tensor = |shape: &[usize]| (shape.to_vec(), vec![0.5; shape.iter().product()]);
+        let narrow = [("weight", tensor(&[1, 16])), ("bias", tensor(&[1]))];
+        let narrow = narrow.map(|(name, tensor)| (name.to_owned(), tensor));
+        common::write_tensors(&file, &narrow.into());
+        let error = refusal(folder.path());
+        assert!(error.contains(layer) && error.contains("[1, 16]"), "{error}");
+    }
 }
 
 #[test]
