@@ -1,6 +1,6 @@
 //! Sentences a second of a model folder on a file of texts, tokenisation included, through the
 //! service: `cargo run --release -p isomer-embed --example throughput -- FOLDER FILE [ROUNDS
-//! [f32|int8]]`.
+//! [f32|bf16|int8]]`.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
@@ -18,8 +18,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let rounds: usize = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
     let precision = match arguments.next().as_deref() {
         None | Some("f32") => Precision::F32,
+        Some("bf16") => Precision::Bf16,
         Some("int8") => Precision::Int8,
-        Some(other) => return Err(format!("precision `{other}`: give f32 or int8").into()),
+        Some(other) => return Err(format!("precision `{other}`: give f32, bf16 or int8").into()),
     };
     let texts = std::fs::read_to_string(&file)?;
     let inputs: Vec<Input> = texts

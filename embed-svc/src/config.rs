@@ -26,8 +26,8 @@ pub struct EmbedConfig {
     /// runs on a GPU without kernels of ours). A GPU always computes on Candle's tensors, and T5
     /// encoders always with candle-transformers.
     pub backend: CpuBackend,
-    /// Arithmetic of the transformers: `f32`, `f16` and `bf16` (GPU, or backend `candle`), or
-    /// `int8` (CPU with backend `kernels`).
+    /// Arithmetic of the transformers: `f32`, `bf16`, `f16` (GPU, or backend `candle`), or `int8`
+    /// (CPU with backend `kernels`).
     pub precision: Precision,
     /// Widest vector instructions of the CPU's arithmetic: `best` (what the machine has), `avx2` or
     /// `portable`. Machines that compute with the same ones give the same bits.
@@ -292,7 +292,7 @@ mod tests {
         word(refused(|config| config.device = "gpu".into()), "embed.device");
         let half = refused(|config| {
             config.device = "cpu".into();
-            config.precision = Precision::Bf16;
+            config.precision = Precision::F16;
         });
         word(half, "embed.precision");
         word(refused(|config| config.replicas = 0), "embed.replicas");

@@ -1,5 +1,6 @@
 //! The devices that models run on, and the arithmetic they use.
 
+use isomer_kernels::{Kernel, bf16::Bf16Kernel, int8::Int8Kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::error::EmbedError;
@@ -15,7 +16,8 @@ pub enum Precision {
     /// Weights and states in 16-bit IEEE floats, on a GPU: large values may overflow, which is an
     /// error, not a wrong vector.
     F16,
-    /// Weights and states in bfloat16, on a GPU: the range of `f32` with 8 bits of mantissa.
+    /// bfloat16: the range of `f32` with 8 bits of mantissa. On a GPU weights and states, on the
+    /// CPU weights and inputs of the linear layers ([`isomer_kernels::bf16`]).
     Bf16,
     /// On the CPU, weights and inputs of the linear layers rounded to integers
     /// ([`isomer_kernels::int8`]): faster, smaller, and not quite the same vectors. Embedding
@@ -59,13 +61,13 @@ impl CpuBackend {
     /// Refuses an arithmetic that the backend lacks.
     fn check(self, precision: Precision) -> Result<(), String> {
         match (self, precision) {
-            (_, Precision::F32)
+            (_, Precision::F32 | Precision::Bf16)
             | (Self::Kernels, Precision::Int8)
-            | (Self::Candle, Precision::F16 | Precision::Bf16) => Ok(()),
-            (Self::Kernels, Precision::F16 | Precision::Bf16) => Err(format!(
-                "precision {} is for GPUs; on the CPU give precision `f32` or `int8`, or backend `candle`",
-                precision.name()
-            )),
+            | (Self::Candle, Precision::F16) => Ok(()),
+            (Self::Kernels, Precision::F16) => Err(
+                "precision f16 is for GPUs; on the CPU give precision `f32`, `bf16` or `int8`, or backend `candle`"
+                    .into(),
+            ),
             (Self::Candle, Precision::Int8) => Err(
                 "backend candle has no precision int8; give backend `kernels`, or precision `f32`, `f16` or `bf16`"
                     .into(),
@@ -74,13 +76,22 @@ impl CpuBackend {
     }
 }
 
+/// Arithmetic of linear layers on the CPU that is narrower than `f32`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// Weights and inputs in bfloat16.
+    Bf16,
+    /// Weights and inputs as integers.
+    Int8,
+}
+
 /// A working device, with its arithmetic.
 #[derive(Debug, Clone)]
 pub enum Device {
     /// The CPU, on our kernels, in `f32`.
     Cpu,
-    /// The CPU, on our kernels, with integer linear layers.
-    CpuInt8,
+    /// The CPU, on our kernels, with linear layers in a narrower arithmetic.
+    CpuRounded(Rounding),
     /// A device of Candle: a GPU, or the CPU under [`CpuBackend::Candle`].
     Candle {
         /// Candle's handle of the device.
@@ -264,8 +275,10 @@ impl Device {
                     device: candle_core::Device::Cpu,
                     precision,
                 },
-                (CpuBackend::Kernels, Precision::Int8) => Self::CpuInt8,
-                (CpuBackend::Kernels, _) => Self::Cpu,
+                (CpuBackend::Kernels, Precision::Bf16) => Self::CpuRounded(Rounding::Bf16),
+                (CpuBackend::Kernels, Precision::Int8) => Self::CpuRounded(Rounding::Int8),
+                // `Choice::parse` refuses f16.
+                (CpuBackend::Kernels, Precision::F32 | Precision::F16) => Self::Cpu,
             })
         };
         let refuse = |problem: String| EmbedError::Device {
@@ -310,7 +323,8 @@ impl Device {
     pub fn precision(&self) -> Precision {
         match self {
             Self::Cpu => Precision::F32,
-            Self::CpuInt8 => Precision::Int8,
+            Self::CpuRounded(Rounding::Bf16) => Precision::Bf16,
+            Self::CpuRounded(Rounding::Int8) => Precision::Int8,
             Self::Candle { precision, .. } => *precision,
         }
     }
@@ -359,7 +373,7 @@ impl Device {
 
     /// Whether our own kernels compute on the CPU.
     pub fn is_cpu(&self) -> bool {
-        matches!(self, Self::Cpu | Self::CpuInt8)
+        matches!(self, Self::Cpu | Self::CpuRounded(_))
     }
 
     /// `kernels` for our own code on the CPU, `candle` for all other code.
@@ -367,10 +381,32 @@ impl Device {
         if self.is_cpu() { "kernels" } else { "candle" }
     }
 
+    /// The instructions of our kernel that computes linear layers; `None` for Candle's code.
+    pub fn instructions(&self) -> Option<&'static str> {
+        match self {
+            Self::Cpu => Some(Kernel::best().name()),
+            Self::CpuRounded(Rounding::Bf16) => Some(Bf16Kernel::best().name()),
+            Self::CpuRounded(Rounding::Int8) => Some(Int8Kernel::best().name()),
+            Self::Candle { .. } => None,
+        }
+    }
+
+    /// Bytes of a weight in memory. For our kernels it is an upper bound, because embedding tables
+    /// stay in `f32`.
+    pub fn weight_width(&self) -> u64 {
+        match self {
+            Self::Candle {
+                precision: Precision::F16 | Precision::Bf16,
+                ..
+            } => 2,
+            _ => 4,
+        }
+    }
+
     /// `cpu`, `cuda:0`, ….
     pub fn name(&self) -> String {
         match self {
-            Self::Cpu | Self::CpuInt8 => "cpu".into(),
+            Self::Cpu | Self::CpuRounded(_) => "cpu".into(),
             Self::Candle { device, .. } => match device.location() {
                 candle_core::DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
                 candle_core::DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
@@ -392,15 +428,18 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_computes_in_32_bits_or_in_integers() {
+    fn the_cpu_computes_in_32_bits_in_bfloat16_or_in_integers() {
         let opened = |precision| Device::open("cpu", precision, Kernels).unwrap();
         let int8 = &opened(Precision::Int8)[0];
         assert_eq!((int8.name().as_str(), int8.precision()), ("cpu", Precision::Int8));
         assert_eq!(opened(Precision::F32)[0].precision(), Precision::F32);
-        for half in [Precision::F16, Precision::Bf16] {
-            let error = refused("cpu", half);
-            assert!(error.contains("on the CPU give precision `f32` or `int8`"), "{error}");
-        }
+        let bf16 = &opened(Precision::Bf16)[0];
+        assert_eq!((bf16.backend(), bf16.precision()), ("kernels", Precision::Bf16));
+        let error = refused("cpu", Precision::F16);
+        assert!(
+            error.contains("on the CPU give precision `f32`, `bf16` or `int8`"),
+            "{error}"
+        );
         // Only the CPU supports integers, so `auto` means the CPU.
         assert!(Device::open("auto", Precision::Int8, Kernels).unwrap()[0].is_cpu());
     }
@@ -444,7 +483,7 @@ mod tests {
         assert!(Device::open("auto", Precision::F32, Kernels).unwrap()[0].is_cpu());
         let error = refused("cuda:0,cuda:1", Precision::F32);
         assert!(error.contains("`just cuda`"), "{error}");
-        let error = refused("auto", Precision::Bf16);
+        let error = refused("auto", Precision::F16);
         assert!(error.contains("this build has no CUDA"), "{error}");
     }
 

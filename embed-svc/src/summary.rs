@@ -39,6 +39,10 @@ pub struct Summary {
     pub backend: &'static str,
     /// The arithmetic of the computation: `f32`, `f16`, `bf16` or `int8`.
     pub precision: &'static str,
+    /// The instructions of our kernel for linear layers, e.g. `avx512-bf16`; `None` for Candle and
+    /// for tables of vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<&'static str>,
     /// The device; several GPUs are separated by commas.
     pub device: String,
     /// Total size of its weight files on disk.
@@ -68,6 +72,7 @@ impl Summary {
             prompts: folder.prompts.by_name.keys().cloned().collect(),
             backend: Device::Cpu.backend(),
             precision: Device::Cpu.precision().name(),
+            instructions: None,
             device: Device::Cpu.name(),
             weight_bytes: weight_bytes(path),
             warnings: folder.warnings.clone(),
@@ -90,6 +95,7 @@ impl Summary {
             dimensions: width(&folder),
             backend: first.backend(),
             precision: first.precision().name(),
+            instructions: first.instructions(),
             device: placed.iter().map(Device::name).collect::<Vec<_>>().join(","),
             ..summary
         })

@@ -9,8 +9,8 @@ Contestants, each in a separate process that stays, with the model loaded and wa
     by length and padded per batch as sentence-transformers does, mean pooling and normalisation in numpy;
   * openvino, openvino-latency, openvino-int8: OpenVINO on the same exported transformer in f32 (INFERENCE_PRECISION_HINT), batches
     as for ONNX Runtime; openvino with one stream a thread and as many requests in flight (its throughput hint), openvino-latency
-    with one stream (its latency hint), openvino-int8 with the throughput hint on weights and activations quantised by NNCF, which
-    is calibrated on the first 300 texts. ONEDNN_MAX_CPU_ISA=AVX2 holds it to AVX2;
+    with one stream (its latency hint), openvino-bf16 with the throughput hint and INFERENCE_PRECISION_HINT bf16, openvino-int8 with
+    the throughput hint on weights and activations quantised by NNCF, which is calibrated on the first 300 texts. ONEDNN_MAX_CPU_ISA=AVX2 holds it to AVX2;
   * tei: text-embeddings-inference (its router built with the features `grpc` and `candle`), called through its own gRPC stream,
     which takes and returns one text per message; it forms its own batches.
 Per round every contestant encodes every file once. Medians of texts/s over the rounds; ratios are medians of the per-round ratio
@@ -40,7 +40,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from embed_vs_sentence_transformers import environment, on_cores, peak_mib, read_lines  # noqa: E402
 
-CONTESTANTS = ["isomer", "isomer-int8", "st", "ort", "ort-int8", "openvino", "openvino-latency", "openvino-int8", "tei"]
+CONTESTANTS = ["isomer", "isomer-bf16", "isomer-int8", "st", "ort", "ort-int8", "openvino", "openvino-latency", "openvino-bf16", "openvino-int8", "tei"]
 # Texts that a query's latency is measured on, and those that NNCF is calibrated on.
 QUERIES, CALIBRATION = 300, 300
 
@@ -256,7 +256,7 @@ def openvino(args):
     one = args.worker == "openvino-latency"
     settings = {
         "PERFORMANCE_HINT": "LATENCY" if one else "THROUGHPUT", "NUM_STREAMS": 1 if one else args.threads,
-        "INFERENCE_NUM_THREADS": args.threads, "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": args.threads, "INFERENCE_PRECISION_HINT": "bf16" if args.worker == "openvino-bf16" else "f32",
     }
     requests = openvino.AsyncInferQueue(core.compile_model(model, "CPU", settings), 1 if one else args.threads)
     rows = []
@@ -315,8 +315,8 @@ def isomer(args):
     command = [args.isomer, "serve", "--listen", f"127.0.0.1:{port}", "--log", "error"]
     variables = {"ISOMER_EMBED__ALLOW_PATHS": "true"}
     variables["ISOMER_EMBED__INSTRUCTIONS"] = args.instructions
-    if args.worker == "isomer-int8":
-        variables["ISOMER_EMBED__PRECISION"] = "int8"
+    if "-" in args.worker:
+        variables["ISOMER_EMBED__PRECISION"] = args.worker.removeprefix("isomer-")
     server, channel = start_server(args, command, variables, port)
     scope = isomer_stubs.generated_stubs()
     stubs = scope.__enter__()
@@ -469,7 +469,8 @@ def bench(args):
     for file in counts:
         for name in names:
             values = rates[file, name]
-            own = rates.get((file, "isomer-int8" if name.endswith("-int8") and "isomer-int8" in names else "isomer"))
+            same = f"isomer-{name.rpartition('-')[2]}"
+            own = rates.get((file, same if same in names else "isomer"))
             ratio = f"{statistics.median(a / b for a, b in zip(own, values)):.2f}" if own else ""
             print(
                 f"| {file} ({counts[file]}) | {name} | {shown(statistics.median(values))} ({shown(min(values))}–{shown(max(values))}) | {ratio} "
@@ -477,7 +478,7 @@ def bench(args):
             )
     for file, bound in alone.items():
         print(f"\n{file}: {bound['tokens']:.1f} tokens a text; sgemm {bound['gflops']:.0f} GFLOP/s on its shapes, which is {bound['texts']:.0f} texts/s")
-        shares = [f"{name} {statistics.median(rates[file, name]) / bound['texts']:.0%}" for name in names if not name.endswith("int8")]
+        shares = [f"{name} {statistics.median(rates[file, name]) / bound['texts']:.0%}" for name in names if not name.endswith(("int8", "bf16"))]
         print(f"share of it: {', '.join(shares)}")
     if args.latency:
         print(f"\n| one text of {args.texts[0].stem} at a time | p50, ms | p99, ms |\n|---|---|---|")
@@ -487,7 +488,7 @@ def bench(args):
     if args.json:
         rows = [{"texts": file, "system": name, "rates": values} for (file, name), values in rates.items()]
         args.json.write_text(json.dumps({"model": args.model.name, "threads": args.threads, "batch": args.batch, "rows": rows}, indent=2) + "\n")
-    exact = [value for (_, name), value in cosines.items() if not name.endswith("int8")]
+    exact = [value for (_, name), value in cosines.items() if not name.endswith(("int8", "bf16"))]
     if min(exact) < args.min_cosine:
         raise RuntimeError(f"f32 contestants disagree: smallest cosine {min(exact):.7f}, required {args.min_cosine}")
     return 0

@@ -371,7 +371,7 @@ pub(crate) enum PrecisionArg {
     F32,
     /// Weights and states in 16-bit floats, on a GPU.
     F16,
-    /// Weights and states in bfloat16, on a GPU.
+    /// bfloat16: weights and states on a GPU, weights and inputs of linear layers on the CPU.
     Bf16,
     /// Weights and inputs rounded to integers, on the CPU.
     Int8,

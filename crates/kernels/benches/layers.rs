@@ -16,6 +16,7 @@ use wall_time::now;
 use isomer_kernels::{
     Activation, AlignedFloats, Epilogue, Kernel, PackedMatrix,
     attention::{Added, Scratch, Shape, Span, self_attention},
+    bf16::{Bf16Kernel, Bf16Matrix, gemm_bf16_serial},
     gemm_serial,
     int8::{Int8Kernel, Int8Matrix, Widths, gemm_int8_serial},
     rows,
@@ -54,8 +55,9 @@ const TEXTS: [(usize, usize); 2] = [(32, 15), (2, 250)];
 fn main() {
     let peak = peak();
     println!(
-        "{}, {}; f32 peak of one core {peak:.1} GFLOP/s\n",
+        "{}, {}, {}; f32 peak of one core {peak:.1} GFLOP/s\n",
         Kernel::best().name(),
+        Bf16Kernel::best().name(),
         Int8Kernel::best().name()
     );
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
@@ -208,9 +210,18 @@ fn values(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + 11) % 101) as f32 / 500.0 - 0.1).collect()
 }
 
-/// One layer's weights in both arithmetics.
+/// The arithmetic of linear layers.
+#[derive(Clone, Copy)]
+enum Arithmetic {
+    F32,
+    Bf16,
+    Int8,
+}
+
+/// One layer's weights in every arithmetic.
 struct Layer {
     floats: PackedMatrix,
+    halves: Bf16Matrix,
     integers: Int8Matrix,
     bias: Vec<f32>,
 }
@@ -220,16 +231,17 @@ impl Layer {
         let weights = values(n * k);
         Self {
             floats: PackedMatrix::pack(&weights, n, k),
+            halves: Bf16Matrix::pack(&weights, n, k),
             integers: Int8Matrix::quantise(&weights, n, k, Widths::EIGHT_SEVEN),
             bias: values(n),
         }
     }
 
-    fn run(&self, int8: bool, x: &[f32], m: usize, epilogue: Epilogue<'_>, out: &mut [f32]) {
-        if int8 {
-            gemm_int8_serial(x, m, &self.integers, epilogue, out);
-        } else {
-            gemm_serial(x, m, &self.floats, epilogue, out);
+    fn run(&self, arithmetic: Arithmetic, x: &[f32], m: usize, epilogue: Epilogue<'_>, out: &mut [f32]) {
+        match arithmetic {
+            Arithmetic::F32 => gemm_serial(x, m, &self.floats, epilogue, out),
+            Arithmetic::Bf16 => gemm_bf16_serial(x, m, &self.halves, epilogue, out),
+            Arithmetic::Int8 => gemm_int8_serial(x, m, &self.integers, epilogue, out),
         }
     }
 }
@@ -273,7 +285,11 @@ fn stack(encoder: Encoder, texts: usize, tokens: usize, peak: f64) {
         buffer.copy_from_slice(&values(m * inner));
     }
     let mut scratch = Scratch::default();
-    for int8 in [false, true] {
+    for (kind, arithmetic) in [
+        ("f32 ", Arithmetic::F32),
+        ("bf16", Arithmetic::Bf16),
+        ("int8", Arithmetic::Int8),
+    ] {
         // Times of each product alone, and with its epilogue; then of the attention, then of one
         // normalisation.
         let mut alone = [Duration::MAX; 4];
@@ -282,14 +298,16 @@ fn stack(encoder: Encoder, texts: usize, tokens: usize, peak: f64) {
         for _ in 0..ROUNDS {
             for (at, (_, n, k, activation, residual, layer)) in products.iter().enumerate() {
                 let (x, out) = (&wide[..m * k], &mut out[..m * n]);
-                alone[at] = alone[at].min(time(|| layer.run(int8, black_box(x), m, Epilogue::default(), out)));
+                alone[at] = alone[at].min(time(|| {
+                    layer.run(arithmetic, black_box(x), m, Epilogue::default(), out)
+                }));
                 let epilogue = Epilogue {
                     bias: Some(&layer.bias),
                     activation: *activation,
                     residual: residual.then_some(&other[..m * n]),
                     ..Epilogue::default()
                 };
-                whole[at] = whole[at].min(time(|| layer.run(int8, black_box(x), m, epilogue, out)));
+                whole[at] = whole[at].min(time(|| layer.run(arithmetic, black_box(x), m, epilogue, out)));
             }
             attention = attention.min(time(|| {
                 let each = wide[..3 * m * hidden]
@@ -304,7 +322,6 @@ fn stack(encoder: Encoder, texts: usize, tokens: usize, peak: f64) {
                 rows::layer_norm(black_box(&mut out[..m * hidden]), &gamma, &beta, 1e-12);
             }));
         }
-        let kind = if int8 { "int8" } else { "f32 " };
         let mut operations = 0.0;
         for (at, (name, n, k, ..)) in products.iter().enumerate() {
             let work = (2 * m * n * k) as f64;

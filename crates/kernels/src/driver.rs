@@ -83,7 +83,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Applies it in place to values that are then rounded to eight bits.
+    /// Applies it in place to values that are then rounded to bfloat16 or to eight bits.
     pub(crate) fn apply_coarse(self, values: &mut [f32]) {
         match self {
             Self::Gelu => rows::gelu_coarse(values),
@@ -225,7 +225,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Uses an activation whose precision suffices for products of eight-bit codes.
+    /// Uses an activation whose precision suffices where the next product rounds its inputs.
     pub(crate) fn coarse(self) -> Self {
         Self { coarse: true, ..self }
     }

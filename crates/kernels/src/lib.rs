@@ -9,7 +9,8 @@
 //!   packed once.
 //! * [`Kernel`]: the innermost loop, selected at run time; [`PanelSource`]: its input, so that
 //!   weights in another format (block-quantised, half precision) only need to unpack one panel.
-//! * [`int8`]: the same product with weights and inputs rounded to integers.
+//! * [`int8`], [`bf16`]: the same product with weights and inputs rounded to integers, or to
+//!   bfloat16.
 //! * [`rows`]: activations, softmax, normalisations, row by row.
 //! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with
 //!   grouped keys and biases by distance.
@@ -18,6 +19,7 @@
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
+pub mod bf16;
 mod driver;
 mod instructions;
 pub mod int8;
@@ -27,7 +29,10 @@ mod pack;
 pub mod pairs;
 pub mod quant;
 pub mod rotary;
+mod rounded;
 pub mod rows;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};
 pub use instructions::{Fixed, Instructions, limit_to};

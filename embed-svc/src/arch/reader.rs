@@ -39,8 +39,9 @@ where
         return Err(weights.missing(&names.missing));
     }
     Ok(match device {
-        Device::Cpu | Device::CpuInt8 => {
-            let cpu = Cpu::new(device.precision());
+        Device::Cpu => Box::new(config.build(&mut Reader::new(weights, &Cpu::default(), false))?),
+        Device::CpuRounded(rounding) => {
+            let cpu = Cpu::rounded(*rounding);
             Box::new(config.build(&mut Reader::new(weights, &cpu, false))?)
         }
         Device::Candle { device, precision } => {

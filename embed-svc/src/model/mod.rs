@@ -11,7 +11,7 @@ use crate::{
     activation::Elementwise,
     arch::{self, Architecture},
     backend::cpu::INT8_WIDTHS,
-    device::{Device, Precision},
+    device::{Device, Precision, Rounding},
     error::EmbedError,
     folder::{ModelFolder, Source},
     head,
@@ -239,11 +239,18 @@ impl Model {
         if self.folder.source != Source::Transformer {
             return Vec::new();
         }
-        match self.device.0.precision() {
-            Precision::F32 => Vec::new(),
-            Precision::F16 => vec!["f16".to_owned()],
-            Precision::Bf16 => vec!["bf16".to_owned()],
-            Precision::Int8 => vec![format!("int8-{}x{}", INT8_WIDTHS.inputs(), INT8_WIDTHS.weights())],
+        match &self.device.0 {
+            Device::Cpu => Vec::new(),
+            // On a GPU, states have 16 bits, too.
+            Device::CpuRounded(Rounding::Bf16) => vec!["bf16-linear".to_owned()],
+            Device::CpuRounded(Rounding::Int8) => {
+                vec![format!("int8-{}x{}", INT8_WIDTHS.inputs(), INT8_WIDTHS.weights())]
+            }
+            Device::Candle {
+                precision: Precision::F32,
+                ..
+            } => Vec::new(),
+            Device::Candle { precision, .. } => vec![precision.name().to_owned()],
         }
     }
 

@@ -17,7 +17,7 @@ use isomer_service_kit::{config::spelling::LONGEST_ID, vectors::Ranges};
 use crate::{
     cache::{Bounds, VectorCache},
     config::EmbedConfig,
-    device::{Device, Precision},
+    device::Device,
     engine::{Common, Engine, Limits, LostDevice, Replica},
     error::EmbedError,
     folder::ModelFolder,
@@ -164,7 +164,7 @@ impl Registry {
             .resolve(id, ModelKind::Encoder, &LogProgress::default())
             .await?;
         let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
-        let bytes = memory_bytes(&source.path, self.config.precision).saturating_mul(copies as u64);
+        let bytes = memory_bytes(&source.path, &self.places[0].device).saturating_mul(copies as u64);
         let room = self.model_cache.room(id, bytes)?;
         let (places, config, shared) = (self.places.clone(), self.config.clone(), self.shared.clone());
         let common = self.common.clone();
@@ -366,12 +366,8 @@ pub(crate) fn weight_bytes(path: &Path) -> u64 {
 
 /// Bytes of a model's weights in memory: a file in 16 bits takes twice its size in `f32`. A file
 /// that cannot be read counts with its size; loading it fails.
-pub fn memory_bytes(path: &Path, precision: Precision) -> u64 {
-    let width = match precision {
-        Precision::F16 | Precision::Bf16 => 2,
-        // An upper bound: embedding tables stay in `f32`.
-        Precision::F32 | Precision::Int8 => 4,
-    };
+pub fn memory_bytes(path: &Path, device: &Device) -> u64 {
+    let width = device.weight_width();
     let of = |file: &PathBuf| weights::values(file).map_or_else(|| file_bytes(file), |values| values * width);
     weight_files(path).iter().map(of).sum()
 }
@@ -380,6 +376,7 @@ pub fn memory_bytes(path: &Path, precision: Precision) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::device::{CpuBackend, Precision};
 
     #[test]
     fn room_is_counted_in_the_precision_that_computes() {
@@ -390,16 +387,18 @@ mod tests {
             let file = std::fs::read(&path).unwrap();
             let header = u64::from_le_bytes(file[..8].try_into().unwrap());
             let values = (file.len() as u64 - 8 - header) / width;
-            for (precision, bytes) in [
-                (Precision::F32, 4),
-                (Precision::Int8, 4),
-                (Precision::F16, 2),
-                (Precision::Bf16, 2),
+            for (precision, backend, bytes) in [
+                (Precision::F32, CpuBackend::Kernels, 4),
+                (Precision::Int8, CpuBackend::Kernels, 4),
+                (Precision::Bf16, CpuBackend::Kernels, 4),
+                (Precision::F16, CpuBackend::Candle, 2),
+                (Precision::Bf16, CpuBackend::Candle, 2),
             ] {
-                assert_eq!(memory_bytes(&path, precision), values * bytes, "{name} {precision:?}");
+                let device = &Device::open("cpu", precision, backend).unwrap()[0];
+                assert_eq!(memory_bytes(&path, device), values * bytes, "{name} {device:?}");
             }
         }
         let text = folder("glove_text").join("glove.txt");
-        assert_eq!(memory_bytes(&text, Precision::F32), weight_bytes(&text));
+        assert_eq!(memory_bytes(&text, &Device::Cpu), weight_bytes(&text));
     }
 }

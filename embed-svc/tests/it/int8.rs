@@ -1,5 +1,5 @@
-//! The integer path: still a function of the text alone, close to the float path, and in a separate
-//! space.
+//! Rounded linear layers: still a function of the text alone, close to the float path, and in a
+//! separate space.
 
 use std::path::Path;
 
@@ -28,10 +28,12 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         tiny(folder.path());
-        let model = load(folder.path(), Precision::Int8);
-        let alone: Vec<f32> = texts.iter().flat_map(|text| model.encode(&[text]).unwrap()).collect();
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        prop_assert_eq!(pool.install(|| model.encode(&texts).unwrap()), alone);
+        for precision in [Precision::Int8, Precision::Bf16] {
+            let model = load(folder.path(), precision);
+            let alone: Vec<f32> = texts.iter().flat_map(|text| model.encode(&[text]).unwrap()).collect();
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            prop_assert_eq!(pool.install(|| model.encode(&texts).unwrap()), alone);
+        }
     }
 }
 
@@ -43,10 +45,12 @@ fn vectors_are_near_those_of_the_floats_but_not_the_same() {
         .map(|n| (0..n).map(|i| (i * 7 + n) % 61).collect())
         .collect();
     let floats = load(folder.path(), Precision::F32).encode(&texts).unwrap();
-    let integers = load(folder.path(), Precision::Int8).encode(&texts).unwrap();
-    assert_ne!(floats, integers);
-    for (a, b) in floats.chunks(HIDDEN).zip(integers.chunks(HIDDEN)) {
-        assert!(cosine(a, b) > 0.995, "{}", cosine(a, b));
+    for (precision, least) in [(Precision::Int8, 0.995), (Precision::Bf16, 0.9999)] {
+        let rounded = load(folder.path(), precision).encode(&texts).unwrap();
+        assert_ne!(floats, rounded);
+        for (a, b) in floats.chunks(HIDDEN).zip(rounded.chunks(HIDDEN)) {
+            assert!(cosine(a, b) > least, "{precision:?}: {}", cosine(a, b));
+        }
     }
 }
 
@@ -56,12 +60,13 @@ fn the_pipeline_names_the_arithmetic_and_the_bits() {
     tiny(folder.path());
     assert_eq!(load(folder.path(), Precision::F32).pipeline(), "mean");
     assert_eq!(load(folder.path(), Precision::Int8).pipeline(), "int8-8x7>mean");
+    assert_eq!(load(folder.path(), Precision::Bf16).pipeline(), "bf16-linear>mean");
 }
 
 /// Compares with the texts and vectors of `make_real.py`. The bounds are those with which the loss
 /// on sentence similarity was measured.
-fn stays_near_sentence_transformers(folder: &Path, id: &str, least_allowed: f64) {
-    let model = load(folder, Precision::Int8);
+fn stays_near_sentence_transformers(folder: &Path, id: &str, precision: Precision, least_allowed: f64) {
+    let model = load(folder, precision);
     for golden in fixture_goldens(&fixtures().join("real").join(id), &model) {
         let ids: Vec<Vec<u32>> = golden
             .texts
@@ -77,7 +82,7 @@ fn stays_near_sentence_transformers(folder: &Path, id: &str, least_allowed: f64)
         cosines.sort_by(f64::total_cmp);
         let mean = cosines.iter().sum::<f64>() / cosines.len() as f64;
         println!(
-            "{id}: {} texts, cosine least {:.5}, mean {mean:.5}",
+            "{id} {precision:?}: {} texts, cosine least {:.5}, mean {mean:.5}",
             cosines.len(),
             cosines[0]
         );
@@ -89,7 +94,8 @@ fn stays_near_sentence_transformers(folder: &Path, id: &str, least_allowed: f64)
 fn the_fetched_real_model_stays_near_sentence_transformers() {
     let id = "all-MiniLM-L6-v2";
     if let Some(folder) = fetched_model(id) {
-        stays_near_sentence_transformers(&folder, id, 0.98);
+        stays_near_sentence_transformers(&folder, id, Precision::Int8, 0.98);
+        stays_near_sentence_transformers(&folder, id, Precision::Bf16, 0.9995);
     }
 }
 
@@ -97,5 +103,6 @@ fn the_fetched_real_model_stays_near_sentence_transformers() {
 #[ignore = "tests/more models: a model of 0.4 GB"]
 fn other_real_models_stay_near_sentence_transformers() {
     let id = "all-mpnet-base-v2";
-    stays_near_sentence_transformers(&other_model(id), id, 0.97);
+    stays_near_sentence_transformers(&other_model(id), id, Precision::Int8, 0.97);
+    stays_near_sentence_transformers(&other_model(id), id, Precision::Bf16, 0.9995);
 }

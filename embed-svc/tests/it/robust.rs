@@ -2,12 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use isomer_embed::{
-    device::{Device, Precision},
-    model::Model,
-    registry::memory_bytes,
-    tokenise::Cut,
-};
+use isomer_embed::{device::Device, model::Model, registry::memory_bytes, tokenise::Cut};
 use isomer_proto::encoder::v1::{EncodeRequest, EncodeStreamRequest, Output, RerankRequest, Truncation};
 use isomer_service_kit::Fault;
 use proptest::prelude::*;
@@ -310,7 +305,7 @@ async fn several_models_share_a_bound_and_one_that_works_never_goes() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = 0;
     let mut harness = Harness::new(|model, config| {
-        bytes = memory_bytes(model, Precision::F32);
+        bytes = memory_bytes(model, &Device::Cpu);
         for name in ["second", "third"] {
             let other = folder.path().join(name);
             common::copy(model, &other);

@@ -100,6 +100,7 @@ fn other_arithmetic_than_f32_is_refused_with_the_reason() {
     for (precision, backend) in [
         (Precision::F16, CpuBackend::Candle),
         (Precision::Bf16, CpuBackend::Candle),
+        (Precision::Bf16, CpuBackend::Kernels),
         (Precision::Int8, CpuBackend::Kernels),
     ] {
         let device = &Device::open("cpu", precision, backend).unwrap()[0];

@@ -149,6 +149,9 @@ impl Card {
                 ("precision", word(|encoder| encoder.precision.to_owned())),
                 ("device", word(|encoder| encoder.device.clone())),
             ]);
+            if let Some(instructions) = encoder.and_then(|encoder| encoder.instructions) {
+                lines.push(("instructions", instructions.to_owned()));
+            }
             for (name, values) in encoder.into_iter().flat_map(|encoder| {
                 [
                     ("prompts", &encoder.prompts),

@@ -12,9 +12,10 @@ use std::arch::x86_64::{
 };
 
 use super::{
-    GROUP, Widths,
-    kernel::{Int8Kernel, RunTile, SPAN, Tile},
+    DEPTH_STEP, GROUP, Widths,
+    kernel::{Int8Kernel, RunTile, Tile},
 };
+use crate::rounded::SPAN;
 
 const ROWS: usize = 6;
 const WIDTH: usize = 2 * HALF;
@@ -27,7 +28,9 @@ pub(super) static KERNEL: Int8Kernel = Int8Kernel {
     name: "avx2",
     rows: ROWS,
     width: WIDTH,
+    depth_step: DEPTH_STEP,
     tile,
+    thread: None,
 };
 
 fn tile(widths: Widths) -> RunTile {

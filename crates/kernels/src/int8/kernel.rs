@@ -7,15 +7,9 @@
 use std::sync::OnceLock;
 
 #[cfg(target_arch = "x86_64")]
-use super::{GROUP, avx2, vnni};
+use super::{GROUP, amx, avx2, vnni};
 use super::{Widths, portable};
-
-/// Maximum number of rows that any kernel processes at once.
-pub(super) const MAX_ROWS: usize = 14;
-/// Number of columns whose sums are kept before they are converted to floats, a multiple of every
-/// kernel's width. Longer runs make that step cheaper; shorter ones keep their panels in a closer
-/// cache.
-pub(super) const SPAN: usize = 128;
+use crate::rounded::{SPAN, ThreadState};
 
 /// The arguments of a kernel:
 /// `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth i`. `x` has `rows` rows,
@@ -31,8 +25,8 @@ pub(super) struct Tile<'a> {
 impl Tile<'_> {
     /// Checks the shape against the slices, so that a kernel may read without bounds checks.
     #[inline(always)]
-    pub(super) fn check(&self, most_rows: usize, width: usize) {
-        assert!(self.rows >= 1 && self.rows <= most_rows, "too many rows");
+    pub(super) fn check(&self, maximum_rows: usize, width: usize) {
+        assert!(self.rows >= 1 && self.rows <= maximum_rows, "too many rows");
         assert!(self.depth.is_multiple_of(super::DEPTH_STEP), "depth is not padded");
         assert!(self.x.len() >= self.rows * self.depth, "x is too short");
         assert!(self.panel.len() >= self.depth * width, "panel is too short");
@@ -69,8 +63,12 @@ pub struct Int8Kernel {
     pub(super) name: &'static str,
     pub(super) rows: usize,
     pub(super) width: usize,
+    /// Depths are padded to a multiple of this, with codes of zero.
+    pub(super) depth_step: usize,
     /// The kernel function for these widths.
     pub(super) tile: fn(Widths) -> RunTile,
+    /// State of the thread that calls the kernel function.
+    pub(super) thread: Option<ThreadState>,
 }
 
 impl Int8Kernel {
@@ -87,6 +85,9 @@ impl Int8Kernel {
         {
             use crate::instructions::{Instructions, allows, avx2, avx512};
             use std::arch::is_x86_feature_detected as has;
+            if avx512() && amx::usable() {
+                kernels.push(&amx::KERNEL);
+            }
             if avx512() && has!("avx512vnni") {
                 kernels.push(&vnni::AVX512);
             }
@@ -111,19 +112,5 @@ impl Int8Kernel {
     /// Short name for logs, e.g. `avx512-vnni`.
     pub fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// Number of rows processed at once.
-    pub(super) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Number of columns in a panel.
-    pub(super) fn width(&self) -> usize {
-        self.width
-    }
-
-    pub(super) fn tile(&self, widths: Widths) -> RunTile {
-        (self.tile)(widths)
     }
 }

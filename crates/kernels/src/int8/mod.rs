@@ -22,6 +22,8 @@
 //! floats.
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 mod inputs;
 mod kernel;
@@ -32,9 +34,7 @@ mod portable;
 mod vnni;
 mod weights;
 
-use crate::driver::{Epilogue, Output, SERIAL_BELOW, in_pieces};
-use inputs::Rows;
-use kernel::{MAX_ROWS, SPAN, Tile};
+use crate::{driver::Epilogue, rounded};
 
 pub use kernel::Int8Kernel;
 pub use weights::{Int8Matrix, Widths};
@@ -48,32 +48,13 @@ const GROUP: usize = 4;
 /// Depths are padded to a multiple of this, with codes of zero.
 const DEPTH_STEP: usize = 16;
 
-/// Number of rows that are multiplied with a panel before the next one is fetched; their codes stay
-/// in a second-level cache.
-const ROW_BLOCK: usize = 96;
-
 /// `out = x · Wᵀ` and its epilogue, on the threads of the current pool: `x` is `m × k`, `out` is
 /// `m × n`, both row-major. A row with a value that is not finite gives NaN.
 ///
 /// # Panics
 /// If a slice's length does not match its shape.
 pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
-    let (out, parallel) = (
-        checked(x, m, weights, epilogue, out),
-        m * weights.n() * weights.k() >= SERIAL_BELOW,
-    );
-    if m == 0 || weights.n() == 0 {
-        return;
-    }
-    if !parallel {
-        return serial(x, m, weights, &out);
-    }
-    Rows::with(|rows| {
-        rows.fill_on_all_threads(x, m, weights);
-        in_pieces(m, weights.panels(), row_block(weights), |row, count, panel, panels| {
-            block(rows, weights, &out, row, count, panel, panels);
-        });
-    });
+    rounded::gemm(x, m, weights, epilogue, out);
 }
 
 /// [`gemm_int8`] on the calling thread only.
@@ -81,66 +62,5 @@ pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'
 /// # Panics
 /// As for [`gemm_int8`].
 pub fn gemm_int8_serial(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
-    let out = checked(x, m, weights, epilogue, out);
-    if m > 0 && weights.n() > 0 {
-        serial(x, m, weights, &out);
-    }
-}
-
-fn checked<'a>(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Output<'a> {
-    assert_eq!(x.len(), m * weights.k(), "x is not m x k");
-    Output::new(out, m, weights.n(), epilogue).coarse()
-}
-
-/// Rounds a block of rows and multiplies it before rounding the next, so that its codes stay in
-/// cache.
-fn serial(x: &[f32], m: usize, weights: &Int8Matrix, out: &Output<'_>) {
-    Rows::with(|rows| {
-        let step = row_block(weights);
-        for first in (0..m).step_by(step) {
-            let count = step.min(m - first);
-            rows.start = first;
-            rows.fill(&x[first * weights.k()..(first + count) * weights.k()], count, weights);
-            block(rows, weights, out, first, count, 0, weights.panels());
-        }
-        rows.start = 0;
-    });
-}
-
-fn row_block(weights: &Int8Matrix) -> usize {
-    ROW_BLOCK.next_multiple_of(weights.kernel().rows())
-}
-
-/// Computes rows `row .. row + count` of panels `panel .. panel + panels`.
-fn block(rows: &Rows, weights: &Int8Matrix, out: &Output<'_>, row: usize, count: usize, panel: usize, panels: usize) {
-    let (kernel, depth) = (weights.kernel(), weights.depth());
-    let (width, run) = (kernel.width(), kernel.tile(weights.widths()));
-    let mut sums = [0i32; MAX_ROWS * SPAN];
-    for start in (panel..panel + panels).step_by(SPAN / width) {
-        let end = (panel + panels).min(start + SPAN / width);
-        let (col, cols) = (start * width, (end * width).min(weights.n()) - start * width);
-        let (scales, totals) = weights.columns(col, cols);
-        for first in (row..row + count).step_by(kernel.rows()) {
-            let tile_rows = kernel.rows().min(row + count - first);
-            for panel in start..end {
-                let tile = Tile {
-                    x: rows.codes(first, tile_rows, depth),
-                    rows: tile_rows,
-                    panel: weights.panel(panel),
-                    depth,
-                    sums: &mut sums[(panel - start) * width..],
-                };
-                // SAFETY: a kernel is only available on a machine that has its instructions.
-                unsafe { run(tile) };
-            }
-            for (r, sums) in sums.chunks_exact(SPAN).enumerate().take(tile_rows) {
-                let (scale, zero) = rows.scale(first + r);
-                // SAFETY: pieces are disjoint; only this one accesses these columns of this row.
-                let out = unsafe { out.part(first + r, col, cols) };
-                inputs::open(&sums[..cols], scale, zero, scales, totals, out);
-            }
-        }
-        // SAFETY: as above; the slices taken there have been dropped.
-        unsafe { out.finish(row, count, col, cols) };
-    }
+    rounded::gemm_serial(x, m, weights, epilogue, out);
 }

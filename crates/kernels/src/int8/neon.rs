@@ -15,8 +15,9 @@ use std::{
 
 use super::{
     DEPTH_STEP, GROUP,
-    kernel::{Int8Kernel, SPAN, Tile},
+    kernel::{Int8Kernel, Tile},
 };
+use crate::rounded::SPAN;
 
 const ROWS: usize = 8;
 const WIDTH: usize = 8;
@@ -25,7 +26,9 @@ pub(super) static KERNEL: Int8Kernel = Int8Kernel {
     name: "neon-dotprod",
     rows: ROWS,
     width: WIDTH,
+    depth_step: DEPTH_STEP,
     tile: |_| run,
+    thread: None,
 };
 
 /// # Safety

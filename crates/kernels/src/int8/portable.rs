@@ -1,9 +1,10 @@
 //! For any machine: 4 rows × 8 columns in plain Rust. It is the reference for the other kernels.
 
 use super::{
-    GROUP,
-    kernel::{Int8Kernel, SPAN, Tile},
+    DEPTH_STEP, GROUP,
+    kernel::{Int8Kernel, Tile},
 };
+use crate::rounded::SPAN;
 
 const ROWS: usize = 4;
 const WIDTH: usize = 8;
@@ -12,7 +13,9 @@ pub(super) static KERNEL: Int8Kernel = Int8Kernel {
     name: "portable",
     rows: ROWS,
     width: WIDTH,
+    depth_step: DEPTH_STEP,
     tile: |_| run,
+    thread: None,
 };
 
 fn run(tile: Tile<'_>) {

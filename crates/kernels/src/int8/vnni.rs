@@ -9,22 +9,27 @@ use std::arch::x86_64::{
 };
 
 use super::{
-    GROUP,
-    kernel::{Int8Kernel, SPAN, Tile},
+    DEPTH_STEP, GROUP,
+    kernel::{Int8Kernel, Tile},
 };
+use crate::rounded::SPAN;
 
 pub(super) static AVX512: Int8Kernel = Int8Kernel {
     name: "avx512-vnni",
     rows: 14,
     width: 32,
+    depth_step: DEPTH_STEP,
     tile: |_| run_avx512,
+    thread: None,
 };
 
 pub(super) static AVX: Int8Kernel = Int8Kernel {
     name: "avx-vnni",
     rows: 6,
     width: 16,
+    depth_step: DEPTH_STEP,
     tile: |_| run_avx,
+    thread: None,
 };
 
 /// # Safety

@@ -1,8 +1,19 @@
 //! Weights rounded to integers, and the number of bits of the codes.
 
+use std::{cell::Cell, thread::LocalKey};
+
 use rayon::prelude::*;
 
-use super::{DEPTH_STEP, GROUP, Int8Kernel, MAX_DEPTH};
+use super::{
+    GROUP, Int8Kernel, MAX_DEPTH,
+    inputs::{self, RowScale, round_row},
+    kernel::Tile,
+};
+use crate::rounded::{RoundedWeights, Rows, ThreadState};
+
+thread_local! {
+    static BUFFER: Cell<Rows<u8, RowScale>> = Cell::default();
+}
 
 /// Bits of the codes. They affect the result: other widths give other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +104,7 @@ impl Int8Matrix {
     pub fn quantise_for(kernel: &'static Int8Kernel, weights: &[f32], n: usize, k: usize, widths: Widths) -> Self {
         assert_eq!(weights.len(), n * k, "weights are not n x k");
         assert!(k <= MAX_DEPTH, "deeper than the sums can hold");
-        let (width, depth) = (kernel.width(), k.next_multiple_of(DEPTH_STEP));
+        let (width, depth) = (kernel.width, k.next_multiple_of(kernel.depth_step));
         let mut panels = vec![0i8; n.div_ceil(width) * width * depth];
         let (mut scales, mut totals) = (vec![0.0; n], vec![0; n]);
         if k > 0 {
@@ -140,27 +151,66 @@ impl Int8Matrix {
         self.panels.len() + (size_of::<f32>() + size_of::<i32>()) * self.n
     }
 
-    pub(super) fn kernel(&self) -> &'static Int8Kernel {
-        self.kernel
-    }
-
     /// `k`, padded.
-    pub(super) fn depth(&self) -> usize {
-        self.k.next_multiple_of(DEPTH_STEP)
+    fn depth(&self) -> usize {
+        self.k.next_multiple_of(self.kernel.depth_step)
+    }
+}
+
+impl RoundedWeights for Int8Matrix {
+    type Code = u8;
+    type Sum = i32;
+    type Scale = RowScale;
+
+    fn n(&self) -> usize {
+        self.n
     }
 
-    pub(super) fn panels(&self) -> usize {
-        self.n.div_ceil(self.kernel.width())
+    fn k(&self) -> usize {
+        self.k
     }
 
-    pub(super) fn panel(&self, panel: usize) -> &[i8] {
-        let len = self.kernel.width() * self.depth();
-        &self.panels[panel * len..(panel + 1) * len]
+    fn stride(&self) -> usize {
+        self.depth()
     }
 
-    /// Scales of these columns, and the sums of their codes.
-    pub(super) fn columns(&self, col: usize, cols: usize) -> (&[f32], &[i32]) {
-        (&self.scales[col..col + cols], &self.totals[col..col + cols])
+    fn rows(&self) -> usize {
+        self.kernel.rows
+    }
+
+    fn width(&self) -> usize {
+        self.kernel.width
+    }
+
+    fn buffer() -> &'static LocalKey<Cell<Rows<u8, RowScale>>> {
+        &BUFFER
+    }
+
+    fn round(&self, row: &[f32], codes: &mut [u8]) -> RowScale {
+        round_row(row, codes, self.widths)
+    }
+
+    fn thread(&self) -> Option<&ThreadState> {
+        self.kernel.thread.as_ref()
+    }
+
+    fn multiply(&self, x: &[u8], rows: usize, panel: usize, sums: &mut [i32]) {
+        let (depth, len) = (self.depth(), self.kernel.width * self.depth());
+        let tile = Tile {
+            x,
+            rows,
+            panel: &self.panels[panel * len..(panel + 1) * len],
+            depth,
+            sums,
+        };
+        // SAFETY: a kernel is only available on a machine that has its instructions; the loops
+        // prepare the thread.
+        unsafe { (self.kernel.tile)(self.widths)(tile) };
+    }
+
+    fn open(&self, col: usize, sums: &[i32], row: RowScale, out: &mut [f32]) {
+        let columns = col..col + sums.len();
+        inputs::open(sums, row, &self.scales[columns.clone()], &self.totals[columns], out);
     }
 }
 

@@ -15,8 +15,10 @@ use super::{
 };
 use crate::{driver::Epilogue, gemm_panels};
 
-/// Number of rows that a tile processes at full speed.
-const ROWS: usize = 6;
+/// Maximum number of rows that a tile processes at once.
+const ROWS: usize = 12;
+/// Maximum number of octets that a tile processes at once.
+const OCTETS: usize = 2;
 
 /// Bytes of codes of a group of octets that stay in a second-level cache while all rows are
 /// multiplied with them.
@@ -29,68 +31,67 @@ const SERIAL_BELOW: usize = 1 << 21;
 #[derive(Debug, Default)]
 pub struct Int8Rows {
     codes: Vec<i8>,
-    /// One scale per run of 32.
-    scales: Vec<f32>,
-    /// `scale · Σ codes` of each run.
-    sums: Vec<f32>,
-    /// The same for each half of a run, for formats with steps of 16.
-    half_sums: Vec<f32>,
+    runs: Vec<InputRun>,
+}
+
+/// The scale and the sums of 32 inputs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InputRun {
+    pub(super) scale: f32,
+    /// `Σ codes`.
+    pub(super) total: i32,
+    /// `scale · Σ codes`.
+    pub(super) sum: f32,
+    /// The same for each half, for formats with steps of 16.
+    pub(super) half_sums: [f32; 2],
+}
+
+impl InputRun {
+    /// `scale · Σ codes` of a step, of which the run has `STEPS`.
+    #[inline(always)]
+    pub(super) fn step_sum<const STEPS: usize>(&self, step: usize) -> f32 {
+        if STEPS == 1 { self.sum } else { self.half_sums[step] }
+    }
 }
 
 impl Int8Rows {
     /// Rounds every run of 32 to `d · q`, where `d` is its largest magnitude / 127, ties away from
     /// zero.
     fn fill(&mut self, x: &[f32], k: usize) {
-        let runs = x.len() / RUN;
         self.codes.resize(x.len(), 0);
-        self.scales.resize(runs, 0.0);
-        self.sums.resize(runs, 0.0);
-        self.half_sums.resize(2 * runs, 0.0);
+        self.runs.resize(x.len() / RUN, InputRun::default());
         // Pieces of whole rows, large enough to justify a thread.
         let piece = k * (1usize << 15).div_ceil(k);
         if x.len() <= piece || rayon::current_num_threads() == 1 {
-            return round_runs(
-                x,
-                &mut self.codes,
-                &mut self.scales,
-                &mut self.sums,
-                &mut self.half_sums,
-            );
+            return round_runs(x, &mut self.codes, &mut self.runs);
         }
         x.par_chunks(piece)
             .zip(self.codes.par_chunks_mut(piece))
-            .zip(self.scales.par_chunks_mut(piece / RUN))
-            .zip(self.sums.par_chunks_mut(piece / RUN))
-            .zip(self.half_sums.par_chunks_mut(2 * piece / RUN))
-            .for_each(|((((x, codes), scales), sums), half_sums)| round_runs(x, codes, scales, sums, half_sums));
+            .zip(self.runs.par_chunks_mut(piece / RUN))
+            .for_each(|((x, codes), runs)| round_runs(x, codes, runs));
     }
 }
 
-fn round_runs(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
+fn round_runs(x: &[f32], codes: &mut [i8], runs: &mut [InputRun]) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
-        fn wide(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
-            round_body(x, codes, scales, sums, half_sums);
+        fn wide(x: &[f32], codes: &mut [i8], runs: &mut [InputRun]) {
+            round_body(x, codes, runs);
         }
         if crate::instructions::avx2_and_fma() {
             // SAFETY: both features were just detected.
-            return unsafe { wide(x, codes, scales, sums, half_sums) };
+            return unsafe { wide(x, codes, runs) };
         }
     }
-    round_body(x, codes, scales, sums, half_sums);
+    round_body(x, codes, runs);
 }
 
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
-fn round_body(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
-    for (run, (x, codes)) in x
-        .as_chunks::<RUN>()
-        .0
-        .iter()
-        .zip(codes.as_chunks_mut::<RUN>().0)
-        .enumerate()
-    {
+fn round_body(x: &[f32], codes: &mut [i8], runs: &mut [InputRun]) {
+    let inputs = x.as_chunks::<RUN>().0.iter().zip(codes.as_chunks_mut::<RUN>().0);
+    for ((x, codes), run) in inputs.zip(runs) {
         let mut largest = [0.0f32; 8];
         for part in x.as_chunks::<8>().0 {
             for (largest, x) in largest.iter_mut().zip(part) {
@@ -111,10 +112,12 @@ fn round_body(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32],
         let first: i32 = rounded[..RUN / 2].iter().sum();
         let second: i32 = rounded[RUN / 2..].iter().sum();
         let scale = largest / 127.0;
-        scales[run] = scale;
-        sums[run] = scale * (first + second) as f32;
-        half_sums[2 * run] = scale * first as f32;
-        half_sums[2 * run + 1] = scale * second as f32;
+        *run = InputRun {
+            scale,
+            total: first + second,
+            sum: scale * (first + second) as f32,
+            half_sums: [scale * first as f32, scale * second as f32],
+        };
     }
 }
 
@@ -137,43 +140,59 @@ pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut
                 return out.fill(0.0);
             }
             scratch.fill(x, blocks.k);
-            multiply(scratch, m, blocks, best_tile(blocks.kind), out);
+            multiply(scratch, m, blocks, tiles(blocks.kind)[0], out);
         }
     }
 }
 
-/// The arguments of a tile: `rows` rows times one octet of outputs over the whole depth.
+/// The arguments of a tile: `rows` rows times one or two octets of outputs over the whole depth.
 #[derive(Clone, Copy)]
 pub(super) struct TileArgs {
     /// Rows are `32 · runs` apart.
     pub(super) x: *const i8,
-    /// Rows are `runs` apart; so are the sums, or twice that for half steps.
-    pub(super) x_scales: *const f32,
-    pub(super) x_sums: *const f32,
+    /// Rows are `runs` apart.
+    pub(super) x_runs: *const InputRun,
     pub(super) rows: usize,
     pub(super) runs: usize,
-    /// Tiles one after another.
+    pub(super) octets: usize,
+    /// Tiles one after another, octet after octet.
     pub(super) codes: *const u8,
-    /// Eight scales per step.
+    /// Eight scales per step, octet after octet.
     pub(super) scales: *const f32,
     pub(super) minima: *const f32,
     pub(super) out: *mut f32,
     pub(super) out_stride: usize,
 }
 
-/// Computes a tile; writes eight outputs per row.
-///
-/// # Safety
-/// The pointers of [`TileArgs`] are valid for the sizes that `rows` (at most [`ROWS`]) and `runs`
-/// give, and the machine has the instructions for which the function was compiled.
-pub(super) type Tile = unsafe fn(TileArgs);
+/// A function that computes tiles, for one instruction set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TileKernel {
+    /// Number of rows that it processes at full speed, at most [`ROWS`].
+    pub(super) rows: usize,
+    /// Maximum number of octets, at most [`OCTETS`].
+    pub(super) octets: usize,
+    /// Writes eight outputs per row and octet.
+    ///
+    /// # Safety
+    /// The pointers of [`TileArgs`] are valid for the sizes that `rows`, `runs` and `octets` give,
+    /// and the machine has the instructions for which the function was compiled.
+    pub(super) run: unsafe fn(TileArgs),
+}
 
-pub(super) fn best_tile(kind: QuantType) -> Tile {
+/// Every kernel for this machine, fastest first.
+pub(super) fn tiles(kind: QuantType) -> Vec<TileKernel> {
+    let mut tiles = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    if crate::instructions::avx2_and_fma() {
-        return super::int8_avx2::tile(kind);
+    {
+        if crate::instructions::avx512() && std::arch::is_x86_feature_detected!("avx512vnni") {
+            tiles.push(super::int8_vnni::tile(kind));
+        }
+        if crate::instructions::avx2_and_fma() {
+            tiles.push(super::int8_avx2::tile(kind));
+        }
     }
-    portable_tile(kind)
+    tiles.push(portable_tile(kind));
+    tiles
 }
 
 struct SharedOut(*mut f32);
@@ -193,13 +212,14 @@ thread_local! {
     static OPENED: RefCell<Opened> = RefCell::default();
 }
 
-pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: Tile, out: &mut [f32]) {
+pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: TileKernel, out: &mut [f32]) {
     let shared = SharedOut(out.as_mut_ptr());
     let octets = weights.octets();
     let threads = rayon::current_num_threads();
     let serial = threads == 1 || m * weights.n * weights.k < SERIAL_BELOW;
     let pieces = if serial { 1 } else { 4 * threads };
     let group = (GROUP_BYTES / (OCTET * weights.k)).clamp(1, octets.div_ceil(pieces));
+    let group = group.next_multiple_of(tile.octets);
     let run_group = |index: usize| {
         let first = index * group;
         OPENED.with_borrow_mut(|opened| {
@@ -222,7 +242,7 @@ unsafe fn multiply_group(
     x: &Int8Rows,
     m: usize,
     weights: &Blocks,
-    tile: Tile,
+    tile: TileKernel,
     octets: std::ops::Range<usize>,
     opened: &mut Opened,
     out: &SharedOut,
@@ -230,50 +250,47 @@ unsafe fn multiply_group(
     let (n, k, runs) = (weights.n, weights.k, weights.runs());
     let steps = k / weights.kind.step();
     open(weights, octets.clone(), opened);
-    let (sums, sums_stride) = if weights.kind.step() < RUN {
-        (&x.half_sums, 2 * runs)
-    } else {
-        (&x.sums, runs)
-    };
     let first = octets.start;
-    for row in (0..m).step_by(ROWS) {
-        let rows = ROWS.min(m - row);
-        for octet in octets.clone() {
+    for row in (0..m).step_by(tile.rows) {
+        let rows = tile.rows.min(m - row);
+        for octet in octets.clone().step_by(tile.octets) {
+            let count = tile.octets.min(octets.end - octet);
             let codes = if weights.is_nibbles() {
-                &opened.codes[(octet - first) * runs * TILE..][..runs * TILE]
+                &opened.codes[(octet - first) * runs * TILE..][..count * runs * TILE]
             } else {
-                weights.stored(octet)
+                weights.stored(octet..octet + count)
             };
-            let at = (octet - first) * steps * OCTET;
-            let mut edge = [0.0f32; ROWS * OCTET];
-            let cols = OCTET.min(n - octet * OCTET);
+            let at = (octet - first) * steps * OCTET..(octet - first + count) * steps * OCTET;
+            let mut edge = [0.0f32; ROWS * OCTETS * OCTET];
+            let width = count * OCTET;
+            let cols = width.min(n - octet * OCTET);
             // SAFETY: row < m and octet · 8 < n.
             let target = unsafe { out.0.add(row * n + octet * OCTET) };
-            let (to, to_stride) = if cols == OCTET {
+            let (to, to_stride) = if cols == width {
                 (target, n)
             } else {
-                (edge.as_mut_ptr(), OCTET)
+                (edge.as_mut_ptr(), width)
             };
             let args = TileArgs {
                 x: x.codes[row * k..(row + rows) * k].as_ptr(),
-                x_scales: x.scales[row * runs..(row + rows) * runs].as_ptr(),
-                x_sums: sums[row * sums_stride..(row + rows) * sums_stride].as_ptr(),
+                x_runs: x.runs[row * runs..(row + rows) * runs].as_ptr(),
                 rows,
                 runs,
+                octets: count,
                 codes: codes.as_ptr(),
-                scales: opened.scales[at..at + steps * OCTET].as_ptr(),
-                minima: opened.minima[at..at + steps * OCTET].as_ptr(),
+                scales: opened.scales[at.clone()].as_ptr(),
+                minima: opened.minima[at].as_ptr(),
                 out: to,
                 out_stride: to_stride,
             };
-            // SAFETY: the slices above have the lengths that `rows` and `runs` give; `to` is a
-            // whole octet of `out`, or `edge`.
-            unsafe { tile(args) };
-            if cols < OCTET {
+            // SAFETY: the slices above have the lengths that `rows`, `runs` and `count` give; `to`
+            // is whole octets of `out`, or `edge`.
+            unsafe { (tile.run)(args) };
+            if cols < width {
                 for r in 0..rows {
                     for j in 0..cols {
                         // SAFETY: row + r < m, and column octet · 8 + j < n.
-                        unsafe { *target.add(r * n + j) = edge[r * OCTET + j] };
+                        unsafe { *target.add(r * n + j) = edge[r * width + j] };
                     }
                 }
             }
@@ -300,7 +317,7 @@ fn open(weights: &Blocks, octets: std::ops::Range<usize>, opened: &mut Opened) {
         );
         if weights.is_nibbles() {
             open_codes(
-                weights.stored(octet),
+                weights.stored(octet..octet + 1),
                 &mut opened.codes[index * runs * TILE..][..runs * TILE],
             );
         }
@@ -326,26 +343,30 @@ fn open_codes(stored: &[u8], tiles: &mut [u8]) {
 }
 
 /// The tile in plain Rust.
-pub(super) fn portable_tile(kind: QuantType) -> Tile {
-    match kind {
-        QuantType::Q8_0 => portable::<1, true>,
-        QuantType::Q6K => portable::<2, false>,
-        _ => portable::<1, false>,
+pub(super) fn portable_tile(kind: QuantType) -> TileKernel {
+    TileKernel {
+        rows: 6,
+        octets: 1,
+        run: match kind {
+            QuantType::Q8_0 => portable::<1, true>,
+            QuantType::Q6K => portable::<2, false>,
+            _ => portable::<1, false>,
+        },
     }
 }
 
 /// # Safety
-/// As for [`Tile`]; needs no particular instructions.
+/// As for [`TileKernel::run`]; needs no particular instructions.
 #[allow(clippy::cast_precision_loss)]
 unsafe fn portable<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     for r in 0..a.rows {
         let mut sums = [0.0f32; OCTET];
         for run in 0..a.runs {
             // SAFETY: row r and run `run` exist in all of these.
-            let (x, x_scale, codes) = unsafe {
+            let (x, input, codes) = unsafe {
                 (
                     &*a.x.add((r * a.runs + run) * RUN).cast::<[i8; RUN]>(),
-                    *a.x_scales.add(r * a.runs + run),
+                    *a.x_runs.add(r * a.runs + run),
                     &*a.codes.add(run * TILE).cast::<[[[u8; GROUP]; OCTET]; RUN / GROUP]>(),
                 )
             };
@@ -366,17 +387,16 @@ unsafe fn portable<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
                 }
                 let at = run * STEPS + step;
                 // SAFETY: step `at` of `runs · STEPS` exists.
-                let (scales, minima, x_sum) = unsafe {
+                let (scales, minima) = unsafe {
                     (
                         &*a.scales.add(at * OCTET).cast::<[f32; OCTET]>(),
                         &*a.minima.add(at * OCTET).cast::<[f32; OCTET]>(),
-                        *a.x_sums.add(r * a.runs * STEPS + at),
                     )
                 };
                 for j in 0..OCTET {
-                    sums[j] += scales[j] * x_scale * products[j] as f32;
+                    sums[j] += scales[j] * input.scale * products[j] as f32;
                     if !SIGNED {
-                        sums[j] += minima[j] * x_sum;
+                        sums[j] += minima[j] * input.step_sum::<STEPS>(step);
                     }
                 }
             }

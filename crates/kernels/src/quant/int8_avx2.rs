@@ -13,24 +13,28 @@ use std::arch::x86_64::{
 
 use super::{
     format::{QuantType, RUN},
-    int8::{Tile, TileArgs},
+    int8::{TileArgs, TileKernel},
     layout::{GROUP, OCTET, TILE},
 };
 
 /// The tile for codes of a kind. Call it only on a machine with AVX2 and FMA.
-pub(super) fn tile(kind: QuantType) -> Tile {
-    match kind {
-        QuantType::Q4_0 | QuantType::Q4_1 | QuantType::Q4K => run::<8, 1, false>,
-        QuantType::Q6K => run::<2, 2, false>,
-        QuantType::Q8_0 => run::<1, 1, true>,
-        _ => run::<4, 1, false>,
+pub(super) fn tile(kind: QuantType) -> TileKernel {
+    TileKernel {
+        rows: 6,
+        octets: 1,
+        run: match kind {
+            QuantType::Q4_0 | QuantType::Q4_1 | QuantType::Q4K => run::<8, 1, false>,
+            QuantType::Q6K => run::<2, 2, false>,
+            QuantType::Q8_0 => run::<1, 1, true>,
+            _ => run::<4, 1, false>,
+        },
     }
 }
 
 /// `FIT` groups are added in 16 bits; a run has `STEPS` scales.
 ///
 /// # Safety
-/// As for [`Tile`], on a machine with AVX2 and FMA.
+/// As for [`TileKernel::run`], on a machine with AVX2 and FMA.
 unsafe fn run<const FIT: usize, const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     // SAFETY: forwarded.
     unsafe {
@@ -97,17 +101,12 @@ unsafe fn rows<const R: usize, const FIT: usize, const STEPS: usize, const SIGNE
                 )
             };
             for r in 0..R {
-                // SAFETY: row r has `runs` scales and `runs · STEPS` sums.
-                let (x_scale, x_sum) = unsafe {
-                    (
-                        _mm256_set1_ps(*a.x_scales.add(r * a.runs + run)),
-                        _mm256_set1_ps(*a.x_sums.add(r * a.runs * STEPS + at)),
-                    )
-                };
-                let scale = _mm256_mul_ps(scales, x_scale);
+                // SAFETY: row r has `runs` runs.
+                let input = unsafe { &*a.x_runs.add(r * a.runs + run) };
+                let scale = _mm256_mul_ps(scales, _mm256_set1_ps(input.scale));
                 sums[r] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(products[r]), sums[r]);
                 if !SIGNED {
-                    sums[r] = _mm256_fmadd_ps(minima, x_sum, sums[r]);
+                    sums[r] = _mm256_fmadd_ps(minima, _mm256_set1_ps(input.step_sum::<STEPS>(step)), sums[r]);
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Codes and scales of eight outputs side by side.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::format::{self, QuantType, RUN};
@@ -114,10 +116,10 @@ impl Blocks {
         is_nibbles(self.kind)
     }
 
-    /// Stored codes of an octet, tile after tile.
-    pub(super) fn stored(&self, octet: usize) -> &[u8] {
+    /// Stored codes of octets, tile after tile.
+    pub(super) fn stored(&self, octets: Range<usize>) -> &[u8] {
         let len = self.runs() * tile_bytes(self.kind);
-        &self.codes[octet * len..][..len]
+        &self.codes[octets.start * len..octets.end * len]
     }
 
     /// One tile; `buffer` is written if the codes are nibbles.

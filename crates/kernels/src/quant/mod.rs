@@ -18,6 +18,8 @@ mod format;
 mod int8;
 #[cfg(target_arch = "x86_64")]
 mod int8_avx2;
+#[cfg(target_arch = "x86_64")]
+mod int8_vnni;
 mod layout;
 mod panels;
 #[cfg(test)]

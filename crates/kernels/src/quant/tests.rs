@@ -5,7 +5,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    int8::{best_tile, multiply, portable_tile},
+    int8::{multiply, portable_tile, tiles},
     *,
 };
 
@@ -128,10 +128,11 @@ fn int8_product_equals_the_product_of_rounded_inputs_with_unpacked_weights() {
 }
 
 #[test]
-fn portable_and_fastest_int8_tiles_agree() {
+fn int8_tiles_agree_and_those_that_fuse_additions_give_the_same_bits() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     for kind in KINDS {
-        let (m, n, k) = (8, 19, 512);
+        // 15 rows and 5 octets: whole tiles and rests of both.
+        let (m, n, k) = (15, 35, 512);
         let bytes = random_blocks(kind, n, k, &mut rng);
         let x = random_rows(m, k, &mut rng);
         let blocks = Blocks::pack(kind, &bytes, n, k);
@@ -143,16 +144,22 @@ fn portable_and_fastest_int8_tiles_agree() {
             &mut rows,
             &mut vec![0.0; m * n],
         );
-        let (mut fast, mut plain) = (vec![0.0; m * n], vec![0.0; m * n]);
-        multiply(&rows, m, &blocks, best_tile(kind), &mut fast);
-        multiply(&rows, m, &blocks, portable_tile(kind), &mut plain);
+        let product = |tile| {
+            let mut out = vec![f32::NAN; m * n];
+            multiply(&rows, m, &blocks, tile, &mut out);
+            out
+        };
+        let plain = product(portable_tile(kind));
         let largest = plain.iter().fold(0.0f32, |a, b| a.max(b.abs()));
-        for (fast, plain) in fast.iter().zip(&plain) {
-            assert!(
-                (fast - plain).abs() <= 1e-5 * largest,
-                "{}: {fast} {plain}",
-                kind.name()
-            );
+        let mut fused = tiles(kind);
+        fused.pop();
+        let fused: Vec<Vec<f32>> = fused.into_iter().map(product).collect();
+        for fast in &fused {
+            assert_eq!(fast, &fused[0], "{}", kind.name());
+            for (fast, plain) in fast.iter().zip(&plain) {
+                let apart = (fast - plain).abs();
+                assert!(apart <= 1e-5 * largest, "{}: {fast} {plain}", kind.name());
+            }
         }
     }
 }

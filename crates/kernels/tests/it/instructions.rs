@@ -1,7 +1,9 @@
 //! A process that is limited to narrower instructions uses none of the wider ones. It needs its own
 //! process (nextest starts one for each test), because the limit is set once.
 
-use isomer_kernels::{Fixed, Instructions, Kernel, PackedMatrix, gemm, int8::Int8Kernel, limit_to, rows};
+use isomer_kernels::{
+    Fixed, Instructions, Kernel, PackedMatrix, bf16::Bf16Kernel, gemm, int8::Int8Kernel, limit_to, rows,
+};
 
 #[test]
 fn a_limit_holds_for_all_kernels_and_cannot_be_changed_later() {
@@ -10,9 +12,13 @@ fn a_limit_holds_for_all_kernels_and_cannot_be_changed_later() {
     let names: Vec<&str> = Kernel::available()
         .iter()
         .map(|kernel| kernel.name())
+        .chain(Bf16Kernel::available().iter().map(|kernel| kernel.name()))
         .chain(Int8Kernel::available().iter().map(|kernel| kernel.name()))
         .collect();
-    assert!(!names.iter().any(|name| name.contains("512")), "{names:?}");
+    assert!(
+        !names.iter().any(|name| name.contains("512") || name.contains("amx")),
+        "{names:?}"
+    );
     assert!(!isomer_kernels::class().contains("512"));
     assert!(names.contains(&"portable"), "{names:?}");
 

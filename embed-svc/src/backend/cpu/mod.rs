@@ -1,4 +1,4 @@
-//! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding
+//! The CPU, on our own kernels: weights packed once (as floats, or rounded), embedding
 //! tables read row by row, buffers reused.
 
 mod attention;
@@ -8,6 +8,7 @@ use std::{borrow::Cow, sync::OnceLock};
 
 use isomer_kernels::{
     self as kernels, Epilogue, PackedMatrix,
+    bf16::{Bf16Matrix, gemm_bf16, gemm_bf16_serial},
     int8::{Int8Matrix, MAX_DEPTH, Widths, gemm_int8, gemm_int8_serial},
 };
 use rayon::prelude::*;
@@ -18,7 +19,7 @@ use super::{
     Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Rows, Sink, Threads,
     rotation::Angles,
 };
-use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Table};
+use crate::{batch::TokenBatch, device::Rounding, error::EmbedError, weights::Table};
 
 /// Rows that one task normalises.
 const NORM_ROWS: usize = 32;
@@ -26,13 +27,15 @@ const NORM_ROWS: usize = 32;
 /// Our kernels on the CPU. See the module.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    precision: Precision,
+    rounding: Option<Rounding>,
 }
 
 impl Cpu {
-    /// A backend in this arithmetic.
-    pub fn new(precision: Precision) -> Self {
-        Self { precision }
+    /// A backend whose linear layers are rounded.
+    pub fn rounded(rounding: Rounding) -> Self {
+        Self {
+            rounding: Some(rounding),
+        }
     }
 }
 
@@ -51,7 +54,31 @@ pub struct Linear {
 #[derive(Debug)]
 enum LinearWeights {
     Floats(PackedMatrix),
+    Halves(Bf16Matrix),
     Integers(Int8Matrix),
+}
+
+impl LinearWeights {
+    fn outputs(&self) -> usize {
+        match self {
+            Self::Floats(weights) => weights.n(),
+            Self::Halves(weights) => weights.n(),
+            Self::Integers(weights) => weights.n(),
+        }
+    }
+
+    /// `x · Wᵀ` and its epilogue.
+    fn multiply(&self, x: &States, epilogue: Epilogue<'_>, out: &mut [f32]) {
+        let (values, rows) = (&x.values, x.rows());
+        match (self, x.threads) {
+            (Self::Floats(weights), Threads::One) => kernels::gemm_serial(values, rows, weights, epilogue, out),
+            (Self::Floats(weights), Threads::All) => kernels::gemm_with(values, rows, weights, epilogue, out),
+            (Self::Halves(weights), Threads::One) => gemm_bf16_serial(values, rows, weights, epilogue, out),
+            (Self::Halves(weights), Threads::All) => gemm_bf16(values, rows, weights, epilogue, out),
+            (Self::Integers(weights), Threads::One) => gemm_int8_serial(values, rows, weights, epilogue, out),
+            (Self::Integers(weights), Threads::All) => gemm_int8(values, rows, weights, epilogue, out),
+        }
+    }
 }
 
 /// A normalisation.
@@ -155,18 +182,18 @@ impl Layers for Cpu {
         inputs: usize,
     ) -> Result<Linear, EmbedError> {
         Ok(Linear {
-            weights: match self.precision {
-                Precision::Int8 if inputs > MAX_DEPTH => {
+            weights: match self.rounding {
+                Some(Rounding::Int8) if inputs > MAX_DEPTH => {
                     return Err(EmbedError::Device {
                         device: "cpu".into(),
                         problem: format!("a layer of {inputs} inputs is too wide for int8; give precision `f32`"),
                     });
                 }
-                Precision::Int8 => LinearWeights::Integers(Int8Matrix::quantise(weights, outputs, inputs, INT8_WIDTHS)),
-                // The choice of a device has already refused 16 bits.
-                Precision::F32 | Precision::F16 | Precision::Bf16 => {
-                    LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs))
+                Some(Rounding::Int8) => {
+                    LinearWeights::Integers(Int8Matrix::quantise(weights, outputs, inputs, INT8_WIDTHS))
                 }
+                Some(Rounding::Bf16) => LinearWeights::Halves(Bf16Matrix::pack(weights, outputs, inputs)),
+                None => LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs)),
             },
             bias: bias.map(<[f32]>::to_vec),
         })
@@ -225,29 +252,12 @@ impl Layers for Cpu {
 
 impl Cpu {
     fn product(x: &States, layer: &Linear, epilogue: Epilogue<'_>) -> States {
-        let rows = x.rows();
-        let outputs = match &layer.weights {
-            LinearWeights::Floats(weights) => weights.n(),
-            LinearWeights::Integers(weights) => weights.n(),
-        };
-        let mut out = States::new(rows, outputs, x.threads);
+        let mut out = States::new(x.rows(), layer.weights.outputs(), x.threads);
         let epilogue = Epilogue {
             bias: layer.bias.as_deref(),
             ..epilogue
         };
-        let values = out.values.values_mut();
-        match (&layer.weights, x.threads) {
-            (LinearWeights::Floats(weights), Threads::One) => {
-                kernels::gemm_serial(&x.values, rows, weights, epilogue, values);
-            }
-            (LinearWeights::Floats(weights), Threads::All) => {
-                kernels::gemm_with(&x.values, rows, weights, epilogue, values);
-            }
-            (LinearWeights::Integers(weights), Threads::One) => {
-                gemm_int8_serial(&x.values, rows, weights, epilogue, values);
-            }
-            (LinearWeights::Integers(weights), Threads::All) => gemm_int8(&x.values, rows, weights, epilogue, values),
-        }
+        layer.weights.multiply(x, epilogue, out.values.values_mut());
         out
     }
 }
