@@ -11,6 +11,7 @@ mod clients;
 mod compute;
 pub mod config;
 pub mod error;
+pub mod form;
 pub mod gate;
 mod item_clusters;
 pub mod judging;
@@ -21,6 +22,7 @@ mod pivot;
 pub mod prompts;
 pub mod run;
 mod run_service;
+pub mod search_form;
 pub mod selection;
 pub mod separation;
 mod statistics_service;
@@ -56,7 +58,7 @@ pub use isomer_datasets::locate;
 /// `isomer-report`.
 pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
-pub use isomer_scoring::{evidence, metric, task};
+pub use isomer_scoring::{evidence, lexical, metric, task};
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
 

@@ -10,6 +10,8 @@ use isomer_proto::{
 };
 use isomer_service_kit::vectors::{self, Ranges};
 
+use crate::form;
+
 /// The type of a stored number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Numbers {
@@ -41,7 +43,8 @@ impl Numbers {
     }
 }
 
-const SHAPE: &str = "write a type (f16, int8, binary, hamming), a number of dimensions (256), or both (binary:256)";
+const SHAPE: &str = "write a type (f16, int8, binary, hamming), a number of dimensions (256), or both (binary:256); or a \
+                     search: bm25, hybrid:rrf";
 
 /// How vectors are stored: `int8`, `binary:256` (the first 256 dimensions), `256` (these as
 /// floats).
@@ -91,28 +94,7 @@ impl FromStr for StoredForm {
     }
 }
 
-/// Reads distinct forms.
-///
-/// # Errors
-/// The position of the first unknown or repeated form, and the problem.
-pub(crate) fn parse_all(texts: &[String]) -> Result<Vec<StoredForm>, (usize, String)> {
-    let mut forms = Vec::with_capacity(texts.len());
-    for (position, text) in texts.iter().enumerate() {
-        let form: StoredForm = text.parse().map_err(|message| (position, message))?;
-        if forms.contains(&form) {
-            return Err((position, format!("`{text}` is named twice")));
-        }
-        forms.push(form);
-    }
-    Ok(forms)
-}
-
 impl StoredForm {
-    /// Name of the stored form of an encoder in a run.
-    pub(crate) fn name(self, encoder: &str) -> String {
-        format!("{encoder}+{self}")
-    }
-
     /// Whether the range of each dimension must be known.
     pub(crate) fn needs_ranges(self) -> bool {
         self.numbers == Numbers::Int8
@@ -150,7 +132,7 @@ impl StoredForm {
             }
         }
         let mut encoder = Encoder {
-            id: self.name(id),
+            id: form::name(id, self),
             dimensions: self.dimensions.unwrap_or(all),
             normalises: source.normalises && self.keeps_length(),
             vector_space: source.vector_space.as_ref().map(|space| self.space(space, "")),

@@ -896,6 +896,10 @@ pub(crate) struct EvalArgs {
     /// and say what share of the exact search's documents it finds: hnsw.
     #[arg(long, env = "ISOMER_INDEX", value_name = "KIND", value_parser = ["hnsw"], help_heading = heading::TASKS)]
     pub(crate) index: Option<String>,
+    /// Retrieval: find documents by their terms (bm25) or by vectors and terms (hybrid:rrf,
+    /// hybrid:dbsf, hybrid:rsf, hybrid:rrf:0.7) instead of vectors alone.
+    #[arg(long, env = "ISOMER_FORM", value_name = "FORM", conflicts_with = "index", help_heading = heading::TASKS)]
+    pub(crate) form: Option<String>,
     /// hnsw: candidates held while a query is answered, never fewer than the documents wanted
     /// [default: 100].
     #[arg(long, env = "ISOMER_EF_SEARCH", value_name = "N", requires = "index", help_heading = heading::TASKS)]
@@ -1003,8 +1007,10 @@ pub(crate) struct RunArgs {
         value_name = "NAME"
     )]
     pub(crate) transformations: Vec<String>,
-    /// Score each encoder in a stored form too: f16, int8, binary or hamming, a number of leading
-    /// dimensions (256), or both (binary:256). `off`: none of the suite's [default: the suite's].
+    /// Score each encoder in another form too: stored as f16, int8, binary or hamming, a number of
+    /// leading dimensions (256), or both (binary:256); retrieval by terms (bm25) or by vectors and
+    /// terms (hybrid:rrf, hybrid:dbsf, hybrid:rsf, hybrid:rrf:0.7). `off`: none of the suite's
+    /// [default: the suite's].
     #[arg(long = "form", env = "ISOMER_FORMS", value_name = "FORM", value_delimiter = ',', help_heading = heading::ENCODERS)]
     pub(crate) forms: Vec<String>,
     /// Score each encoder with its prompts in other words too: none, synonyms, lower_case,

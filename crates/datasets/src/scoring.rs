@@ -91,11 +91,24 @@ impl Dataset {
     /// # Errors
     /// If the task is another one; otherwise those of [`score_found`].
     pub fn score_found(&self, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
+        self.score_labels(profile, |labels| score_found(labels, hits, profile))
+    }
+
+    /// The scores that `score` computes from the labels of retrieval, with the data set's own main
+    /// score.
+    ///
+    /// # Errors
+    /// If the task is another one; otherwise those of `score`.
+    pub fn score_labels(
+        &self,
+        profile: Profile,
+        score: impl FnOnce(&RetrievalLabels<'_>) -> Result<Scores, ScoreError>,
+    ) -> Result<Scores, ScoreError> {
         let labels = self.retrieval().ok_or(ScoreError::NotServed {
             task: self.task,
             profile,
         })?;
-        let scores = score_found(&labels, hits, profile)?;
+        let scores = score(&labels)?;
         match self.own_main_score(profile) {
             Some(main) => scores.with_main(main),
             None => Ok(scores),

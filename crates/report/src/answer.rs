@@ -49,6 +49,12 @@ impl GateVerdict {
 }
 
 impl GateReport {
+    /// The rules that are about an encoder, with what they say of it.
+    pub fn rules_of<'a>(&'a self, own: &'a EncoderVerdict) -> impl Iterator<Item = (&'a GateRule, &'a RuleVerdict)> {
+        let said = self.rules.iter().zip(&own.rules);
+        said.filter(|(_, said)| !said.not_applicable)
+    }
+
     /// One answer for each judged encoder, worst verdict first.
     pub fn answers(&self) -> Vec<Answer<'_>> {
         let answer = |own| Answer {
@@ -63,7 +69,7 @@ impl GateReport {
     /// The findings that decide the verdict on an encoder. Comparisons with the baseline come
     /// first.
     fn reasons(&self, own: &EncoderVerdict) -> String {
-        let said = self.rules.iter().zip(&own.rules);
+        let said = self.rules_of(own);
         let mut same: Vec<(&GateRule, &RuleVerdict)> = said.filter(|(_, said)| said.verdict == own.verdict).collect();
         same.sort_by_key(|(rule, _)| !rule.kind.measure().needs_baseline());
         let mut reasons: Vec<String> = same.iter().map(|(rule, said)| rule.reason(said)).collect();
@@ -181,6 +187,7 @@ impl GateRule {
             texts: self.texts,
             task: self.task,
             dataset: self.dataset.as_deref(),
+            form: self.form.as_deref(),
         }
     }
 

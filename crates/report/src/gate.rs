@@ -87,6 +87,9 @@ pub struct GateRule {
     pub task: Option<TaskType>,
     /// Only this data set.
     pub dataset: Option<String>,
+    /// Only encoders in this form, e.g. `hybrid:rrf`; `dense`: in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<String>,
     /// The data sets it looks at.
     pub datasets: Vec<String>,
     /// What is held against the limit.
@@ -195,6 +198,10 @@ pub struct RuleVerdict {
     pub units_needed: Option<usize>,
     /// Undecided: seeds in all that would decide, with the data sets there are.
     pub seeds_needed: Option<usize>,
+    /// The rule is not about the encoder: it names another form, or limits separation, which a
+    /// search does not have. The verdict is then `pass` and says nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_applicable: bool,
     /// Why there is no decision or why it is invalid, and what else a reader must know.
     pub note: Option<String>,
 }

@@ -23,7 +23,7 @@ pub(super) fn view(report: &Report, gate: &GateReport) -> Value {
     };
     let encoders = gate.answers().into_iter().map(|answer| {
         let own = answer.own;
-        let said = gate.rules.iter().zip(&own.rules);
+        let said = gate.rules_of(own);
         context! {
             encoder => own.encoder.clone(),
             rules => worst_first(said.collect()).into_iter().map(|(of, said)| rule(own, of, said)).collect::<Vec<_>>(),

@@ -39,7 +39,7 @@ pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
 
 fn gate_cases(suite: &mut TestSuite, gate: &GateReport, encoder: &str) {
     for own in gate.encoders.iter().filter(|own| own.encoder == encoder) {
-        for (rule, said) in gate.rules.iter().zip(&own.rules) {
+        for (rule, said) in gate.rules_of(own) {
             let text = told(rule, said);
             let mut status = match (said.verdict, gate.undecided) {
                 (GateVerdict::Pass, _) => TestCaseStatus::success(),

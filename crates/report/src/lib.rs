@@ -46,6 +46,7 @@ mod releases;
 mod rename;
 mod rule_mean;
 mod schema;
+mod search_view;
 mod separation;
 mod separation_view;
 mod subsets;

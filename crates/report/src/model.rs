@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     dataset::Sample,
-    profile::{Axis, LanguageGroup, NotComputed, RobustnessProfile},
+    profile::{Axis, DropShare, LanguageGroup, NotComputed, RobustnessProfile},
     task::TaskType,
     terms::{Counters, Outcome, Transformation},
 };
@@ -54,6 +54,10 @@ pub struct Report {
     /// Whether encoders tell a rewrite from a change of meaning; absent where the run left it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separation: Option<SeparationReport>,
+    /// How much of each encoder's drop is left in each of its searches by terms; empty without
+    /// one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop_shares: Vec<DropShare>,
     /// What became of the texts, per transformation, seed and dataset: the quality of what the
     /// profile rests on.
     pub checks: Vec<CheckRow>,

@@ -87,7 +87,7 @@ fn actions(report: &Report) -> Vec<String> {
             .baseline
             .as_ref()
             .map_or(String::new(), |other| format!("; keep {other}"));
-        let said = gate.encoders.iter().flat_map(|own| gate.rules.iter().zip(&own.rules));
+        let said = gate.encoders.iter().flat_map(|own| gate.rules_of(own));
         let is_level = |rule: &GateRule| {
             rule.of == "original" && matches!(rule.kind.measure(), Measure::Difference | Measure::Score)
         };
@@ -118,7 +118,7 @@ fn actions(report: &Report) -> Vec<String> {
 fn undecided(gate: &GateReport) -> impl Iterator<Item = String> {
     let open = gate.encoders.iter().filter(|own| own.verdict == GateVerdict::Undecided);
     open.map(|own| {
-        let said = gate.rules.iter().zip(&own.rules);
+        let said = gate.rules_of(own);
         let needed: Vec<String> = said
             .filter_map(|(rule, said)| Some(format!("“{}”: {}", rule.title, said.needed()?)))
             .collect();

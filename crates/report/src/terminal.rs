@@ -113,7 +113,7 @@ fn verdicts(gate: &GateReport) -> String {
     let mut text = folded("", &format!("{} {caveats}", gate.summary()), "");
     for answer in gate.answers() {
         let _ = writeln!(text, "{} {}:", answer.own.encoder, answer.own.verdict.verb());
-        let said = gate.rules.iter().zip(&answer.own.rules);
+        let said = gate.rules_of(answer.own);
         for (rule, said) in worst_first(said.collect()) {
             let verdict = format!("  {:<9}  ", said.verdict.name());
             text.push_str(&folded(&verdict, &rule.sentence(said), &" ".repeat(13)));

@@ -12,8 +12,8 @@ use crate::{
     stats::{mean, sample_sd, special::student_quantile},
 };
 
-pub(super) const LEGEND: &str = "Each variant is scored like another encoder: its vectors as an index stores them, or with its \
-                                 prompts in other words. Original: mean score of the original texts. Change: rewritten less original. \
+pub(super) const LEGEND: &str = "Each variant is scored like another encoder: its vectors as an index stores them, another search, \
+                                 or with its prompts in other words. Original: mean score of the original texts. Change: rewritten less original. \
                                  More: the difference from the encoder itself, in points. First 10 in common: share of the first 10 \
                                  documents of the encoder's search that are among the variant's first 10, on the original queries.";
 pub(super) const HEAD: [&str; 8] = [
@@ -66,7 +66,11 @@ fn row((info, own): Row<'_>, encoder: &EncoderProfile) -> Vec<String> {
     vec![
         id.clone(),
         name,
-        count(variant.map_or(info.dimensions.saturating_mul(4), |one| one.bytes) as usize),
+        match variant.map_or(info.dimensions.saturating_mul(4), |one| one.bytes) {
+            // A search by terms has no vector.
+            0 => dash(),
+            bytes => count(bytes as usize),
+        },
         points(own.original),
         more(own.original - encoder.original),
         change(own).map_or_else(dash, signed),

@@ -2,6 +2,7 @@
 //!
 //! * [`task`]: task types, and the one place where vectors of a task become its scores.
 //! * [`metric`]: task metrics, each as defined by the named reference library.
+//! * [`lexical`]: terms of texts, and BM25.
 //! * [`evidence`]: the parts of a main score, item by item.
 //! * [`chance`]: tests whether a score is above chance.
 //!
@@ -10,6 +11,7 @@
 
 pub mod chance;
 pub mod evidence;
+pub mod lexical;
 pub mod metric;
 pub mod task;
 

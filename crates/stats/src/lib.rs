@@ -2,7 +2,8 @@
 //!
 //! * [`describe`]: mean, sample standard deviation, quantiles, numpy's order of summation, paired
 //!   differences.
-//! * [`rank`]: average ranks. [`precision`]: R-Precision.
+//! * [`rank`]: average ranks. [`ratio`]: the ratio of two means, with Fieller's
+//!   interval. [`precision`]: R-Precision.
 //! * [`correlation`]: Pearson, Spearman, Kendall's tau-b, their tests and intervals.
 //! * [`wilcoxon`]: the signed-rank test as in scipy 1.17, and exactly with ties.
 //! * [`mod@hodges_lehmann`]: the corresponding shift estimate, and its interval.
@@ -43,6 +44,7 @@ pub mod precision;
 pub mod proportion;
 pub mod random;
 pub mod rank;
+pub mod ratio;
 pub mod reliability;
 pub mod series;
 pub mod special;

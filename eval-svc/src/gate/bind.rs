@@ -1,6 +1,6 @@
 //! Binds rules to the encoders, transformations and data sets of a run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use isomer_config::spelling::nearest;
 use isomer_transformations::declaration;
@@ -12,6 +12,7 @@ use super::{
     spec::check_alpha,
 };
 use crate::{
+    form::Form,
     profile::Axis,
     stats::gate::bounded::{Range, least_units},
     task::TaskType,
@@ -28,11 +29,27 @@ pub(crate) struct Named {
     pub axis: Axis,
 }
 
+/// The form of an encoder of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EncoderForm {
+    /// As it is spelt; [`EncoderForm::NONE`] for vectors as the encoder returns them.
+    pub name: String,
+    /// Whether documents are not found by vectors alone, so that the vectors say nothing about it.
+    pub is_search: bool,
+}
+
+impl EncoderForm {
+    /// The name of no form.
+    pub(crate) const NONE: &str = "dense";
+}
+
 /// The encoders, transformations and data sets of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Scene<'a> {
     /// Encoders, in order.
     pub encoders: &'a [String],
+    /// The form of each encoder; empty: none has one.
+    pub forms: &'a [EncoderForm],
     /// Position of the encoder that others are compared with.
     pub baseline: Option<usize>,
     /// Transformations, in order.
@@ -76,9 +93,6 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         let message = "needs a single look at all results, and an early look does not have them; leave `adjust` or `sequential` out";
         return Err(general.wrong("adjust", message));
     }
-    let judged: Vec<usize> = (0..scene.encoders.len())
-        .filter(|e| scene.baseline != Some(*e) || scene.encoders.len() == 1)
-        .collect();
     let compared = scene.baseline.is_some() && scene.encoders.len() > 1;
     let rules: Vec<BoundRule> = gate
         .rules
@@ -89,6 +103,8 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     if rules.is_empty() {
         return Ok(None);
     }
+    let judged = judged(scene).filter(|e| rules.iter().any(|rule| rule.encoders.contains(e)));
+    let judged = judged.collect();
     for (i, one) in rules.iter().enumerate() {
         if rules[..i].iter().any(|earlier| earlier.title == one.title) {
             let message = format!(
@@ -137,6 +153,44 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         Some(error) => Err(error),
         None => Ok(Some(bound)),
     }
+}
+
+/// Positions of the encoders that are judged.
+fn judged(scene: &Scene<'_>) -> impl Iterator<Item = usize> {
+    let all = 0..scene.encoders.len();
+    all.filter(|e| scene.baseline != Some(*e) || scene.encoders.len() == 1)
+}
+
+/// The judged encoders to which a rule applies.
+fn encoders_of(rule: &Rule, scene: &Scene<'_>) -> Result<Vec<usize>, GateError> {
+    let separation = rule.limit.measure() == Measure::Separation;
+    let named = rule.form.as_ref().map(|form| canonical(form));
+    let applies = |e: &usize| {
+        let form = scene.forms.get(*e);
+        let name = form.map_or(EncoderForm::NONE, |form| &form.name);
+        let searched = form.is_some_and(|form| form.is_search);
+        named.as_ref().is_none_or(|named| name == named) && !(separation && searched)
+    };
+    let encoders: Vec<usize> = judged(scene).filter(applies).collect();
+    match &rule.form {
+        Some(form) if encoders.is_empty() => {
+            let known: BTreeSet<&str> = scene.forms.iter().map(|form| form.name.as_str()).collect();
+            let known: Vec<&str> = known.into_iter().collect();
+            let message = format!(
+                "no judged encoder is in the form `{form}`, or the rule cannot be about it; forms of the run: {}; add one with \
+                 --form",
+                known.join(", ")
+            );
+            Err(rule.place.wrong("form", message))
+        }
+        _ => Ok(encoders),
+    }
+}
+
+/// The spelling of a form in a run.
+fn canonical(form: &str) -> String {
+    form.parse::<Form>()
+        .map_or_else(|_| form.to_owned(), |form| form.to_string())
 }
 
 fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateError> {
@@ -222,6 +276,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     };
     Ok(BoundRule {
         quantity: quantity(rule, scene.transformations)?,
+        encoders: encoders_of(rule, scene)?,
         units,
         unit,
         unit_by_default: named.is_none() && rule.limit.paired().is_none(),

@@ -31,6 +31,8 @@ pub(crate) struct BoundRule {
     pub title: String,
     /// The quantity that the rule limits.
     pub quantity: Quantity,
+    /// Positions of the judged encoders to which the rule applies.
+    pub encoders: Vec<usize>,
     /// Positions of the rule's data sets.
     pub datasets: Vec<usize>,
     /// Groups of these data sets, which are its units of observation.

@@ -146,6 +146,7 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         of: rule.rule.of.clone(),
         task: rule.rule.task,
         dataset: rule.rule.dataset.clone(),
+        form: rule.rule.form.clone(),
         datasets: rule.datasets.iter().map(|d| grid.datasets[*d].clone()).collect(),
         basis: rule.basis,
         over: Some(rule.unit),
@@ -180,7 +181,8 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     let mut members = Vec::new();
     let mut comparisons = Vec::new();
     for &encoder in &gate.judged {
-        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| rule.is_test()) {
+        let own = |rule: &BoundRule| rule.is_test() && rule.encoders.contains(&encoder);
+        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| own(rule)) {
             let own = within(rule, look);
             let source = Source {
                 grid,
@@ -219,6 +221,9 @@ fn decide_rule(
     Level(alpha): Level,
     test: Option<&NonInferiority>,
 ) -> RuleVerdict {
+    if !rule.encoders.contains(&encoder) {
+        return not_applicable(rule);
+    }
     let own = within(rule, look);
     let mut verdict = RuleVerdict {
         units: own.len(),
@@ -288,6 +293,20 @@ fn decide_rule(
         tested(&mut verdict, test, gate);
     }
     valid(verdict, rule, encoder, grid, look, &own)
+}
+
+/// The verdict of a rule on an encoder that it is not about: it keeps nobody from passing.
+fn not_applicable(rule: &BoundRule) -> RuleVerdict {
+    let why = match &rule.rule.form {
+        Some(form) => format!("the rule is about the form {form}"),
+        None => "a search has no separation".to_owned(),
+    };
+    RuleVerdict {
+        verdict: GateVerdict::Pass,
+        not_applicable: true,
+        note: Some(why),
+        ..RuleVerdict::default()
+    }
 }
 
 /// Decides a rule over its items.
@@ -369,7 +388,7 @@ pub(crate) fn apply_ratings(
                 .iter()
                 .filter_map(|d| places.get(*d).copied().flatten())
                 .collect();
-            if said.verdict != GateVerdict::Invalid {
+            if said.verdict != GateVerdict::Invalid && !said.not_applicable {
                 validate(said, rule, encoder, grid, facts, (&own, seeds));
             }
         }
@@ -463,7 +482,8 @@ fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound
         (Some(note), _) => note.clone(),
         (None, GateVerdict::Undecided) => "the bounds straddle the margin".to_owned(),
         (None, _) => {
-            let family = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
+            let tests = gate.rules.iter().filter(|rule| rule.is_test());
+            let family: usize = tests.map(|rule| rule.encoders.len()).sum();
             format!("its own bounds would decide, but the test adjusted for all {family} comparisons (Holm) does not")
         }
     });

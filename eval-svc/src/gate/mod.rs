@@ -49,6 +49,9 @@
 //! The original and the transformed texts are then scored on the same items: those all of whose
 //! texts changed, or were accepted by a judge.
 //!
+//! **Forms.** A rule may be about one form of the encoders. Only encoders in a form that some rule
+//! is about are judged; a rule says nothing of the others, and keeps none from passing.
+//!
 //! **Several encoders.** The probability of a false pass holds for each encoder separately. With
 //! [`Adjust::Holm`] it holds for all together (`adjust`).
 //!
@@ -72,7 +75,7 @@ mod validity;
 mod worst;
 
 pub(crate) use bets::{ItemSequences, Sequence, check_items};
-pub(crate) use bind::{Named, Scene, bind};
+pub(crate) use bind::{EncoderForm, Named, Scene, bind};
 pub(crate) use bound::{Bound, BoundRule, Quantity};
 pub(crate) use decide::{Look, apply_ratings, look};
 pub use limits::{Limits, LimitsMessage, check_share};

@@ -58,6 +58,9 @@ pub struct Rule {
     pub task: Option<TaskType>,
     /// Only this data set.
     pub dataset: Option<String>,
+    /// Only encoders in this form; `dense`: in none.
+    #[serde(default)]
+    pub form: Option<String>,
     /// The value that is compared with the limit.
     pub basis: Option<Basis>,
     /// The unit of observation.
@@ -191,7 +194,7 @@ impl Gate {
     pub const ALPHA: f64 = 0.05;
 
     /// This gate, overridden by another's settings and rules. A rule of the same kind, quantity,
-    /// task and data set replaces the existing one.
+    /// task, data set and form replaces the existing one.
     #[must_use]
     pub fn overlaid(mut self, over: &Self) -> Self {
         if over.without_suite_rules {
@@ -218,7 +221,7 @@ impl Rule {
     /// The keys of a rule, as spelled in a suite and on the command line.
     pub fn keys() -> Vec<&'static str> {
         let kinds = RuleKind::ALL.map(RuleKind::name);
-        let others = ["of", "task", "dataset", "basis", "unit", "texts"];
+        let others = ["of", "task", "dataset", "form", "basis", "unit", "texts"];
         [
             &["name"],
             &kinds[..],
@@ -234,6 +237,7 @@ impl Rule {
             && self.of == other.of
             && self.task == other.task
             && self.dataset == other.dataset
+            && self.form == other.form
             && self.texts == other.texts
     }
 
@@ -273,6 +277,7 @@ impl Rule {
             texts: self.texts,
             task: self.task,
             dataset: self.dataset.as_deref(),
+            form: self.form.as_deref(),
         };
         scope.title(self.limit.kind, self.limit.value)
     }

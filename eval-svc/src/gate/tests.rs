@@ -21,6 +21,7 @@ fn rule(limit: RuleLimit) -> Rule {
         of: "total".to_owned(),
         task: None,
         dataset: None,
+        form: None,
         // The numbers of these tests are those of signed-rank bounds; other tests cover the default
         // basis.
         basis: matches!(limit.kind, RuleKind::MaxDrop | RuleKind::MaxDropPercent).then_some(Basis::SignedRank),
@@ -78,6 +79,7 @@ fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, Gat
         .collect();
     let scene = Scene {
         encoders: &grid.encoders,
+        forms: &[],
         baseline,
         transformations: &named,
         datasets: Some(&datasets),
@@ -506,6 +508,7 @@ fn points_and_rounds_do_not_go_together() {
     let grid = grid(&["a"], &SIX);
     let scene = Scene {
         encoders: &grid.encoders,
+        forms: &[],
         baseline: None,
         transformations: &[],
         datasets: None,
@@ -1096,6 +1099,7 @@ fn a_rule_for_runs_with_a_baseline_is_left_out_of_others() {
         let grid = grid(encoders, &[1.0, 2.0, 1.5]);
         let scene = Scene {
             encoders: &grid.encoders,
+            forms: &[],
             baseline,
             transformations: &RUN.map(|(label, name, axis)| Named {
                 label: label.to_owned(),

@@ -58,6 +58,7 @@ impl FromStr for Rule {
             of: get("of").unwrap_or(limit.measure().default_quantity()).to_owned(),
             task: choice("task type", get("task"), &TaskType::ALL, TaskType::name)?,
             dataset: get("dataset").map(str::to_owned),
+            form: get("form").map(str::to_owned),
             basis: choice("basis", get("basis"), &Basis::ALL, Basis::name)?,
             unit: choice("unit", get("unit"), &Unit::ALL, Unit::name)?,
             texts: choice("choice of texts", get("texts"), &Texts::ALL, Texts::name)?.unwrap_or_default(),
@@ -75,6 +76,7 @@ impl fmt::Display for Rule {
         let choices = [
             ("task", self.task.map(TaskType::name)),
             ("dataset", self.dataset.as_deref()),
+            ("form", self.form.as_deref()),
             ("basis", self.basis.map(Basis::name)),
             ("unit", self.unit.map(Unit::name)),
             ("texts", texts.map(Texts::name)),
@@ -167,6 +169,7 @@ mod tests {
         for text in [
             "max_drop=3,of=total",
             "min_score=-2.5,of=original,dataset=STSBenchmark,basis=studentised-bootstrap,unit=group",
+            "max_drop=3,of=total,form=hybrid:rsf:0.7",
             "margin=1,of=length,task=pair-classification,texts=changed,name=short texts,max_zero=0.5,min_accepted=0.25",
         ] {
             let read: Rule = text.parse().unwrap();

@@ -74,7 +74,8 @@ fn distance(a: &[f32], b: &[f32]) -> Option<f64> {
 /// the encoder's cosines.
 pub(super) fn rows(plan: &Plan, drifted: &[Drifted], separated: &[Separated]) -> Vec<DriftRow> {
     let mut rows = Vec::new();
-    for (e, encoder) in plan.encoders.iter().enumerate() {
+    let encoders = plan.encoders.iter().enumerate();
+    for (e, encoder) in encoders.filter(|(e, _)| plan.search(*e).is_none()) {
         for (d, table) in plan.tables.iter().enumerate() {
             let gap = scale(plan, separated, e, d);
             for (t, planned) in plan.transformations.iter().enumerate() {

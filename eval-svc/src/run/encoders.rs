@@ -9,7 +9,13 @@ use super::{
     prompting,
     record::RunRequest,
 };
-use crate::{encoding, suite::Suite};
+use crate::{
+    encoding,
+    form::{self, Form},
+    gate::EncoderForm,
+    suite::Suite,
+    task::TaskType,
+};
 
 /// Maximum number of encoders of one run.
 const MOST_ENCODERS: usize = 256;
@@ -28,11 +34,24 @@ impl EncoderChoice {
         Self {
             name: match &variant {
                 EncoderVariant::Plain => id.to_owned(),
-                EncoderVariant::Stored(form) => form.name(id),
+                EncoderVariant::Stored(form) => form::name(id, form),
+                EncoderVariant::Search(form) => form::name(id, form),
                 EncoderVariant::Prompts(variant) => variant.name_of(id),
             },
             id: id.to_owned(),
             variant,
+        }
+    }
+
+    /// Its form, for the rules of a gate.
+    pub(super) fn form(&self) -> EncoderForm {
+        EncoderForm {
+            name: match &self.variant {
+                EncoderVariant::Plain | EncoderVariant::Prompts(_) => EncoderForm::NONE.to_owned(),
+                EncoderVariant::Stored(form) => form.to_string(),
+                EncoderVariant::Search(form) => form.to_string(),
+            },
+            is_search: matches!(self.variant, EncoderVariant::Search(_)),
         }
     }
 }
@@ -54,9 +73,12 @@ pub(super) fn choices(
         if id.trim().is_empty() {
             return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
         }
-        let stored = suite.forms.iter().copied().map(EncoderVariant::Stored);
+        let forms = suite.forms.iter().map(|form| match form {
+            Form::Stored(form) => EncoderVariant::Stored(*form),
+            Form::Search(form) => EncoderVariant::Search(*form),
+        });
         let prompts = suite.prompt_variants.iter().cloned().map(EncoderVariant::Prompts);
-        for variant in [EncoderVariant::Plain].into_iter().chain(stored).chain(prompts) {
+        for variant in [EncoderVariant::Plain].into_iter().chain(forms).chain(prompts) {
             let choice = EncoderChoice::new(id, variant);
             match choices.iter().find(|other| other.name == choice.name) {
                 Some(other) if other.variant != choice.variant => {
@@ -120,6 +142,7 @@ pub(super) async fn described(
             EncoderVariant::Stored(form) => form
                 .encoder(&described)
                 .map_err(|message| invalid("spec.forms", message))?,
+            EncoderVariant::Search(form) => form.encoder(&described),
             _ => Encoder {
                 id: choice.name,
                 ..described.clone()
@@ -145,6 +168,25 @@ pub(super) fn some_effect(variants: &[EncoderVariant], tables: &[Table]) -> Resu
         "change nothing: no encoder of the run has a prompt for these data sets; give prompts with `spec.prompts` \
          (--prompt), or leave the variants out",
     ))
+}
+
+/// Refuses data sets that have no search, if a form is one.
+pub(super) fn searched(suite: &Suite, tables: &[Table]) -> Result<(), RunError> {
+    let Some(form) = suite.forms.iter().find(|form| matches!(form, Form::Search(_))) else {
+        return Ok(());
+    };
+    match tables.iter().find(|table| table.dataset.task() != TaskType::Retrieval) {
+        None => Ok(()),
+        Some(table) => Err(invalid(
+            "spec.forms",
+            format!(
+                "`{form}` is a search, and `{}` is a data set of {}; run the data sets of retrieval by themselves, or \
+                 leave the form out",
+                table.dataset.name(),
+                table.dataset.task()
+            ),
+        )),
+    }
 }
 
 /// Refuses corpora that are searched in shards. Their documents' vectors are not kept.

@@ -96,7 +96,7 @@ pub(super) async fn forecast(
     // Stored forms are made of their encoder's vectors.
     let encoders = plan.encoders.iter().enumerate();
     let ids = encoders
-        .filter(|(e, _)| plan.form(*e).is_none())
+        .filter(|(e, _)| plan.source(*e) == *e)
         .map(|(_, one)| one.id.clone());
     forecast.encodings = ids.map(|id| (id, texts)).collect();
     forecast.most_ratings = judging.map_or(0, |judging| most_ratings(plan, judging));

@@ -25,8 +25,9 @@ use crate::{
         Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Quantity, Sequence, SubsetScores,
         Texts, Unit,
     },
-    profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
+    profile::{self, Choice, DatasetItems, DropShare, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
     report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
+    search_form::SearchForm,
     stats::gate::items::Stratum,
 };
 
@@ -74,6 +75,56 @@ impl<'a> KnownItems<'a> {
             self.evidence(encoder, table)
         });
         profile
+    }
+
+    /// How much of each encoder's drop is left in its searches by terms.
+    pub(super) fn drop_shares(&self) -> Vec<DropShare> {
+        let searches = (0..self.plan.encoders.len()).filter_map(|e| Some((e, self.plan.search(e)?)));
+        let searches: Vec<(usize, SearchForm)> = searches.collect();
+        let drops = profile::drops(&self.grid);
+        let mut shares: Vec<DropShare> = Vec::new();
+        for (encoder, form) in searches {
+            let source = self.plan.served(encoder);
+            for (quantity, figure) in &drops {
+                let both = self.drop_strata(source, *figure).and_then(|own| {
+                    let form = self.drop_strata(encoder, *figure)?;
+                    profile::drop_share(&own, &form)
+                });
+                let interval = both.as_ref().ok().and_then(|ratio| ratio.interval);
+                let open = || "the drop of the vectors may be 0".to_owned();
+                shares.push(DropShare {
+                    encoder: self.plan.encoders[source].id.clone(),
+                    form: form.to_string(),
+                    quantity: quantity.clone(),
+                    share: both.as_ref().ok().map(|ratio| ratio.estimate),
+                    low: interval.map(|ends| ends.0),
+                    high: interval.map(|ends| ends.1),
+                    note: both.err().or_else(|| interval.is_none().then(open)),
+                });
+            }
+        }
+        shares.sort_by_key(|one| {
+            let place = |name: &str| self.plan.encoders.iter().position(|encoder| encoder.id == name);
+            (
+                place(&one.encoder),
+                drops.iter().position(|(quantity, _)| *quantity == one.quantity),
+            )
+        });
+        shares
+    }
+
+    /// The drop of an encoder on the items of all data sets.
+    fn drop_strata(&self, encoder: usize, figure: Figure) -> Result<Vec<Stratum>, String> {
+        let datasets: Vec<usize> = (0..self.plan.tables.len()).collect();
+        profile::strata(
+            &self.grid,
+            encoder,
+            (figure, true),
+            Choice::All,
+            &datasets,
+            self.items(),
+            |table| self.evidence(encoder, table),
+        )
     }
 
     /// The items of each data set.

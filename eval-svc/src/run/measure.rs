@@ -17,6 +17,7 @@ use super::{
     drift::{self, Drifted, Pair, pairs_of},
     inputs::Inputs,
     judge::Judged,
+    lexical::{LastIndex, SearchTask, WholeTexts},
     plan::{Plan, Variant},
     progress::Meter,
     prompting::{Key, Slot, keys},
@@ -29,6 +30,7 @@ use super::{
 };
 use crate::{
     encoding,
+    search_form::SearchForm,
     work::{Batching, ScoreFailure, ScoreRecord, ScoreTask},
 };
 
@@ -70,7 +72,7 @@ pub(super) struct Measured {
 pub(super) struct TextSet {
     pub(super) table: usize,
     pub(super) variant: Variant,
-    texts: Vec<u32>,
+    pub(super) texts: Vec<u32>,
     digest: String,
     /// Texts with their transformed texts; empty for the originals.
     pairs: Vec<Pair>,
@@ -166,16 +168,18 @@ pub(super) async fn measure(
     meters.score.grow((sets.len() * plan.encoders.len()) as u64);
     let separations = separation::sets(plan, transformed, round, &measured.separated);
     for (encoder, distinct) in distinct.into_iter().enumerate() {
-        // Stored forms follow their encoder, and use its vectors.
+        // Forms follow their encoder, and use its vectors.
         let source = plan.source(encoder);
         let mut vectors = std::mem::take(&mut carried.vectors[source]);
         let own = one_encoder(inputs, &sets, distinct, encoder, &mut vectors, meters).await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
-        let meter = &mut meters.encode;
-        let separated = separation::measure(inputs, &separations, encoder, &mut vectors, meter).await?;
-        measured.separated.extend(separated);
-        let more_forms = plan.form(encoder + 1).is_some();
+        if plan.search(encoder).is_none() {
+            let meter = &mut meters.encode;
+            let separated = separation::measure(inputs, &separations, encoder, &mut vectors, meter).await?;
+            measured.separated.extend(separated);
+        }
+        let more_forms = plan.source(encoder + 1) == source;
         if !last && !more_forms {
             let originals = plan.tables.iter().flat_map(|table| {
                 let copies: Vec<Key> = separation::keys(table, encoder).collect();
@@ -257,6 +261,8 @@ async fn one_encoder(
     meters.encode.add(spared, spared, Instant::now());
     live.tell(&mut meters.encode);
 
+    let search = plan.search(position);
+    let mut last_index = LastIndex::default();
     let mut large = LargeScores::default();
     let mut pending: VecDeque<Pending<'_>> = VecDeque::new();
     let mut measured = Measured::default();
@@ -292,14 +298,25 @@ async fn one_encoder(
                 Some((score, false))
             }
             None => {
-                fill(inputs, position, set.table, &texts, vectors, &mut meters.encode).await?;
+                let kept = set.kept(inputs, position);
+                fill(inputs, position, set.table, &kept, vectors, &mut meters.encode).await?;
                 let stored = StoredVectors::new(plan, position, set.table, vectors);
+                let cuts = match search {
+                    Some(SearchForm::Lexical) => Cuts::of(plan, table, set.variant, &texts, &WholeTexts(plan)),
+                    _ => Cuts::of(plan, table, set.variant, &texts, &stored),
+                };
                 // Stored before the score, so that a score found later has its counts.
-                if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, &stored) {
+                if let Some(cuts) = cuts {
                     context.units.put_cuts(key, cuts).map_err(RunError::Units)?;
                 }
-                let task = score_task(inputs, encoder, set, &texts, &stored)?;
-                let score = AbortOnDropHandle::new(tokio::spawn(context.work.score(task)));
+                let score = match search {
+                    None => tokio::spawn(context.work.score(score_task(inputs, encoder, set, &texts, &stored)?)),
+                    Some(form) => {
+                        let task = SearchTask::new(inputs, set, &mut last_index, (position, form), &stored).await?;
+                        tokio::spawn(task.score(context.compute.clone()))
+                    }
+                };
+                let score = AbortOnDropHandle::new(score);
                 pending.push_back(Pending {
                     set,
                     key,
@@ -326,6 +343,10 @@ async fn one_encoder(
         let Variant::Transformed { transformation, seed } = set.variant else {
             continue;
         };
+        // The drift of vectors is that of the encoder itself, and terms have none.
+        if search.is_some() {
+            continue;
+        }
         let prompts = &table.prompts[position];
         let space = prompts.varied_space.as_str();
         let drift = match moved.get(&(space, set.pairs_digest.as_str())) {
@@ -446,8 +467,11 @@ impl TextSet {
     }
 
     /// The vectors that its score needs and that are kept: all except the documents of a large
-    /// corpus, and those on which a stored form is calibrated.
+    /// corpus, and those on which a stored form is calibrated. A search by terms needs none.
     fn kept(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
+        if inputs.plan.search(encoder) == Some(SearchForm::Lexical) {
+            return Vec::new();
+        }
         let mut keys = self.keys(inputs.plan, encoder);
         let table = &inputs.plan.tables[self.table];
         if let Some(documents) = corpus::documents(table, inputs.context.config.shard_documents) {
@@ -458,8 +482,11 @@ impl TextSet {
     }
 
     /// The vectors that its drift needs: both sides of every pair, and those on which a stored form
-    /// is calibrated.
+    /// is calibrated. Searches have no drift of their own.
     fn moving(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+        if plan.search(encoder).is_some() {
+            return Vec::new();
+        }
         let slot = plan.tables[self.table].prompts[encoder].varied();
         let both = self.pairs.iter().flat_map(|(original, made)| [*original, *made]);
         let calibrating = calibration(plan, encoder, self.table);

@@ -27,6 +27,7 @@ mod inputs;
 mod items;
 mod judge;
 mod kept_items;
+mod lexical;
 mod live;
 mod looks;
 mod manager;

@@ -19,6 +19,7 @@ use crate::{
     gate::Bound,
     profile::Axis,
     prompts::variant::PromptVariant,
+    search_form::SearchForm,
     stored_form::StoredForm,
     suite::{DatasetSpec, Suite, Transformation},
     work::Producer,
@@ -50,6 +51,12 @@ impl Corpus {
         self.texts.len()
     }
 
+    /// A copy of the text with a number, which shares its bytes.
+    pub(super) fn text(&self, number: u32) -> Text {
+        let text = self.texts.get(number as usize).cloned();
+        text.unwrap_or_else(|| String::new().into())
+    }
+
     /// The text with a number.
     pub(super) fn get(&self, number: u32) -> &str {
         self.texts.get(number as usize).map_or("", |text| text)
@@ -63,6 +70,8 @@ pub(super) enum EncoderVariant {
     Plain,
     /// Its vectors in a stored form.
     Stored(StoredForm),
+    /// With another search.
+    Search(SearchForm),
     /// With other prompts.
     Prompts(PromptVariant),
 }
@@ -164,7 +173,7 @@ pub(super) struct Plan {
     pub suite_digest: String,
     /// Generator id; empty: the transform service's default.
     pub generator: String,
-    /// Encoders, as they described themselves; each is followed by its stored forms, then by its
+    /// Encoders, as they described themselves; each is followed by its forms, then by its
     /// prompt variants.
     pub encoders: Vec<Encoder>,
     /// The kind of each encoder.
@@ -290,16 +299,24 @@ impl Plan {
         }
     }
 
+    /// The search of an encoder, if it is not the one by its vectors alone.
+    pub(super) fn search(&self, encoder: usize) -> Option<SearchForm> {
+        match self.variants.get(encoder)? {
+            EncoderVariant::Search(form) => Some(*form),
+            _ => None,
+        }
+    }
+
     /// Position of the encoder whose variant this is. Its service has only that one.
     pub(super) fn served(&self, encoder: usize) -> usize {
         served(&self.variants, encoder)
     }
 
-    /// Position of the encoder whose vectors this one has: a stored form those of its encoder.
+    /// Position of the encoder whose vectors this one has: a form those of its encoder.
     pub(super) fn source(&self, encoder: usize) -> usize {
-        match self.form(encoder) {
-            Some(_) => self.served(encoder),
-            None => encoder,
+        match self.variants.get(encoder) {
+            Some(EncoderVariant::Stored(_) | EncoderVariant::Search(_)) => self.served(encoder),
+            _ => encoder,
         }
     }
 

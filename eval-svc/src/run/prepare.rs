@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{
     RunContext, RunError,
     ceiling::Ceiling,
-    encoders,
+    encoders::{self, EncoderChoice},
     error::invalid,
     forecast::{self, Forecast},
     judge,
@@ -27,12 +27,12 @@ use super::{
 };
 use crate::{
     dataset::{self, Dataset, DatasetError, DatasetText, Draw},
+    form,
     gate::{self, Sequential},
     judging::{Judging, Scale},
     locate::Located,
     profile::{Axis, Figure},
     prompts::variant::{self, PromptVariant},
-    stored_form,
     suite::{DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
 };
@@ -134,8 +134,10 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
             axis: planned.axis,
         })
         .collect();
+    let forms: Vec<gate::EncoderForm> = choices.iter().map(EncoderChoice::form).collect();
     let mut scene = gate::Scene {
         encoders: &ids,
+        forms: &forms,
         baseline,
         transformations: &named,
         datasets: None,
@@ -167,6 +169,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     let (encoders, variants) = encoders::described(context, choices).await?;
     let (corpus, mut tables, requests) = plan::lay_out(datasets);
     if !suite.forms.is_empty() {
+        encoders::searched(&suite, &tables)?;
         encoders::whole_corpora(&tables, context.config.shard_documents)?;
     }
     let prompting = prompting::choose(
@@ -239,7 +242,7 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     if request.forms == [OFF] {
         suite.forms.clear();
     } else if !request.forms.is_empty() {
-        suite.forms = stored_form::parse_all(&request.forms)
+        suite.forms = form::parse_all(&request.forms)
             .map_err(|(position, message)| invalid(format!("spec.forms[{position}]"), message))?;
     }
     if request.prompt_variants == [OFF] {

@@ -15,6 +15,7 @@ use crate::{
         variant::{PromptVariant, Wording},
     },
     report::{PromptUse, UnusedPrompt},
+    search_form::{SearchForm, analysis},
 };
 
 /// Number of a prompt among those of an encoder; 0 is the encoder's default.
@@ -188,6 +189,7 @@ fn table_prompts(
     let described = encoder.vector_space.clone().unwrap_or_default();
     let described = &match variant {
         EncoderVariant::Stored(form) => form.space(&described, dataset.digest()),
+        EncoderVariant::Search(form) => form.space(&described, Some(&analysis(dataset))),
         _ => described,
     };
     let sent = || {
@@ -195,7 +197,11 @@ fn table_prompts(
             .parts()
             .map(|(part, chosen)| (part, chosen.map(|chosen| &chosen.sent)))
     };
-    let space = prompts::key(described, sent());
+    let space = match variant {
+        // Terms have no prompt.
+        EncoderVariant::Search(SearchForm::Lexical) => described.digest.clone(),
+        _ => prompts::key(described, sent()),
+    };
     TablePrompts {
         varied_space: match variant {
             // The ranges may rest on texts of another part, under its prompt.
@@ -212,6 +218,9 @@ fn table_prompts(
 /// The prompts that were used for an encoder's texts, with the data sets of each, and the prompts
 /// that were not used.
 pub(super) fn told(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
+    if plan.search(encoder) == Some(SearchForm::Lexical) {
+        return Default::default();
+    }
     let mut uses: Vec<PromptUse> = Vec::new();
     let mut all: Vec<&Chosen> = Vec::new();
     for table in &plan.tables {

@@ -79,6 +79,7 @@ pub(super) fn report(
             })
             .collect(),
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
+        drop_shares: items.drop_shares(),
         profile: items.profile(),
         subsets: items.subset_reports(),
         gate,
@@ -171,6 +172,7 @@ fn variant(plan: &Plan, scored: &[Scored], units: &UnitStore, position: usize) -
     let (form, prompts, bytes) = match &plan.variants[position] {
         EncoderVariant::Plain => return None,
         EncoderVariant::Stored(form) => (Some(form.to_string()), None, form.bytes(dimensions)),
+        EncoderVariant::Search(form) => (Some(form.to_string()), None, dimensions.saturating_mul(4)),
         EncoderVariant::Prompts(variant) => (None, Some(variant.name.clone()), dimensions.saturating_mul(4)),
     };
     Some(VariantInfo {

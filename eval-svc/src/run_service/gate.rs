@@ -122,6 +122,7 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         of: filled(rule.quantity).unwrap_or_else(|| limit.measure().default_quantity().to_owned()),
         task,
         dataset: filled(rule.dataset),
+        form: None,
         basis: read::<proto::GateBasis, _>(&path("basis"), rule.basis, &Basis::ALL, Basis::name)?,
         unit: read::<proto::GateUnit, _>(&path("unit"), rule.unit, &Unit::ALL, Unit::name)?,
         place,
@@ -150,8 +151,8 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
 
 fn proto_rule(rule: &Rule) -> proto::GateRule {
     let limit = proto::gate_rule::Limit::named(rule.limit.kind.name(), rule.limit.value);
-    if limit.is_none() {
-        // A kind that is newer than the message's fields.
+    if limit.is_none() || rule.form.is_some() {
+        // A kind or a key that is newer than the message's fields.
         return proto::GateRule {
             text: rule.to_string(),
             ..proto::GateRule::default()

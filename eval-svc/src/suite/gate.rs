@@ -122,6 +122,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
         of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.measure().default_quantity().to_owned()),
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
         dataset: filled(document, section.string("dataset")?)?,
+        form: filled(document, section.string("form")?)?,
         basis: basis(&section)?,
         unit: choice(&section, "unit", "unit", &Unit::ALL, Unit::name)?,
         texts: choice(&section, "texts", "choice of texts", &Texts::ALL, Texts::name)?.unwrap_or_default(),

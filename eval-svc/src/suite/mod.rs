@@ -30,13 +30,13 @@ use isomer_proto::transform::v1::{GuardMode, OnFailure};
 
 use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, PermittedPath, Source},
+    form::Form,
     gate::Gate,
     judging::Judge,
     limits::Limits,
     locate::Wanted,
     prompts::variant::PromptVariant,
     separation::Separation,
-    stored_form::StoredForm,
     task::{Profile, TaskType},
 };
 
@@ -78,8 +78,8 @@ pub struct Suite {
     pub generator: Option<String>,
     /// Encoder ids; may be empty.
     pub encoders: Vec<String>,
-    /// Stored forms in which the encoders' vectors are scored too.
-    pub forms: Vec<StoredForm>,
+    /// Forms in which the encoders are scored too.
+    pub forms: Vec<Form>,
     /// Variants of the encoders' prompts that are scored too.
     pub prompt_variants: Vec<PromptVariant>,
     /// Prompts of encoders: id to role to text ([`crate::prompts`]).

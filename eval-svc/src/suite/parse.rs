@@ -14,7 +14,7 @@ use super::{
     reader::{Document, Section},
     separation,
 };
-use crate::{stored_form, task::Profile};
+use crate::{form, task::Profile};
 
 pub(super) const FIELDS: [&str; 27] = [
     "name",
@@ -80,7 +80,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         total_items: total_items(&top, &datasets)?,
         generator: filled(&document, top.string("generator")?)?,
         encoders: encoders(&top)?,
-        forms: top.parsed("forms", stored_form::parse_all)?,
+        forms: top.parsed("forms", form::parse_all)?,
         prompt_variants: encoder::prompt_variants(&top)?,
         encoder_prompts: encoder::prompts(&top)?,
         baseline: filled(&document, top.string("baseline")?)?,

@@ -76,6 +76,19 @@ pub(super) async fn describe(clients: &EvalClients, encoder_id: &str) -> Result<
         .map_err(|error| fault(error, |index| format!("text {index}")))
 }
 
+/// No vectors, for a search without them.
+pub(super) fn nothing() -> Encoded {
+    Encoded {
+        vectors: Array2::zeros((0, 0)),
+        similarity: Similarity::default(),
+        vector_space: None,
+        usage: Usage::default(),
+        cut: CutCount::default(),
+        augmentation: None,
+        varied: Vec::new(),
+    }
+}
+
 /// Encodes the texts of a dataset with their prompts; equal texts with the same prompt only once.
 pub(super) async fn texts(
     config: &EvalConfig,

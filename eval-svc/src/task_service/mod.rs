@@ -37,6 +37,7 @@ use crate::{
     locate::DatasetLocator,
     metric::{ApproximateReport, Similarity},
     mteb_result,
+    search_form::SearchForm,
     task::{Profile, ScoreError, Scores, SearchMode, TaskType, score_bitext, score_pair_classification, score_sts},
 };
 
@@ -95,6 +96,8 @@ impl TaskHandler {
         let wanted = request::dataset(&self.config, input.dataset.take(), sample, task, options)?;
         let located = self.places.locate(wanted).await.map_err(EvalError::from)?;
         request::searches(located.task, search)?;
+        let form = request::form(&input, search)?;
+        request::finds(located.task, form)?;
         clsd::check(located.task, &input, options)?;
         let given = prompts::read("dataset.prompts", std::mem::take(&mut input.prompts))?;
         let dataset = blocking(&self.compute, move || {
@@ -121,7 +124,10 @@ impl TaskHandler {
             .await
         };
         let encoding = Instant::now();
-        let encoded = encode_with(input.augmentation.as_ref()).await?;
+        let encoded = match form {
+            Some(SearchForm::Lexical) => encode::nothing(),
+            _ => encode_with(input.augmentation.as_ref()).await?,
+        };
         let encoding = encoding.elapsed();
         let (mut columns, mut more) = (BTreeMap::new(), Usage::default());
         if per_item
@@ -151,7 +157,11 @@ impl TaskHandler {
         let dataset = Arc::new(prompts::remarked(dataset, &choice, cut, &encoder.id));
         let scored = Arc::clone(&dataset);
         let mut scores = blocking(&self.compute, move || {
-            scored.score_searching(vectors.view(), profile, similarity, search)
+            let vectors = vectors.view();
+            match form {
+                None => scored.score_searching(vectors, profile, similarity, search),
+                Some(form) => form.score_dataset(&scored, vectors, (profile, similarity)),
+            }
         })
         .await?;
         scores.all.extend(dataset.measures().clone());
@@ -180,6 +190,9 @@ impl TaskHandler {
         let (mut response, mteb_result, delta, evidence) = written.await??;
         if let Some(report) = &mut augmentation {
             report.delta = delta;
+        }
+        if let Some(form) = form {
+            response.profile_stamp.push_str(&format!("; search by {form}"));
         }
         if let Some(pivot) = &pivot {
             response

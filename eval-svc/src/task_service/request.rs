@@ -6,7 +6,7 @@ use isomer_proto::{
     ProtoEnum,
     common::v1::Similarity as ProtoSimilarity,
     eval::v1::{
-        self as proto, DatasetRef, MetricProfile, ScoreRequest, SearchIndex, TaskOptions, dataset_ref,
+        self as proto, DatasetInput, DatasetRef, MetricProfile, ScoreRequest, SearchIndex, TaskOptions, dataset_ref,
         score_request::Input, search_index,
     },
 };
@@ -18,6 +18,7 @@ use crate::{
     error::EvalError,
     locate::Wanted,
     metric::{HnswOptions, Similarity, ranking::CUTOFFS},
+    search_form::SearchForm,
     task::{Profile, SearchMode, TaskType},
 };
 
@@ -114,6 +115,35 @@ pub(super) fn searches(task: TaskType, search: SearchMode) -> Result<(), Fault> 
     }
     let message = format!("{task} does not search, so an index has no use");
     Err(Fault::invalid("index", message).hint("leave it out, or choose a retrieval task"))
+}
+
+/// The search form of a request, validated; `None`: by vectors alone.
+pub(super) fn form(input: &DatasetInput, search: SearchMode) -> Result<Option<SearchForm>, Fault> {
+    if input.form.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |message: String| Fault::invalid("dataset.form", message);
+    let form: SearchForm = input.form.parse().map_err(wrong)?;
+    if search != SearchMode::Exact {
+        let message = format!("`{form}` searches all documents, and an index is asked for");
+        return Err(wrong(message).hint("leave one of the two out"));
+    }
+    if form == SearchForm::Lexical && input.augmentation.is_some() {
+        let message = format!("`{form}` uses no vectors, so there is nothing to augment");
+        return Err(wrong(message).hint("leave one of the two out, or choose hybrid:rrf"));
+    }
+    Ok(Some(form))
+}
+
+/// Refuses a search form for a task without a search.
+pub(super) fn finds(task: TaskType, form: Option<SearchForm>) -> Result<(), Fault> {
+    match form {
+        Some(form) if task != TaskType::Retrieval => {
+            let message = format!("{task} does not search, so `{form}` has no use");
+            Err(Fault::invalid("dataset.form", message).hint("leave it out, or choose a retrieval task"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The options of a request, validated.

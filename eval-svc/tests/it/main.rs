@@ -35,6 +35,7 @@ mod run_plan;
 mod run_power;
 mod run_prompts;
 mod run_report;
+mod run_search_forms;
 mod run_second_level;
 mod run_separation;
 mod run_stubs;

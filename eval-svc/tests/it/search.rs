@@ -5,7 +5,7 @@ use isomer_eval::{
     metric::{HnswOptions, Similarity},
     task::{Profile, RetrievalInput, SearchMode, score_retrieval},
 };
-use isomer_proto::eval::v1::{self as proto, ScoreRequest, SearchIndex, search_index};
+use isomer_proto::eval::v1::{self as proto, ScoreRequest, SearchIndex, score_request, search_index};
 use isomer_stubs::request;
 use tonic::Code;
 
@@ -98,6 +98,63 @@ async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
         (report.recalls[0].recall, approximate.main_score),
         (1.0, exact.main_score)
     );
+}
+
+fn found_by(task: proto::TaskType, name: &str, form: &str) -> ScoreRequest {
+    let mut request = request::score(task, "fake", builtin(name));
+    if let Some(score_request::Input::Dataset(input)) = &mut request.input {
+        form.clone_into(&mut input.form);
+    }
+    request
+}
+
+#[tokio::test]
+async fn documents_are_found_by_terms_on_request_and_the_stamp_says_so() {
+    let mut harness = harness().await;
+    let mut scores = Vec::new();
+    for form in ["", "bm25", "hybrid:rrf", "hybrid:rrf:0.99"] {
+        let request = found_by(proto::TaskType::Retrieval, "quick/retrieval", form);
+        let found = harness.tasks.score(request).await.unwrap().into_inner();
+        assert_eq!(found.profile_stamp.contains("search by"), !form.is_empty());
+        assert!(found.profile_stamp.ends_with(form), "{}", found.profile_stamp);
+        assert_eq!(found.vector_space.is_none(), form == "bm25");
+        scores.push(found.main_score);
+    }
+    // The fake encoder knows nothing of meaning.
+    let [dense, terms, both, nearly_dense] = scores[..] else {
+        panic!("{scores:?}")
+    };
+    assert!(terms > 0.15 && terms > both && both > dense, "{scores:?}");
+    assert!((nearly_dense - dense).abs() < (both - dense), "{scores:?}");
+}
+
+#[tokio::test]
+async fn a_search_form_for_another_task_or_with_another_search_is_refused() {
+    let retrieval = |form| found_by(proto::TaskType::Retrieval, "quick/retrieval", form);
+    let augmented = || {
+        let mut request = retrieval("bm25");
+        if let Some(score_request::Input::Dataset(input)) = &mut request.input {
+            input.augmentation = Some(proto::DatasetAugmentation::default());
+        }
+        request
+    };
+    let by_index = ScoreRequest {
+        index: hnsw(None, None),
+        ..retrieval("hybrid:rrf")
+    };
+    for request in [
+        retrieval("int8"),
+        retrieval("hybrid"),
+        by_index,
+        augmented(),
+        found_by(proto::TaskType::Sts, "quick/sts", "bm25"),
+    ] {
+        let (code, fault) = refused(request).await;
+        assert_eq!(
+            (code, fault.field.as_deref()),
+            (Code::InvalidArgument, Some("dataset.form"))
+        );
+    }
 }
 
 #[tokio::test]

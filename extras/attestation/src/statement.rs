@@ -185,7 +185,8 @@ fn test_result(
         return Err(StatementError::Inconsistent(message));
     }
     let mut tests: BTreeMap<Outcome, Vec<String>> = BTreeMap::new();
-    for (number, (rule, said)) in (1..).zip(gate.rules.iter().zip(&verdict.rules)) {
+    let said = (1..).zip(gate.rules.iter().zip(&verdict.rules));
+    for (number, (rule, said)) in said.filter(|(_, (_, said))| !said.not_applicable) {
         // Rules may have equal titles.
         tests
             .entry(outcome(said.verdict))

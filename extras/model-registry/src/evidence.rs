@@ -73,7 +73,8 @@ pub fn metrics(report: &Report, encoder: &str) -> Vec<Metric> {
     if let Some(gate) = &report.gate
         && let Some(judged) = gate.encoders.iter().find(|one| one.encoder == encoder)
     {
-        for (number, (rule, said)) in gate.rules.iter().zip(&judged.rules).enumerate() {
+        let said = gate.rules.iter().zip(&judged.rules).enumerate();
+        for (number, (rule, said)) in said.filter(|(_, (_, said))| !said.not_applicable) {
             let name = format!("rule.{}", number + 1);
             all.interval(&name, said.estimate, said.low, said.high, None);
             all.push(&format!("{name}.limit"), Some(rule.limit), None);
@@ -90,6 +91,7 @@ pub fn rules(report: &Report, encoder: &str) -> Vec<(String, String)> {
     };
     let rules = gate.rules.iter().zip(&judged.rules).enumerate();
     rules
+        .filter(|(_, (_, said))| !said.not_applicable)
         .map(|(number, (rule, said))| {
             let words = format!("{} ({}): {}", rule.title, rule.limit_text(), said.verdict.name());
             (format!("{PREFIX}rule.{}", number + 1), words)
@@ -104,11 +106,7 @@ pub fn reason(report: &Report, encoder: &str) -> String {
     let Some(judged) = gate.encoders.iter().find(|one| one.encoder == encoder) else {
         return String::new();
     };
-    let same = gate
-        .rules
-        .iter()
-        .zip(&judged.rules)
-        .filter(|(_, said)| said.verdict == judged.verdict);
+    let same = gate.rules_of(judged).filter(|(_, said)| said.verdict == judged.verdict);
     let told: Vec<String> = same
         .map(|(rule, said)| {
             let number = format!(

@@ -179,12 +179,27 @@ pub const ALL: &[Held] = &[
         &[("eval-svc/tests/it/run_plan.rs", "a_run_above_its_limits_is_not_started")],
     ),
     (
-        "RunSpec.forms",
-        "INVALID_ARGUMENT for an unknown form, for dimensions that the encoder does not have, and for a corpus that is searched in shards",
+        "DatasetInput.form",
+        "INVALID_ARGUMENT for any other form or task, together with ScoreRequest.index, and for `bm25` together with augmentation",
         &[(
-            "eval-svc/tests/it/run_variants.rs",
-            "forms_that_cannot_be_measured_are_refused_before_anything_is_generated",
+            "eval-svc/tests/it/search.rs",
+            "a_search_form_for_another_task_or_with_another_search_is_refused",
         )],
+    ),
+    (
+        "RunSpec.forms",
+        "INVALID_ARGUMENT for an unknown form, for dimensions that the encoder does not have, for a corpus that is searched in shards, and \
+         for a search form beside data sets of other tasks than retrieval",
+        &[
+            (
+                "eval-svc/tests/it/run_variants.rs",
+                "forms_that_cannot_be_measured_are_refused_before_anything_is_generated",
+            ),
+            (
+                "eval-svc/tests/it/run_search_forms.rs",
+                "searches_that_cannot_be_measured_are_refused_before_anything_is_generated",
+            ),
+        ],
     ),
     (
         "RunSpec.total_items",

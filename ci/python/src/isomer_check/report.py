@@ -1002,6 +1002,8 @@ class GateRule:
     """Only data sets of this kind."""
     dataset: Optional[str]
     """Only this data set."""
+    form: Optional[str] = dataclasses.field(default=None)
+    """Only encoders in this form, e.g. `hybrid:rrf`; `dense`: in none."""
     datasets: List[str]
     """The data sets it looks at."""
     basis: Basis
@@ -1118,6 +1120,10 @@ class RuleVerdict:
     """Undecided: data sets in all that would decide, if the estimate and the spread stayed."""
     seeds_needed: Optional[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Undecided: seeds in all that would decide, with the data sets there are."""
+    not_applicable: bool = dataclasses.field(default=False)
+    """The rule is not about the encoder: it names another form, or limits separation, which a
+    search does not have. The verdict is then `pass` and says nothing.
+    """
     note: Optional[str]
     """Why there is no decision or why it is invalid, and what else a reader must know."""
 
@@ -1492,6 +1498,36 @@ class Stratum(str, enum.Enum):
     """As many."""
     FEWER = 'fewer'
     """Fewer: overlap alone would separate."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DropShare:
+    """The part of an encoder's drop that is left in a form."""
+    encoder: str
+    """The encoder."""
+    form: str
+    """Its form, e.g. `hybrid:rrf`."""
+    quantity: Quantity
+    """Total, axis or transformation."""
+    share: Optional[float]
+    """Mean drop of the form divided by the encoder's; below 0 if one of them is a gain. Absent if
+    the encoder does not drop at all, or no items are known.
+    """
+    low: Optional[float]
+    """Lower end of Fieller's interval over items; absent if the encoder's own drop may be 0."""
+    high: Optional[float]
+    """Upper end."""
+    note: Optional[str] = dataclasses.field(default=None)
+    """Why a number is absent."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A score that every encoder has on every data set."""
+    level: Level
+    """How much it takes together."""
+    name: str
+    """`original`, `total`, the axis or the transformation with its parameters."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -1896,6 +1932,10 @@ class Report:
     """How the texts are rated, and how drift goes with that; absent where the run named no judge."""
     separation: Optional[SeparationReport] = dataclasses.field(default=None)
     """Whether encoders tell a rewrite from a change of meaning; absent where the run left it out."""
+    drop_shares: List[DropShare] = dataclasses.field(default_factory=lambda: cast('List[DropShare]', []))
+    """How much of each encoder's drop is left in each of its searches by terms; empty without
+    one.
+    """
     checks: List[CheckRow]
     """What became of the texts, per transformation, seed and dataset: the quality of what the
     profile rests on.

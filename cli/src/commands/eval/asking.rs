@@ -58,6 +58,7 @@ impl Asking<'_> {
             limit: args.limit,
             sample_seed: args.sample_seed,
             augmentation: None,
+            form: args.form.clone().unwrap_or_default(),
             pivot: self.pivot.clone(),
             prompts: self.prompts.iter().filter(own).cloned().collect(),
         })

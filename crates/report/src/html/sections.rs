@@ -6,7 +6,7 @@ use super::{charts, figures};
 use crate::{
     Example, Report, judge_view,
     noise_view::{self, Pages},
-    separation_view, subsets_view, variant_view,
+    search_view, separation_view, subsets_view, variant_view,
 };
 
 /// A folded part of the page.
@@ -37,7 +37,7 @@ macro_rules! section {
 }
 
 /// The parts, in the order of the page.
-pub(super) const SECTIONS: [Section; 17] = [
+pub(super) const SECTIONS: [Section; 18] = [
     section!("examples", "Texts that moved furthest", |pages| {
         let report = pages.full;
         (!report.examples.is_empty()).then(|| {
@@ -62,6 +62,9 @@ pub(super) const SECTIONS: [Section; 17] = [
     )),
     section!("noise", "Noise", "plain-table", |pages| noise_view::view(pages.full)),
     section!("variants", "Variants", "plain-table", |pages| variant_view::view(
+        pages.full
+    )),
+    section!("search", "Search by terms", "plain-table", |pages| search_view::view(
         pages.full
     )),
     section!("separation", "Does it see a change of meaning?", |pages| {

@@ -33,6 +33,7 @@ pub(super) fn render(report: &Report) -> String {
     comparisons::write(&mut page, shown);
     plain_table::noise(&mut page, report);
     plain_table::variants(&mut page, report);
+    plain_table::searches(&mut page, report);
     separation::write(&mut page, report);
     judge::write(&mut page, report);
     subsets::write(&mut page, shown);
@@ -169,7 +170,7 @@ fn rules(page: &mut String, report: &Report) {
     ];
     header(page, &cells, 6);
     for encoder in &gate.encoders {
-        for (rule, said) in gate.rules.iter().zip(&encoder.rules) {
+        for (rule, said) in gate.rules_of(encoder) {
             row(
                 page,
                 &[

@@ -1,7 +1,7 @@
 //! Sections with one table: noise, and variants of encoders.
 
 use super::{Report, header, plain, row};
-use crate::{noise_view, variant_view};
+use crate::{noise_view, search_view, variant_view};
 
 /// Drops by dose of noise.
 pub(super) fn noise(page: &mut String, report: &Report) {
@@ -25,6 +25,17 @@ pub(super) fn variants(page: &mut String, report: &Report) {
         variant_view::LEGEND,
         &variant_view::HEAD,
         variant_view::rows(report),
+    );
+}
+
+/// Searches by terms.
+pub(super) fn searches(page: &mut String, report: &Report) {
+    section(
+        page,
+        "Search by terms",
+        search_view::LEGEND,
+        &search_view::HEAD,
+        search_view::rows(report),
     );
 }
 

@@ -9,6 +9,7 @@
 mod build;
 mod critical;
 mod dose;
+mod drop_share;
 mod grid;
 mod items;
 mod quantity;
@@ -32,6 +33,7 @@ pub use build::profile;
 pub use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
 pub use dose::{DoseCurve, DosePoint, HalfDose};
+pub use drop_share::{DropShare, drop_share, drops};
 pub use grid::{Column, Grid};
 pub use isomer_datasets::{LanguageGroup, is_english};
 pub use isomer_transformations::Axis;

@@ -100,6 +100,8 @@ pub struct RuleScope<'a> {
     pub task: Option<TaskType>,
     /// Only this data set.
     pub dataset: Option<&'a str>,
+    /// Only encoders in this form.
+    pub form: Option<&'a str>,
 }
 
 impl RuleScope<'_> {
@@ -121,6 +123,9 @@ impl RuleScope<'_> {
         }
         if let Some(dataset) = self.dataset {
             sentence.push_str(&format!(", on {dataset}"));
+        }
+        if let Some(form) = self.form {
+            sentence.push_str(&format!(", by {form}"));
         }
         sentence
     }

@@ -8,6 +8,7 @@
 //! * [`discrimination`]: a translation against its distractors (CLSD).
 //! * [`search`]: the best documents for each query, blocked and parallel.
 //! * [`approximate`]: the same through a graph, with its recall; [`hnsw`]: that graph.
+//! * [`fusion`]: the hits of several searches as one list.
 //! * [`ranking`]: nDCG, MAP, recall, precision, MRR and hit rate, as defined by trec_eval and mteb.
 //! * [`overlap`]: the agreement of two result lists.
 //! * [`abstention`]: normalised area under the abstention curve.
@@ -16,6 +17,7 @@
 pub mod abstention;
 pub mod approximate;
 pub mod discrimination;
+pub mod fusion;
 pub mod hnsw;
 pub mod matrix;
 pub mod nearest;

@@ -135,7 +135,7 @@ impl Merge {
 /// The order of documents that tie. A hit is one integer: the score's bits, transformed to sort
 /// like numbers, above the rank of its document in this order. So hits are compared as integers.
 #[derive(Debug)]
-struct TieOrder<'a> {
+pub struct TieOrder<'a> {
     id_order: Cow<'a, [u32]>,
     /// The document at each position of the order of ids; empty for [`Ties::CorpusOrder`].
     document_of: Vec<u32>,
@@ -143,7 +143,8 @@ struct TieOrder<'a> {
 }
 
 impl<'a> TieOrder<'a> {
-    fn new(id_order: Cow<'a, [u32]>, ties: Ties) -> Self {
+    /// The order under a rule; `id_order` as in [`top_k`].
+    pub fn new(id_order: Cow<'a, [u32]>, ties: Ties) -> Self {
         let document_of = match ties {
             Ties::IdDescending => inverse(&id_order),
             Ties::CorpusOrder => Vec::new(),
@@ -168,6 +169,15 @@ impl<'a> TieOrder<'a> {
             Ties::IdDescending => self.document_of[rank as usize] as usize,
             Ties::CorpusOrder => (u32::MAX - rank) as usize,
         }
+    }
+
+    /// The `k` best of scored documents, best first. Scores are compared in the precision of hits.
+    pub fn best(&self, scored: impl Iterator<Item = (usize, f64)>, k: usize) -> Vec<Hit> {
+        let mut best = Best::new(k);
+        for (document, score) in scored {
+            best.push(key(score as f32, self.rank(document)));
+        }
+        self.hits(vec![best]).pop().unwrap_or_default()
     }
 
     fn hits(&self, best: Vec<Best>) -> Vec<Vec<Hit>> {

@@ -94,7 +94,7 @@ fn cutoffs(profile: Profile) -> (&'static [usize], Ties) {
     }
 }
 
-fn main_key(profile: Profile) -> Result<&'static str, ScoreError> {
+pub(super) fn main_key(profile: Profile) -> Result<&'static str, ScoreError> {
     let task = TaskType::Retrieval;
     task.main_score(profile).ok_or(ScoreError::NotServed { task, profile })
 }
@@ -145,20 +145,41 @@ pub fn score_retrieval(
 /// If lists and ids do not match, there are no queries or no documents, or a list is too short
 /// because a similarity was not a number.
 pub fn score_found(labels: &RetrievalLabels<'_>, hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
-    let whole = labels.terms(profile).k.min(labels.document_ids.len());
-    if let Some(query) = hits.iter().position(|hits| hits.len() < whole) {
-        return Err(ScoreError::Undefined {
-            metric: main_key(profile)?,
+    check_depth(labels, &hits, labels.terms(profile).k, main_key(profile)?)?;
+    score_hits(labels, hits, profile)
+}
+
+/// Refuses lists of a search by vectors for `k` documents that are too short: a similarity was not
+/// a number.
+pub(super) fn check_depth(
+    labels: &RetrievalLabels<'_>,
+    hits: &[Vec<Hit>],
+    k: usize,
+    metric: &'static str,
+) -> Result<(), ScoreError> {
+    let whole = k.min(labels.document_ids.len());
+    match hits.iter().position(|hits| hits.len() < whole) {
+        None => Ok(()),
+        Some(query) => Err(ScoreError::Undefined {
+            metric,
             reason: format!(
                 "the similarity of query `{}` and a document is not a number",
                 labels.query_ids.get(query).map_or("", String::as_str)
             ),
-        });
+        }),
     }
-    score_hits(labels, hits, profile)
 }
 
-fn score_hits(labels: &RetrievalLabels<'_>, mut hits: Vec<Vec<Hit>>, profile: Profile) -> Result<Scores, ScoreError> {
+/// Scores the documents of a search that may find fewer than [`RetrievalLabels::terms`] asks for.
+/// Documents that are not found count as in [`score_found`].
+///
+/// # Errors
+/// If lists and ids do not match, or there are no queries or no documents.
+pub(super) fn score_hits(
+    labels: &RetrievalLabels<'_>,
+    mut hits: Vec<Vec<Hit>>,
+    profile: Profile,
+) -> Result<Scores, ScoreError> {
     let main_key = main_key(profile)?;
     counted("queries", hits.len(), labels.query_ids.len(), main_key)?;
     counted(
@@ -244,7 +265,12 @@ fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), Score
     ScoreError::widths("documents", input.queries, input.documents)
 }
 
-fn counted(what: &'static str, found: usize, expected: usize, main_key: &'static str) -> Result<(), ScoreError> {
+pub(super) fn counted(
+    what: &'static str,
+    found: usize,
+    expected: usize,
+    main_key: &'static str,
+) -> Result<(), ScoreError> {
     ScoreError::rows(what, expected, found)?;
     if expected == 0 {
         return Err(ScoreError::none(main_key, what));

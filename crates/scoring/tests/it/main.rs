@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod golden;
+mod hybrid;
 mod labelled;
 mod list_tasks;
 mod support;

@@ -67,6 +67,7 @@ pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<Sep
         transformations: counted,
         coverage: coverage.collect(),
         encoders: (0..plan.encoders.len())
+            .filter(|encoder| plan.search(*encoder).is_none())
             .map(|encoder| of_one(plan, &of_encoder(separated, encoder), encoder, &settings.kinds))
             .collect(),
     })

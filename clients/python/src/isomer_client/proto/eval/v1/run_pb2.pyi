@@ -612,14 +612,18 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def forms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Forms in which a search index stores vectors. Each encoder is scored in each form too, from the
-        same vectors, as one more encoder named `ID+FORM`. A form is a type of numbers, a number of
-        leading dimensions (`256`), or both (`binary:256`). `f16`: binary16. `int8`: 256 steps over the
-        range of each dimension in the originals of the data set, of retrieval in its documents.
-        `binary`: 1 above 0, else 0, compared as the encoder's vectors are. `hamming`: the same bits,
-        compared by Hamming distance. Empty: the suite's; `off` alone: none. INVALID_ARGUMENT for an
-        unknown form, for dimensions that the encoder does not have, and for a corpus that is searched
-        in shards.
+        """Forms in which a search index stores and searches vectors. Each encoder is scored in each form
+        too, from the same vectors, as one more encoder named `ID+FORM`. A stored form is a type of
+        numbers, a number of leading dimensions (`256`), or both (`binary:256`). `f16`: binary16.
+        `int8`: 256 steps over the range of each dimension in the originals of the data set, of
+        retrieval in its documents. `binary`: 1 above 0, else 0, compared as the encoder's vectors are.
+        `hamming`: the same bits, compared by Hamming distance. A search form is for retrieval: `bm25`
+        finds documents by the terms of the texts, without the encoder; `hybrid:FUSION` fuses the 1000
+        best documents of vectors and of BM25, with FUSION `rrf` (reciprocal ranks), `dbsf`
+        (distribution-based) or `rsf` (relative scores) as in mteb, and `hybrid:FUSION:WEIGHT` with a
+        weight of vectors other than 0.5. Empty: the suite's; `off` alone: none. INVALID_ARGUMENT for
+        an unknown form, for dimensions that the encoder does not have, for a corpus that is searched
+        in shards, and for a search form beside data sets of other tasks than retrieval.
         """
 
     @_builtins.property
@@ -1094,7 +1098,9 @@ class GateRule(_message.Message):
     text: _builtins.str
     """The rule as text, in place of all other fields: KEY=VALUE, separated by commas, e.g.
     `max_drop=3,of=length`. The keys are those of a suite's `[[gate.rule]]`; a comma in a value is
-    not possible. INVALID_ARGUMENT where it cannot be read, and together with another field.
+    not possible. `form` is in no field: it limits a rule to encoders in one of RunSpec.forms, or
+    in none (`form=dense`). INVALID_ARGUMENT where it cannot be read, and together with another
+    field.
     """
     @_builtins.property
     def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:

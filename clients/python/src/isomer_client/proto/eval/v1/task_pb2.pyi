@@ -1399,6 +1399,7 @@ class DatasetInput(_message.Message):
     SAMPLE_SEED_FIELD_NUMBER: _builtins.int
     PIVOT_FIELD_NUMBER: _builtins.int
     PROMPTS_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
     encoder_id: _builtins.str
     limit: _builtins.int
     """A sample of at most this many rows (pairs, queries, texts, groups), in proportion to labels or
@@ -1407,6 +1408,12 @@ class DatasetInput(_message.Message):
     """
     sample_seed: _builtins.int
     """Seed of the sample; absent: 42."""
+    form: _builtins.str
+    """Retrieval only: how documents are found, as in RunSpec.forms: `bm25`, by the terms of the texts
+    and without the encoder, or `hybrid:FUSION`, by vectors and terms. Empty: by vectors alone. The
+    stamp says so. INVALID_ARGUMENT for any other form or task, together with ScoreRequest.index,
+    and for `bm25` together with augmentation.
+    """
     @_builtins.property
     def dataset(self) -> Global___DatasetRef: ...
     @_builtins.property
@@ -1435,10 +1442,11 @@ class DatasetInput(_message.Message):
         sample_seed: _builtins.int | None = ...,
         pivot: Global___DatasetPivot | None = ...,
         prompts: _abc.Iterable[Global___EncoderPrompt] | None = ...,
+        form: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "augmentation", b"augmentation", "dataset", b"dataset", "limit", b"limit", "pivot", b"pivot", "sample_seed", b"sample_seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "augmentation", b"augmentation", "dataset", b"dataset", "encoder_id", b"encoder_id", "limit", b"limit", "pivot", b"pivot", "prompts", b"prompts", "sample_seed", b"sample_seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_sample_seed", b"_sample_seed", "augmentation", b"augmentation", "dataset", b"dataset", "encoder_id", b"encoder_id", "form", b"form", "limit", b"limit", "pivot", b"pivot", "prompts", b"prompts", "sample_seed", b"sample_seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
