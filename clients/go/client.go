@@ -126,7 +126,7 @@ func (c *Client) EncodeStream(ctx context.Context, texts iter.Seq[string], optio
 		options.Priority = encoderv1.Priority_PRIORITY_BATCH
 	}
 	return func(yield func(*Embeddings, error) bool) {
-		asked, err := c.ask(ctx, &options, false)
+		asked, err := c.ask(ctx, &options, wanted{})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -148,7 +148,7 @@ func (c *Client) EncodeStream(ctx context.Context, texts iter.Seq[string], optio
 
 // EncodeTokens gives a vector for each token of each text.
 func (c *Client) EncodeTokens(ctx context.Context, texts []string, options EncodeOptions) (*TokenEmbeddings, error) {
-	asked, err := c.ask(ctx, &options, true)
+	asked, err := c.ask(ctx, &options, wanted{tokens: true})
 	if err != nil {
 		return nil, err
 	}
@@ -177,10 +177,10 @@ type asked struct {
 	encoder *encoderv1.Encoder
 	prompt  prompt
 	checker *checker
-	tokens  bool
+	wanted  wanted
 }
 
-func (c *Client) ask(ctx context.Context, options *EncodeOptions, tokens bool) (*asked, error) {
+func (c *Client) ask(ctx context.Context, options *EncodeOptions, wanted wanted) (*asked, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
@@ -192,8 +192,8 @@ func (c *Client) ask(ctx context.Context, options *EncodeOptions, tokens bool) (
 	if err != nil {
 		return nil, err
 	}
-	checker := &checker{options: options, question: options.question(prompt, tokens), known: c.spaces}
-	return &asked{c, options, encoder, prompt, checker, tokens}, nil
+	checker := &checker{options: options, question: options.question(prompt, wanted.tokens), known: c.spaces}
+	return &asked{c, options, encoder, prompt, checker, wanted}, nil
 }
 
 func (c *Client) mostItems(encoder *encoderv1.Encoder) int {
@@ -221,7 +221,7 @@ func parts[T, R any](
 			inputs = append(inputs, one)
 		}
 		var err error
-		made.answer, err = asked.client.encoding.Encode(ctx, asked.options.request(asked.prompt, inputs, asked.tokens))
+		made.answer, err = asked.client.encoding.Encode(ctx, asked.options.request(asked.prompt, inputs, asked.wanted))
 		return made, moved(err, batch.start)
 	}
 	requests := batches(items, asked.client.mostItems(asked.encoder), settings.batchBytes, size)
@@ -241,7 +241,7 @@ func parts[T, R any](
 func encode[T any](
 	ctx context.Context, c *Client, items []T, options EncodeOptions, size func(T) int, input func(T, int) (*encoderv1.Input, error),
 ) (*Embeddings, error) {
-	asked, err := c.ask(ctx, &options, false)
+	asked, err := c.ask(ctx, &options, wanted{})
 	if err != nil {
 		return nil, err
 	}

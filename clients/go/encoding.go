@@ -123,8 +123,17 @@ func (o *EncodeOptions) check() error {
 	return nil
 }
 
+// wanted is the results of a call; neither: a vector for each text.
+type wanted struct {
+	// tokens: a vector for each token, alone.
+	tokens bool
+	// outputs: several results of one pass.
+	outputs    []encoderv1.Output
+	mostActive int
+}
+
 // request of some inputs.
-func (o *EncodeOptions) request(asked prompt, inputs []*encoderv1.Input, tokens bool) *encoderv1.EncodeRequest {
+func (o *EncodeOptions) request(asked prompt, inputs []*encoderv1.Input, wanted wanted) *encoderv1.EncodeRequest {
 	made := &encoderv1.EncodeRequest{
 		EncoderId: o.Encoder, Inputs: inputs, Truncation: o.Truncation, Priority: o.Priority, Normalise: o.Normalise, OutputDtype: o.dtype(),
 	}
@@ -136,8 +145,12 @@ func (o *EncodeOptions) request(asked prompt, inputs []*encoderv1.Input, tokens 
 	} else if asked.literal != nil {
 		made.Prompt = &encoderv1.EncodeRequest_LiteralPrompt{LiteralPrompt: *asked.literal}
 	}
-	if tokens {
+	if wanted.tokens {
 		made.Output = encoderv1.Output_OUTPUT_TOKEN_VECTORS
+	}
+	made.Outputs = wanted.outputs
+	if wanted.mostActive > 0 {
+		made.MaxActiveDimensions = Ptr(uint32(wanted.mostActive))
 	}
 	return made
 }
@@ -247,7 +260,7 @@ func (c *checker) space(message *commonv1.VectorSpace) (VectorSpace, error) {
 
 // embeddings is one answer's vectors, a row for each of count texts.
 func (c *checker) embeddings(answer *encoderv1.EncodeResponse, start, count int) (*Embeddings, error) {
-	matrix, err := c.fitting(answer)
+	matrix, err := c.fitting(answer.GetEmbeddings())
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +281,13 @@ func (c *checker) embeddings(answer *encoderv1.EncodeResponse, start, count int)
 
 // tokens is one answer's vectors of tokens, a matrix for each of count texts.
 func (c *checker) tokens(answer *encoderv1.EncodeResponse, start, count int) ([]Matrix, VectorSpace, error) {
-	matrix, err := c.fitting(answer)
+	return c.tokensOf(answer, answer.GetEmbeddings(), answer.GetVectorSpace(), start, count)
+}
+
+func (c *checker) tokensOf(
+	answer *encoderv1.EncodeResponse, message *commonv1.Matrix, of *commonv1.VectorSpace, start, count int,
+) ([]Matrix, VectorSpace, error) {
+	matrix, err := c.fitting(message)
 	if err != nil {
 		return nil, VectorSpace{}, err
 	}
@@ -287,12 +306,12 @@ func (c *checker) tokens(answer *encoderv1.EncodeResponse, start, count int) ([]
 	if len(made) != count || len(answer.GetRowCounts()) != count || row != matrix.Rows {
 		return nil, VectorSpace{}, badAnswer("ask again", "%d token vectors of %d texts were answered to %d", matrix.Rows, len(answer.GetRowCounts()), count)
 	}
-	space, err := c.space(answer.GetVectorSpace())
+	space, err := c.space(of)
 	return made, space, err
 }
 
-func (c *checker) fitting(answer *encoderv1.EncodeResponse) (Matrix, error) {
-	matrix, err := viewOf(answer.GetEmbeddings())
+func (c *checker) fitting(message *commonv1.Matrix) (Matrix, error) {
+	matrix, err := viewOf(message)
 	if err == nil && (matrix.DType != c.options.dtype() || c.options.Dimensions != 0 && matrix.Cols != c.options.Dimensions) {
 		err = badAnswer("ask again; if it stays so, the server is at fault",
 			"%d columns of element type %s were answered to %d of %s", matrix.Cols, matrix.DType, c.options.Dimensions, c.options.dtype())

@@ -63,6 +63,7 @@ STUBBED = [
         most=10,
     ),
     Stubbed("hf-embed", "hf", "hugging-face", "http", "stub/feature", {"query": "query"}, dimensions=False, most=32),
+    Stubbed("vllm-embed", "vllm", "vllm", "http/vllm", "stub-vllm", most=2048),
     Stubbed("tei-grpc", "tei-grpc", "tei-grpc", "grpc", stubs_grpc.TEI_MODEL, {"query": "query"}, most=1),
     Stubbed("oip-embed", "oip", "oip-v2-grpc", "grpc", stubs_grpc.OIP_MODEL, dimensions=False, most=2048),
 ]

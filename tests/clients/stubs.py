@@ -18,7 +18,7 @@ import expected
 import stubs_grpc
 
 # The kinds' secrets as configured in the gateway; each kind has its own.
-SECRETS = {kind: f"sk-stub-{kind}-42" for kind in ["tei", "openai", "cohere", "voyage", "ollama", "jina", "hf", "tei-grpc", "oip"]}
+SECRETS = {kind: f"sk-stub-{kind}-42" for kind in ["tei", "openai", "cohere", "voyage", "ollama", "jina", "hf", "vllm", "tei-grpc", "oip"]}
 
 
 class Wrong(Exception):
@@ -140,6 +140,11 @@ def openai(path, body):
     form = in_base64 if body.get("encoding_format") == "base64" else floats
     kinds = ["tokens" if isinstance(body["input"][0], list) else "texts"]
     return listed(body["model"], rows, form, 5 * len(rows)), len(rows), kinds + [f"{body.get('encoding_format')}"]
+
+
+# https://docs.vllm.ai/en/latest/models/pooling_models/embed/
+def vllm(path, body):
+    return openai(path, body)
 
 
 # https://docs.cohere.com/reference/embed and https://docs.cohere.com/reference/rerank
@@ -281,6 +286,7 @@ def hugging_face(path, body):
 KINDS = {
     "tei": tei,
     "openai": openai,
+    "vllm": vllm,
     "cohere": cohere,
     "voyage": voyage,
     "ollama": ollama,
@@ -304,6 +310,7 @@ TOLD = {
     "/ollama/api/tags": {"models": [{"name": "stub:latest", "digest": "1b226e2802db"}]},
     "/ollama/api/version": {"version": "0.13.0"},
     "/openai/v1/models": {"object": "list", "data": [{"id": "stub-small", "object": "model"}]},
+    "/vllm/health": {},
     "/cohere/v1/models": {"models": [{"name": "stub-embed"}]},
 }
 

@@ -39,7 +39,7 @@ use std::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use isomer_proto::{
     common::v1::Dtype,
-    encoder::v1::Truncation,
+    encoder::v1::{Output, Truncation},
     transform::v1::{AugmentationPooling, GuardMode, JudgeScale, OnFailure, OnFingerprintChange, PartialFailurePolicy},
 };
 
@@ -380,7 +380,7 @@ pub(crate) enum PrecisionArg {
 /// `isomer embed`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Input: JSON lines, CSV, TSV or Parquet with a column `text`, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt\n  isomer embed --augment paraphrase --warm-up --most-queries 10000 --input queries.log --server 127.0.0.1:50051"
+    after_help = "Input: JSON lines, CSV, TSV or Parquet with a column `text`, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --model ./bge-m3 --outputs text-vector,sparse --input texts.txt\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt\n  isomer embed --augment paraphrase --warm-up --most-queries 10000 --input queries.log --server 127.0.0.1:50051"
 )]
 pub(crate) struct EmbedArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder; NAME=DIR gives a folder a name.
@@ -397,6 +397,18 @@ pub(crate) struct EmbedArgs {
     /// are whose.
     #[arg(long, env = "ISOMER_TOKEN_VECTORS", conflicts_with = "augment", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) token_vectors: bool,
+    /// Results of one pass, as JSON lines that name the vector space of each.
+    #[arg(
+        long,
+        env = "ISOMER_OUTPUTS",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with_all = ["augment", "token_vectors", "output"]
+    )]
+    pub(crate) outputs: Vec<Output>,
+    /// With --outputs sparse: keep only so many entries of each sparse vector, the largest.
+    #[arg(long, env = "ISOMER_MAX_ACTIVE_DIMENSIONS", value_name = "N", requires = "outputs", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_active_dimensions: Option<u32>,
     /// Named prompt of the encoder.
     #[arg(long, env = "ISOMER_EMBED_PROMPT_NAME", conflicts_with = "prompt", help_heading = heading::ENCODERS)]
     pub(crate) prompt_name: Option<String>,
@@ -426,7 +438,7 @@ pub(crate) struct EmbedArgs {
         long,
         env = "ISOMER_WARM_UP",
         requires = "augment",
-        conflicts_with_all = ["output", "token_vectors", "augment_mode", "generation_budget", "missing_variants"],
+        conflicts_with_all = ["output", "outputs", "token_vectors", "augment_mode", "generation_budget", "missing_variants"],
         value_parser = clap::builder::FalseyValueParser::new()
     )]
     pub(crate) warm_up: bool,

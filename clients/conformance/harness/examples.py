@@ -13,7 +13,7 @@ import tempfile
 from . import generator
 from .servers import FIXTURES, Isomer
 
-MODELS = {"all-MiniLM-L6-v2": "xlm_roberta", "ms-marco-MiniLM-L6-v2": "bert_reranker"}
+MODELS = {"all-MiniLM-L6-v2": "xlm_roberta", "ms-marco-MiniLM-L6-v2": "bert_reranker", "bge-m3": "bge_m3"}
 
 
 def main():

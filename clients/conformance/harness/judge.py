@@ -93,6 +93,10 @@ def judge_value(step, expect, value, reference, proxy):
         problems += same("digests", expect["digests"], value.get("rows"))
     if "rows" in expect:
         problems += judge_rows(step, expect, value, reference)
+    if "outputs" in expect:
+        due = reference.outputs(step, expect["outputs"])
+        problems += [problem for name in due for problem in same(name, due[name], value.get(name))]
+        problems += [f"{name} was not asked for" for name in value if name not in due]
     if "same_as" in expect:
         for name, due in reference.value(step).items():
             problems += same(name, due, value.get(name))

@@ -11,7 +11,7 @@ from isomer_client.proto.encoder.v1 import encoder_pb2, encoder_pb2_grpc
 from isomer_client.proto.eval.v1 import task_pb2, task_pb2_grpc
 from isomer_client.proto.transform.v1 import transform_pb2, transform_pb2_grpc
 
-from . import vectors
+from . import stub, vectors
 
 DTYPES = {"f16": common_pb2.DTYPE_F16, "ubinary": common_pb2.DTYPE_UBINARY, "int8": common_pb2.DTYPE_INT8}
 
@@ -66,6 +66,52 @@ class Reference:
             width = len(matrix.data) // matrix.rows
             rows += [matrix.data[start : start + width] for start in range(0, len(matrix.data), width)]
         return rows
+
+    def outputs(self, step, how):
+        """What is due of every result of a step, from the stub's rules or from a real server."""
+        key = json.dumps(["outputs", how, step], sort_keys=True)
+        if key not in self._kept:
+            self._kept[key] = (self._stub_outputs if how == "stub" else self._server_outputs)(step)
+        return self._kept[key]
+
+    @staticmethod
+    def _stub_outputs(step):
+        due, spaces = {}, {}
+        texts, outputs = step["texts"], step["outputs"]
+        if "text_vector" in outputs:
+            columns = step.get("dimensions", vectors.DIMENSIONS)
+            due["rows"] = [vectors.digest(vectors.vector(text, dimensions=columns)) for text in texts]
+            spaces["text_vector"] = stub.space("a", "", columns).digest
+        if "sparse" in outputs:
+            entries = (vectors.sparse_vector(text, step.get("max_active_dimensions")) for text in texts)
+            due["sparse"] = [vectors.digest(vectors.sparse_row(one)) for one in entries]
+            spaces["sparse"] = stub.space("sparse", "", 1 << 16).digest
+        if "token_vectors" in outputs:
+            due["token_rows"] = [vectors.digest(row) for text in texts for row in vectors.token_vectors(text)]
+            due["counts"] = [len(vectors.token_vectors(text)) for text in texts]
+            spaces["token_vectors"] = stub.space("tokens", "", vectors.DIMENSIONS).digest
+        return {**due, "spaces": spaces}
+
+    def _server_outputs(self, step):
+        due = {"rows": [], "sparse": [], "token_rows": [], "counts": []}
+        spaces = {}
+        for text in step["texts"]:
+            request = encoder_pb2.EncodeRequest(encoder_id=step["encoder"], inputs=[encoder_pb2.Input(text=text)])
+            request.outputs.extend(encoder_pb2.Output.Value(f"OUTPUT_{output.upper()}") for output in step["outputs"])
+            if "max_active_dimensions" in step:
+                request.max_active_dimensions = step["max_active_dimensions"]
+            answer = self._encoder.Encode(request, timeout=60)
+            for name, matrix in (("rows", answer.embeddings), ("token_rows", answer.token_embeddings)):
+                width = 4 * matrix.cols or 1
+                due[name] += [vectors.digest(matrix.data[start : start + width]) for start in range(0, len(matrix.data), width)]
+            due["sparse"] += [vectors.digest(vectors.sparse_row(list(zip(one.indices, one.values)))) for one in answer.sparse_embeddings]
+            due["counts"] += list(answer.row_counts)
+            spaces = {
+                "text_vector": answer.vector_space.digest,
+                "sparse": answer.sparse_vector_space.digest,
+                "token_vectors": answer.token_vector_space.digest,
+            }
+        return {**{name: value for name, value in due.items() if value}, "spaces": {name: digest for name, digest in spaces.items() if digest}}
 
     def _command_line(self, step, _):
         server = self._servers.plain

@@ -101,6 +101,7 @@ max_batch_items = 256
 threads = 1
 [embed.encoders]
 tiny = "{FIXTURES / 'xlm_roberta'}"
+three = "{FIXTURES / 'bge_m3'}"
 reranker = "{FIXTURES / 'xlm_roberta_reranker'}"
 """
 

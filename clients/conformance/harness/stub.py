@@ -39,6 +39,8 @@ ENCODERS = {
     "two-spaces": "texts from the request with `text 20` on are in another space",
     "changes": "the second request is in another space than the first",
     "short": "one row fewer than texts",
+    "descending": "sparse vectors whose ids descend",
+    "other-sparse": "sparse vectors from the request with `text 20` on are in another space",
     "restarts": "at the second request the server stops, and starts again after 400 ms",
     "goes-away": "at the second request the server sends GOAWAY and a new one listens in its place",
     "wide": "vectors of 131072 columns: an answer of 8 MiB",
@@ -150,7 +152,7 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
             prompts=PROMPTS,
             similarity=common.SIMILARITY_COSINE,
             dtypes=[common.DTYPE_F32],
-            capabilities=[pb.CAPABILITY_DENSE, pb.CAPABILITY_MULTI_VECTOR, pb.CAPABILITY_RERANK],
+            capabilities=[pb.CAPABILITY_DENSE, pb.CAPABILITY_SPARSE, pb.CAPABILITY_MULTI_VECTOR, pb.CAPABILITY_RERANK],
             vector_space=space("a", "", vectors.DIMENSIONS),
             loaded=True,
         )
@@ -215,6 +217,8 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
             counts.append(len(of_text))
         if request.encoder_id == "short":
             rows.pop()
+        if request.outputs:
+            return self._outputs(request, texts, prompt, rows)
         return pb.EncodeResponse(
             embeddings=common.Matrix(rows=len(rows), cols=columns, dtype=common.DTYPE_F32, data=b"".join(rows)),
             token_counts=[len(text.split()) + 2 for text in texts],
@@ -224,6 +228,36 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
             usage=common.Usage(texts=len(texts), tokens=sum(len(text.split()) + 2 for text in texts)),
             row_counts=counts if request.output == pb.OUTPUT_TOKEN_VECTORS else [],
         )
+
+    @staticmethod
+    def _outputs(request, texts, prompt, rows):
+        """Several results, each in a space of its own."""
+        answer = pb.EncodeResponse(
+            token_counts=[len(text.split()) + 2 for text in texts],
+            truncated=[False] * len(texts),
+            usage=common.Usage(texts=len(texts), tokens=sum(len(text.split()) + 2 for text in texts)),
+        )
+        columns = request.dimensions if request.HasField("dimensions") else vectors.DIMENSIONS
+        if pb.OUTPUT_TEXT_VECTOR in request.outputs:
+            answer.embeddings.CopyFrom(common.Matrix(rows=len(rows), cols=columns, dtype=common.DTYPE_F32, data=b"".join(rows)))
+            answer.vector_space.CopyFrom(space("a", prompt, columns))
+        if pb.OUTPUT_SPARSE in request.outputs:
+            most = request.max_active_dimensions if request.HasField("max_active_dimensions") else None
+            for text in texts:
+                entries = vectors.sparse_vector(prompt + text, most)
+                if request.encoder_id == "descending":
+                    entries.reverse()
+                answer.sparse_embeddings.add(indices=[index for index, _ in entries], values=[value for _, value in entries])
+            other = request.encoder_id == "other-sparse" and "text 20" in texts
+            answer.sparse_vector_space.CopyFrom(space("other" if other else "sparse", prompt, 1 << 16))
+        if pb.OUTPUT_TOKEN_VECTORS in request.outputs:
+            of_texts = [vectors.token_vectors(prompt + text) for text in texts]
+            data = b"".join(row for rows in of_texts for row in rows)
+            count = sum(len(rows) for rows in of_texts)
+            answer.token_embeddings.CopyFrom(common.Matrix(rows=count, cols=vectors.DIMENSIONS, dtype=common.DTYPE_F32, data=data))
+            answer.row_counts.extend(len(rows) for rows in of_texts)
+            answer.token_vector_space.CopyFrom(space("tokens", prompt, vectors.DIMENSIONS))
+        return answer
 
     def _fault(self, encoder, texts, noted, context):
         """Does what the encoder is there for; the mark of the space, and texts that fail."""

@@ -18,6 +18,21 @@ def token_vectors(text):
     return [vector(word) for word in text.split()]
 
 
+def sparse_vector(text, most=None):
+    """Ids ascending, and their weights: a weight for each distinct word that 32 bits hold exactly."""
+    found = {}
+    for word in text.split():
+        digest = hashlib.sha256(word.encode("utf-8")).digest()
+        found[int.from_bytes(digest[:2], "little")] = (digest[2] + 1) / 256
+    best = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:most]
+    return sorted(best)
+
+
+def sparse_row(entries):
+    """The bytes that a runner takes the digest of: all ids, then all weights."""
+    return struct.pack(f"<{len(entries)}I", *(index for index, _ in entries)) + struct.pack(f"<{len(entries)}f", *(value for _, value in entries))
+
+
 def score(query, document):
     """A relevance in [0, 1) that 32 bits hold exactly."""
     digest = hashlib.sha256(f"{query}\0{document}".encode()).digest()

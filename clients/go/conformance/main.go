@@ -4,12 +4,14 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -47,17 +49,21 @@ type connect struct {
 }
 
 type step struct {
-	Op              string               `json:"op"`
-	Encoder         string               `json:"encoder"`
-	Encoders        json.RawMessage      `json:"encoders"`
-	Texts           []string             `json:"texts"`
-	Prompt          *string              `json:"prompt"`
-	PromptName      string               `json:"prompt_name"`
-	Role            string               `json:"role"`
-	Dimensions      int                  `json:"dimensions"`
-	Normalise       *bool                `json:"normalise"`
-	DType           string               `json:"dtype"`
-	Truncation      string               `json:"truncation"`
+	Op         string          `json:"op"`
+	Encoder    string          `json:"encoder"`
+	Encoders   json.RawMessage `json:"encoders"`
+	Texts      []string        `json:"texts"`
+	Prompt     *string         `json:"prompt"`
+	PromptName string          `json:"prompt_name"`
+	Role       string          `json:"role"`
+	Dimensions int             `json:"dimensions"`
+	Normalise  *bool           `json:"normalise"`
+	DType      string          `json:"dtype"`
+	Truncation string          `json:"truncation"`
+	Outputs    []string        `json:"outputs"`
+
+	MaxActiveDimensions int `json:"max_active_dimensions"`
+
 	Partial         bool                 `json:"partial"`
 	Collection      string               `json:"collection"`
 	TimeoutMS       int                  `json:"timeout_ms"`
@@ -200,6 +206,48 @@ func (r *runner) encodeTokens(ctx context.Context, step step) (value, error) {
 		counts = append(counts, text.Rows)
 	}
 	return value{"rows": rows, "counts": counts}, nil
+}
+
+func (r *runner) encodeOutputs(ctx context.Context, step step) (value, error) {
+	options := isomer.OutputsOptions{EncodeOptions: r.encodeOptions(step), MaxActiveDimensions: step.MaxActiveDimensions}
+	for _, output := range step.Outputs {
+		options.Outputs = append(options.Outputs, isomer.Output(enum(encoderv1.Output_value, "OUTPUT_", output)))
+	}
+	found, err := r.client.EncodeOutputs(ctx, step.Texts, options)
+	if err != nil {
+		return nil, err
+	}
+	spaces := value{}
+	made := value{"spaces": spaces}
+	if found.TextVector != nil {
+		made["rows"] = digests(found.TextVector.Matrix)
+		spaces["text_vector"] = found.TextVector.Space.Digest
+	}
+	if found.Sparse != nil {
+		rows := []string{}
+		for _, one := range found.Sparse.Texts {
+			var row []byte
+			for _, index := range one.Indices {
+				row = binary.LittleEndian.AppendUint32(row, index)
+			}
+			for _, value := range one.Values {
+				row = binary.LittleEndian.AppendUint32(row, math.Float32bits(value))
+			}
+			rows = append(rows, digest(row))
+		}
+		made["sparse"] = rows
+		spaces["sparse"] = found.Sparse.Space.Digest
+	}
+	if found.TokenVectors != nil {
+		rows, counts := []string{}, []int{}
+		for _, text := range found.TokenVectors.Texts {
+			rows = append(rows, digests(text)...)
+			counts = append(counts, text.Rows)
+		}
+		made["token_rows"], made["counts"] = rows, counts
+		spaces["token_vectors"] = found.TokenVectors.Space.Digest
+	}
+	return made, nil
 }
 
 func (r *runner) threads(ctx context.Context, step step) (value, error) {
@@ -530,7 +578,7 @@ func (r *runner) keys(ctx context.Context, step step) (value, error) {
 
 func (r *runner) work(op string) func(context.Context, step) (value, error) {
 	return map[string]func(context.Context, step) (value, error){
-		"encode": r.encode, "encode_stream": r.encodeStream, "encode_tokens": r.encodeTokens, "threads": r.threads, "encoders": r.encoders,
+		"encode": r.encode, "encode_stream": r.encodeStream, "encode_tokens": r.encodeTokens, "encode_outputs": r.encodeOutputs, "threads": r.threads, "encoders": r.encoders,
 		"encoder": r.encoder, "count_tokens": r.countTokens, "tokenize": r.tokenize, "rerank": r.rerank, "transform": r.transform,
 		"transform_stream": r.transformStream, "encode_augmented": r.encodeAugmented, "score_pairs": r.scorePairs, "score_dataset": r.scoreDataset,
 		"adjust_p_values": r.adjustPValues, "compare": r.compare, "run": r.run, "create_run": r.createRun, "watch_run": r.watchRun,

@@ -11,8 +11,10 @@ import dev.isomer.client.IsomerClient;
 import dev.isomer.client.IsomerException;
 import dev.isomer.client.Keys;
 import dev.isomer.client.Matrix;
+import dev.isomer.client.Outputs;
 import dev.isomer.client.Providers;
 import dev.isomer.client.Runs;
+import dev.isomer.client.SparseVector;
 import dev.isomer.client.Statistics;
 import dev.isomer.client.Tls;
 import dev.isomer.client.Token;
@@ -20,6 +22,7 @@ import dev.isomer.client.Transformations;
 import dev.isomer.client.VectorCollection;
 import dev.isomer.common.v1.Dtype;
 import dev.isomer.encoder.v1.Encoder;
+import dev.isomer.encoder.v1.Output;
 import dev.isomer.encoder.v1.TokenizeRequest;
 import dev.isomer.encoder.v1.Truncation;
 import dev.isomer.eval.v1.AdjustPValuesRequest;
@@ -44,6 +47,7 @@ import dev.isomer.transform.v1.TransformResult;
 import dev.isomer.transform.v1.TransformSpec;
 import io.grpc.Context;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
@@ -88,6 +92,7 @@ public final class Conformance {
     steps.put("encode", this::encode);
     steps.put("encode_stream", this::encodeStream);
     steps.put("encode_tokens", this::encodeTokens);
+    steps.put("encode_outputs", this::encodeOutputs);
     steps.put("threads", this::threads);
     steps.put("encoders", step -> Map.of("ids", ids(client.encoders(), Encoder::getId)));
     steps.put("encoder", this::encoder);
@@ -183,16 +188,19 @@ public final class Conformance {
   private static List<String> digests(Matrix matrix) throws Exception {
     List<String> made = new ArrayList<>();
     for (int row = 0; row < matrix.rows(); row++) {
-      MessageDigest sha = MessageDigest.getInstance("SHA-256");
-      ByteBuffer bytes = matrix.slice(row, row + 1).bytes();
-      sha.update(bytes);
-      StringBuilder digits = new StringBuilder();
-      for (byte one : sha.digest()) {
-        digits.append(String.format("%02x", one));
-      }
-      made.add(digits.substring(0, 16));
+      made.add(digest(matrix.slice(row, row + 1).bytes()));
     }
     return made;
+  }
+
+  private static String digest(ByteBuffer bytes) throws Exception {
+    MessageDigest sha = MessageDigest.getInstance("SHA-256");
+    sha.update(bytes);
+    StringBuilder digits = new StringBuilder();
+    for (byte one : sha.digest()) {
+      digits.append(String.format("%02x", one));
+    }
+    return digits.substring(0, 16);
   }
 
   // Steps
@@ -249,6 +257,54 @@ public final class Conformance {
       counts.add(one.rows());
     }
     return Map.of("rows", rows, "counts", counts);
+  }
+
+  private Map<String, Object> encodeOutputs(JsonObject step) throws Exception {
+    List<Output> outputs = new ArrayList<>();
+    for (String output : texts(step, "outputs")) {
+      outputs.add(Output.valueOf(word("OUTPUT_", output)));
+    }
+    EncodeOptions options = options(step);
+    if (step.has("max_active_dimensions")) {
+      options.maxActiveDimensions(number(step, "max_active_dimensions"));
+    }
+    Outputs found = client.encodeOutputs(texts(step, "texts"), outputs, options);
+    Map<String, Object> made = new LinkedHashMap<>();
+    Map<String, Object> spaces = new LinkedHashMap<>();
+    made.put("spaces", spaces);
+    if (found.textVector().isPresent()) {
+      made.put("rows", digests(found.textVector().get().vectors()));
+      spaces.put("text_vector", found.textVector().get().space().digest());
+    }
+    if (found.sparse().isPresent()) {
+      List<String> rows = new ArrayList<>();
+      for (SparseVector one : found.sparse().get().texts()) {
+        ByteBuffer bytes =
+            ByteBuffer.allocate(8 * one.indices().length).order(ByteOrder.LITTLE_ENDIAN);
+        for (int index : one.indices()) {
+          bytes.putInt(index);
+        }
+        for (float value : one.values()) {
+          bytes.putFloat(value);
+        }
+        bytes.flip();
+        rows.add(digest(bytes));
+      }
+      made.put("sparse", rows);
+      spaces.put("sparse", found.sparse().get().space().digest());
+    }
+    if (found.tokenVectors().isPresent()) {
+      List<String> rows = new ArrayList<>();
+      List<Integer> counts = new ArrayList<>();
+      for (Matrix one : found.tokenVectors().get().texts()) {
+        rows.addAll(digests(one));
+        counts.add(one.rows());
+      }
+      made.put("token_rows", rows);
+      made.put("counts", counts);
+      spaces.put("token_vectors", found.tokenVectors().get().space().digest());
+    }
+    return made;
   }
 
   private Map<String, Object> threads(JsonObject step) throws Exception {

@@ -95,6 +95,23 @@ class Steps:
         found = await got(self.client.encode_tokens(step["texts"], **self._encode_arguments(step)))
         return {"rows": [digest(row) for rows in found.vectors for row in rows], "counts": [len(rows) for rows in found.vectors]}
 
+    async def encode_outputs(self, step):
+        asked = {**self._encode_arguments(step), **chosen(step, "outputs", "max_active_dimensions")}
+        found = await got(self.client.encode_outputs(step["texts"], **asked))
+        value, spaces = {}, {}
+        if found.text_vector is not None:
+            value["rows"] = [digest(row) for row in found.text_vector]
+            spaces["text_vector"] = found.text_vector.space.digest
+        if found.sparse is not None:
+            bytes_of = [one.indices.astype("<u4").tobytes() + one.values.astype("<f4").tobytes() for one in found.sparse.vectors]
+            value["sparse"] = [hashlib.sha256(one).hexdigest()[:16] for one in bytes_of]
+            spaces["sparse"] = found.sparse.space.digest
+        if found.token_vectors is not None:
+            value["token_rows"] = [digest(row) for rows in found.token_vectors.vectors for row in rows]
+            value["counts"] = [len(rows) for rows in found.token_vectors.vectors]
+            spaces["token_vectors"] = found.token_vectors.space.digest
+        return {**value, "spaces": spaces}
+
     async def threads(self, step):
         if not self.blocking:
             found = await asyncio.gather(*(self.encode(step) for _ in range(step["threads"])))

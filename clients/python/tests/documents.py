@@ -27,6 +27,7 @@ def main() -> None:
     models: Dict[str, pathlib.Path] = {
         "all-MiniLM-L6-v2": servers.FIXTURES / "xlm_roberta",
         "ms-marco-MiniLM-L6-v2": servers.FIXTURES / "bert_reranker",
+        "bge-m3": servers.FIXTURES / "bge_m3",
     }
     encoders = "".join(f'"{name}" = "{folder}"\n' for name, folder in models.items())
     config = f"""

@@ -42,6 +42,16 @@ pub struct EncodeOptions {
     priority: Priority,
     pub(crate) collection: Option<Arc<Collection>>,
     pub(crate) partial: bool,
+    max_active_dimensions: Option<u32>,
+}
+
+/// The results of a call.
+#[derive(Debug, Clone)]
+pub(crate) enum Results {
+    /// `output` alone.
+    One(Output),
+    /// Several results of one pass.
+    Several(Vec<Output>),
 }
 
 impl<S: Into<String>> From<S> for EncodeOptions {
@@ -130,8 +140,15 @@ impl EncodeOptions {
         self
     }
 
+    /// Entries to keep of each sparse vector, the largest ones; all unless it is given.
+    #[must_use]
+    pub fn max_active_dimensions(mut self, most: u32) -> Self {
+        self.max_active_dimensions = Some(most);
+        self
+    }
+
     /// The request without its texts, whose prompt is the encoder's for the role.
-    fn request(&self, encoder: &Encoder, tokens: bool) -> Result<EncodeRequest, Error> {
+    fn request(&self, encoder: &Encoder, results: Results) -> Result<EncodeRequest, Error> {
         let given = [&self.prompt, &self.prompt_name, &self.role]
             .into_iter()
             .flatten()
@@ -155,6 +172,10 @@ impl EncodeOptions {
             Dtype::Unspecified => Dtype::F32,
             dtype => dtype,
         };
+        let (output, outputs) = match results {
+            Results::One(output) => (output, Vec::new()),
+            Results::Several(outputs) => (Output::Unspecified, outputs),
+        };
         Ok(EncodeRequest {
             encoder_id: self.encoder.clone(),
             inputs: Vec::new(),
@@ -163,9 +184,10 @@ impl EncodeOptions {
             normalise: self.normalise,
             output_dtype: dtype.into(),
             priority: self.priority.into(),
-            output: if tokens { Output::TokenVectors.into() } else { 0 },
+            output: output.into(),
+            outputs: outputs.into_iter().map(i32::from).collect(),
+            max_active_dimensions: self.max_active_dimensions,
             prompt,
-            ..EncodeRequest::default()
         })
     }
 }
@@ -283,7 +305,7 @@ where
     answers.buffered(batching.in_flight).boxed()
 }
 
-fn text_input(text: impl Into<String>) -> Input {
+pub(crate) fn text_input(text: impl Into<String>) -> Input {
     Input {
         input: Some(input::Input::Text(text.into())),
     }
@@ -298,17 +320,19 @@ fn size(input: &Input) -> usize {
 }
 
 /// An encode call that is ready to send.
-struct Call {
+pub(crate) struct Call {
     encoder: Arc<Encoder>,
-    checker: Checker,
-    answers: BoxStream<'static, Result<Part<EncodeResponse>, Error>>,
+    pub(crate) checker: Checker,
+    /// The request without its texts.
+    pub(crate) request: EncodeRequest,
+    pub(crate) answers: BoxStream<'static, Result<Part<EncodeResponse>, Error>>,
 }
 
 impl Client {
-    async fn begin(
+    pub(crate) async fn begin(
         &self,
         options: &EncodeOptions,
-        tokens: bool,
+        results: Results,
         inputs: impl Stream<Item = Input> + Send + 'static,
     ) -> Result<Call, Error> {
         if options.encoder.is_empty() {
@@ -319,11 +343,12 @@ impl Client {
             ));
         }
         let encoder = self.known(&options.encoder).await?;
-        let request = options.request(&encoder, tokens)?;
+        let request = options.request(&encoder, results)?;
         let checker = Checker::of(self, options, &request);
         let mut batching = self.batching;
         batching.bounds.items = most_items(encoder.max_batch_items, batching.bounds.items);
         let calls = self.calls.clone();
+        let asked = request.clone();
         let work = move |inputs| {
             let calls = calls.clone();
             let request = EncodeRequest {
@@ -342,13 +367,16 @@ impl Client {
         Ok(Call {
             encoder,
             checker,
+            request: asked,
             answers: ordered(inputs, size, batching, work),
         })
     }
 
     async fn whole(&self, inputs: Vec<Input>, options: &EncodeOptions) -> Result<Embeddings, Error> {
         let count = inputs.len();
-        let mut call = self.begin(options, false, stream::iter(inputs)).await?;
+        let mut call = self
+            .begin(options, Results::One(Output::Unspecified), stream::iter(inputs))
+            .await?;
         if count == 0 {
             // No rows, as wide as others would be.
             return Ok(Embeddings {
@@ -425,7 +453,9 @@ impl Client {
         let opened = async move {
             let Call {
                 mut checker, answers, ..
-            } = client.begin(&options, false, texts.map(text_input)).await?;
+            } = client
+                .begin(&options, Results::One(Output::Unspecified), texts.map(text_input))
+                .await?;
             let checked = move |part: Part<EncodeResponse>| {
                 checker.check(&part.answer, part.count)?;
                 let made = embeddings(part.answer, part.start, part.count);
@@ -458,7 +488,9 @@ impl Client {
     ) -> Result<TokenEmbeddings, Error> {
         let inputs: Vec<_> = texts.into_iter().map(text_input).collect();
         let options = options.into();
-        let mut call = self.begin(&options, true, stream::iter(inputs)).await?;
+        let mut call = self
+            .begin(&options, Results::One(Output::TokenVectors), stream::iter(inputs))
+            .await?;
         let mut made = TokenEmbeddings {
             texts: Vec::new(),
             space: call.encoder.vector_space.clone().unwrap_or_default().into(),

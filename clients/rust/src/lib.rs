@@ -29,6 +29,7 @@ mod error;
 mod failed;
 mod keys;
 mod matrix;
+mod outputs;
 mod pack;
 mod pages;
 mod places;
@@ -56,10 +57,11 @@ pub use error::{Error, Failure, reasons};
 pub use isomer_encoder_client::retry::Policy as RetryPolicy;
 pub use isomer_proto::{
     common::v1::{Dtype, Usage},
-    encoder::v1::{Priority, Truncation},
+    encoder::v1::{Output, Priority, SparseVector, Truncation},
 };
 pub use keys::{Keys, NewKey};
 pub use matrix::Matrix;
+pub use outputs::{Outputs, SparseEmbeddings};
 pub use providers::Providers;
 pub use rerank::{Ranked, Ranking, RerankOptions};
 pub use results::{Embeddings, ItemError, TokenEmbeddings};

@@ -17,6 +17,7 @@ import {
   NotFound,
   type Protocol,
   Unauthenticated,
+  type OutputsOptions,
   VERSION,
   type Vectors,
 } from "isomer-client";
@@ -50,8 +51,14 @@ function chosen(step: Step, names: Record<string, string>): Record<string, any> 
   return Object.fromEntries(Object.entries(names).flatMap(([name, ours]) => (name in step ? [[ours, step[name]]] : [])));
 }
 
+function digest(...parts: ArrayBufferView[]): string {
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(new Uint8Array(part.buffer, part.byteOffset, part.byteLength));
+  return hash.digest("hex").slice(0, 16);
+}
+
 function digests(vectors: Vectors): string[] {
-  return Array.from(vectors, (row) => createHash("sha256").update(new Uint8Array(row.buffer, row.byteOffset, row.byteLength)).digest("hex").slice(0, 16));
+  return Array.from(vectors, (row) => digest(row));
 }
 
 async function listed<T, U>(items: AsyncIterable<T>, what: (item: T) => U): Promise<U[]> {
@@ -112,6 +119,28 @@ class Steps {
   async encode_tokens(step: Step, signal?: AbortSignal) {
     const { vectors } = await this.client.encodeTokens(step["texts"], this.#encodeOptions(step, signal));
     return { rows: vectors.flatMap(digests), counts: vectors.map((one) => one.rows) };
+  }
+
+  async encode_outputs(step: Step, signal?: AbortSignal) {
+    const more = chosen(step, { outputs: "outputs", max_active_dimensions: "maxActiveDimensions" });
+    const options = { ...this.#encodeOptions(step, signal), ...more } as OutputsOptions;
+    const { textVector, sparse, tokenVectors } = await this.client.encodeOutputs(step["texts"], options);
+    const spaces: Record<string, string> = {};
+    const value: Record<string, unknown> = { spaces };
+    if (textVector !== undefined) {
+      value["rows"] = digests(textVector.vectors);
+      spaces["text_vector"] = textVector.space.digest;
+    }
+    if (sparse !== undefined) {
+      value["sparse"] = sparse.vectors.map(({ indices, values }) => digest(indices, values));
+      spaces["sparse"] = sparse.space.digest;
+    }
+    if (tokenVectors !== undefined) {
+      value["token_rows"] = tokenVectors.vectors.flatMap(digests);
+      value["counts"] = tokenVectors.vectors.map((one) => one.rows);
+      spaces["token_vectors"] = tokenVectors.space.digest;
+    }
+    return value;
   }
 
   /** Calls of one client at the same time: what Node has in place of threads. */

@@ -7,6 +7,8 @@ import {
   type Batch,
   Checker,
   Joiner,
+  type OutputName,
+  OutputsJoiner,
   type PriorityName,
   type PromptOptions,
   type Text,
@@ -14,6 +16,7 @@ import {
   batches,
   checkCount,
   empty,
+  notEmpty,
   notOneText,
   promptField,
   promptOf,
@@ -24,7 +27,7 @@ import { Keys, Providers } from "./gateway.js";
 import type { DtypeName, Vectors } from "./matrix.js";
 import { collect, moved, some } from "./part.js";
 import { type EncodeResponse, EncoderService, type Encoder, type RerankResponse, type Token } from "./proto/isomer/encoder/v1/encoder_pb.js";
-import { type Embeddings, type Ranking, type TokenEmbeddings, failed, ranking, usageOf } from "./results.js";
+import { type Embeddings, type Outputs, type Ranking, type TokenEmbeddings, failed, ranking, usageOf } from "./results.js";
 import { type ClientOptions, DEFAULT_ADDRESS, settingsOf } from "./settings.js";
 import { type Collection, Known, spaceOf } from "./spaces.js";
 import { Transformations } from "./transform.js";
@@ -47,6 +50,14 @@ export interface EncodeOptions<D extends DtypeName = DtypeName> extends CallOpti
   collection?: Collection;
   /** Whether texts that fail leave rows of zeros; without it they throw TextsFailed. */
   partial?: boolean;
+}
+
+/** Options of `encodeOutputs`. `dimensions`, `normalise`, `dtype` and `collection` apply to `text_vector`. */
+export interface OutputsOptions<D extends DtypeName = DtypeName> extends Omit<EncodeOptions<D>, "partial"> {
+  /** Results for each text. */
+  outputs: readonly OutputName[];
+  /** Entries to keep of each sparse vector, the largest ones. */
+  maxActiveDimensions?: number;
 }
 
 /** Options of `rerank`. */
@@ -161,7 +172,7 @@ export class Client extends Transformations {
     for await (const part of this.#parts(texts, known, asked, options.collection, operation)) yield succeeded<D>(part, options.partial);
   }
 
-  async #asked(options: EncodeOptions, operation: Operation, tokens?: boolean): Promise<{ known: Encoder; asked: Asked }> {
+  async #asked(options: EncodeOptions | OutputsOptions, operation: Operation, tokens?: boolean): Promise<{ known: Encoder; asked: Asked }> {
     const known = await this.#described(options.encoder, operation);
     return { known, asked: new Asked(options.encoder, promptOf(known, options), { ...options, tokens }) };
   }
@@ -210,6 +221,22 @@ export class Client extends Transformations {
       parts.push(part);
     }
     return { vectors, space: parts[0]?.space ?? spaceOf(known.vectorSpace), usage: usageOf(parts.map((part) => part.usage)) };
+  }
+
+  /** Several results of one pass: dense, sparse and token vectors. */
+  async encodeOutputs<D extends DtypeName = "f32">(texts: Iterable<Text>, options: OutputsOptions<D>): Promise<Outputs<D>> {
+    notOneText(texts);
+    const listed = Array.isArray(texts) ? (texts as readonly Text[]) : [...texts];
+    notEmpty(listed, "texts");
+    notEmpty(options.outputs, "outputs");
+    const operation = new Operation(options);
+    const { known, asked } = await this.#asked(options, operation);
+    const joiner = new OutputsJoiner(listed.length, asked, options.collection, this.known);
+    for await (const [{ start, texts: some }, answer] of this.#answers(listed, known, asked, operation)) {
+      joiner.add(answer, some.length, start);
+    }
+    // Answers of another type than was asked for have been refused.
+    return joiner.whole() as Outputs<D>;
   }
 
   /** Any number of documents scored against a query by a cross-encoder, best first. */

@@ -12,7 +12,17 @@ import {
   Priority,
   Truncation,
 } from "./proto/isomer/encoder/v1/encoder_pb.js";
-import { type Embeddings, type ItemError, type TokenEmbeddings, failed, itemErrors, usageOf } from "./results.js";
+import type { Usage as UsageMessage } from "./proto/isomer/common/v1/common_pb.js";
+import {
+  type Embeddings,
+  type ItemError,
+  type Outputs,
+  type SparseEmbeddings,
+  type TokenEmbeddings,
+  failed,
+  itemErrors,
+  usageOf,
+} from "./results.js";
 import { type Collection, type Known, SpaceMismatch, type VectorSpace, spaceOf } from "./spaces.js";
 
 /** A text, or the ids of its tokens by the encoder's own tokenizer. */
@@ -24,6 +34,9 @@ export type PriorityName = "interactive" | "batch";
 
 const TRUNCATIONS = { tail: Truncation.TAIL, head: Truncation.HEAD, error: Truncation.ERROR };
 const PRIORITIES = { interactive: Priority.INTERACTIVE, batch: Priority.BATCH };
+/** A result of one pass. */
+export type OutputName = "text_vector" | "sparse" | "token_vectors";
+const OUTPUTS = { text_vector: Output.TEXT_VECTOR, sparse: Output.SPARSE, token_vectors: Output.TOKEN_VECTORS };
 /** Other names of the part `document`, as the server has them. */
 const PARTS: Record<string, readonly string[]> = {
   document: ["passage", "corpus"],
@@ -119,12 +132,16 @@ export class Asked {
       truncation?: TruncationName | undefined;
       priority?: PriorityName | undefined;
       tokens?: boolean | undefined;
+      outputs?: readonly OutputName[] | undefined;
+      maxActiveDimensions?: number | undefined;
     },
   ) {
     dtypeNumber(this.dtype);
     chosen("truncation", how.truncation, TRUNCATIONS);
     chosen("priority", how.priority, PRIORITIES);
+    how.outputs?.forEach((output, index) => chosen(`outputs[${index}]`, output, OUTPUTS));
     checkCount("dimensions", how.dimensions);
+    checkCount("maxActiveDimensions", how.maxActiveDimensions, 1);
   }
 
   get dtype(): DtypeName {
@@ -133,7 +150,7 @@ export class Asked {
 
   /** The request of some texts; `start` is the place of the first one in the caller's list. */
   request(texts: readonly Text[], start: number): MessageInitShape<typeof EncodeRequestSchema> {
-    const { dimensions, normalise, truncation, priority, tokens } = this.how;
+    const { dimensions, normalise, truncation, priority, tokens, outputs = [], maxActiveDimensions } = this.how;
     return {
       encoderId: this.encoder,
       inputs: texts.map((text, index) => input(text, start + index)),
@@ -142,15 +159,17 @@ export class Asked {
       truncation: chosen("truncation", truncation, TRUNCATIONS),
       priority: chosen("priority", priority, PRIORITIES),
       output: tokens ? Output.TOKEN_VECTORS : Output.UNSPECIFIED,
+      outputs: outputs.map((output) => OUTPUTS[output]),
       ...(dimensions === undefined ? {} : { dimensions }),
       ...(normalise === undefined ? {} : { normalise }),
+      ...(maxActiveDimensions === undefined ? {} : { maxActiveDimensions }),
     };
   }
 
   /** What the space of the vectors depends on, beside the server and the encoder. */
   question(): string {
-    const { dimensions, normalise, tokens } = this.how;
-    return JSON.stringify([this.prompt.name ?? null, this.prompt.literal ?? null, dimensions, normalise, this.dtype, tokens]);
+    const { dimensions, normalise, tokens, outputs } = this.how;
+    return JSON.stringify([this.prompt.name ?? null, this.prompt.literal ?? null, dimensions, normalise, this.dtype, tokens, outputs]);
   }
 }
 
@@ -188,6 +207,12 @@ export function sendable(text: unknown, field: string): string {
 export function notOneText(texts: unknown): void {
   if (typeof texts === "string") {
     throw new InvalidArgument("texts is one text", { field: "texts", reason: "INVALID_ARGUMENT", hint: "give a list: [text]" });
+  }
+}
+
+export function notEmpty(list: readonly unknown[], field: string): void {
+  if (list.length === 0) {
+    throw new InvalidArgument(`${field} is empty`, { field, reason: "INVALID_ARGUMENT", hint: "give at least one" });
   }
 }
 
@@ -283,8 +308,9 @@ export class Checker {
     };
   }
 
-  tokenEmbeddings(answer: EncodeResponse, count: number, start: number): TokenEmbeddings {
-    const { data, rows, cols, dtype } = view(answer.embeddings);
+  /** One answer's vectors of tokens; `beside` says whether they stand beside other results. */
+  tokenEmbeddings(answer: EncodeResponse, count: number, start: number, beside = false): TokenEmbeddings {
+    const { data, rows, cols, dtype } = view(beside ? answer.tokenEmbeddings : answer.embeddings);
     failed(itemErrors(answer.errors, start));
     if (dtype !== this.asked.dtype || answer.rowCounts.length !== count || answer.rowCounts.reduce((sum, one) => sum + one, 0) !== rows) {
       const message = `${rows} token vectors of element type ${dtype} of ${answer.rowCounts.length} texts were answered to ${count}`;
@@ -297,7 +323,24 @@ export class Checker {
       row += number;
       return new Vectors(part, number, cols, dtype);
     });
-    return { vectors, space: this.space(answer), usage: usageOf([answer.usage]) };
+    const space = this.space(beside ? { vectorSpace: answer.tokenVectorSpace } : answer);
+    return { vectors, space, usage: usageOf([answer.usage]) };
+  }
+
+  /** One answer's sparse vectors, one for each of `count` texts. */
+  sparseEmbeddings(answer: EncodeResponse, count: number): SparseEmbeddings {
+    if (answer.sparseEmbeddings.length !== count) {
+      throw new BadAnswer(`${answer.sparseEmbeddings.length} sparse vectors were answered to ${count} texts`, { hint: "ask again" });
+    }
+    const vectors = answer.sparseEmbeddings.map(({ indices, values }, place) => {
+      const ascending = indices.every((index, entry) => entry === 0 || index > (indices[entry - 1] ?? Infinity));
+      if (indices.length !== values.length || !ascending || !values.every((value) => value > 0 && Number.isFinite(value))) {
+        const message = `the sparse vector of text ${place} has not one weight above 0 for each of ascending indices`;
+        throw new BadAnswer(message, { hint: "ask again; if it stays so, the server is at fault" });
+      }
+      return { indices: Uint32Array.from(indices), values: Float32Array.from(values) };
+    });
+    return { vectors, space: this.space({ vectorSpace: answer.sparseVectorSpace }), usage: usageOf([answer.usage]) };
   }
 }
 
@@ -350,6 +393,50 @@ export class Joiner {
       truncated: told.length === this.#parts.length ? told.flat() : undefined,
       usage: usageOf(this.#parts.map((part) => part.usage)),
       errors: this.#parts.flatMap((part): readonly ItemError[] => part.errors),
+    };
+  }
+}
+
+/** Checks every result of the answers of one call, and puts them together, in order. */
+export class OutputsJoiner {
+  readonly #outputs: readonly OutputName[];
+  readonly #dense: Checker;
+  readonly #sparse: Checker;
+  readonly #tokens: Checker;
+  readonly #joiner: Joiner;
+  readonly #sparseParts: SparseEmbeddings[] = [];
+  readonly #tokenParts: TokenEmbeddings[] = [];
+  readonly #usage: (UsageMessage | undefined)[] = [];
+
+  constructor(count: number, asked: Asked, collection: Collection | undefined, known: Known | undefined) {
+    const { encoder, prompt, how } = asked;
+    // Settings of dense vectors do not change the spaces of the others.
+    const other = { ...how, dimensions: undefined, normalise: undefined, dtype: undefined };
+    this.#outputs = how.outputs ?? [];
+    this.#joiner = new Joiner(count);
+    this.#dense = new Checker(new Asked(encoder, prompt, { ...how, outputs: undefined }), collection, known);
+    this.#sparse = new Checker(new Asked(encoder, prompt, { ...other, outputs: ["sparse"] }), undefined, known);
+    this.#tokens = new Checker(new Asked(encoder, prompt, { ...other, outputs: undefined, tokens: true }), undefined, known);
+  }
+
+  add(answer: EncodeResponse, count: number, start: number): void {
+    failed(itemErrors(answer.errors, start));
+    this.#usage.push(answer.usage);
+    for (const output of this.#outputs) {
+      if (output === "text_vector") this.#joiner.add(this.#dense.embeddings(answer, count, start));
+      else if (output === "sparse") this.#sparseParts.push(this.#sparse.sparseEmbeddings(answer, count));
+      else this.#tokenParts.push(this.#tokens.tokenEmbeddings(answer, count, start, true));
+    }
+  }
+
+  whole(): Outputs {
+    const usage = usageOf(this.#usage);
+    const [sparse, tokens] = [this.#sparseParts, this.#tokenParts];
+    return {
+      textVector: this.#outputs.includes("text_vector") ? this.#joiner.whole() : undefined,
+      sparse: sparse[0] && { vectors: sparse.flatMap((part) => part.vectors), space: sparse[0].space, usage },
+      tokenVectors: tokens[0] && { vectors: tokens.flatMap((part) => part.vectors), space: tokens[0].space, usage },
+      usage,
     };
   }
 }

@@ -3,10 +3,10 @@
  * gRPC-Web and Connect.
  */
 
-export { Client, type EncodeOptions, type RerankOptions, type TokenOptions } from "./client.js";
+export { Client, type EncodeOptions, type OutputsOptions, type RerankOptions, type TokenOptions } from "./client.js";
 export type { CallOptions } from "./connection.js";
 export { type OidcOptions, Token, type TokenSource, oidcClientCredentials } from "./credentials.js";
-export type { PriorityName, PromptOptions, Text, TruncationName } from "./encoding.js";
+export type { OutputName, PriorityName, PromptOptions, Text, TruncationName } from "./encoding.js";
 export {
   Aborted,
   AlreadyExists,
@@ -35,9 +35,12 @@ export {
   type Embeddings,
   type ItemError,
   NewKey,
+  type Outputs,
   type Ranked,
   type Ranking,
   type Report,
+  type SparseEmbeddings,
+  type SparseVector,
   TextsFailed,
   type TokenEmbeddings,
   type Transformed,

@@ -62,6 +62,27 @@ export interface TokenEmbeddings<D extends DtypeName = DtypeName> {
   readonly usage: Usage;
 }
 
+/** Weights of tokens of the encoder's vocabulary: ascending token ids, and one weight above 0 each. */
+export interface SparseVector {
+  readonly indices: Uint32Array;
+  readonly values: Float32Array;
+}
+
+/** A sparse vector for each text. */
+export interface SparseEmbeddings {
+  readonly vectors: readonly SparseVector[];
+  readonly space: VectorSpace;
+  readonly usage: Usage;
+}
+
+/** Results of one pass, each in a vector space of its own; undefined where it was not asked for. */
+export interface Outputs<D extends DtypeName = DtypeName> {
+  readonly textVector: Embeddings<D> | undefined;
+  readonly sparse: SparseEmbeddings | undefined;
+  readonly tokenVectors: TokenEmbeddings | undefined;
+  readonly usage: Usage;
+}
+
 /** Vectors pooled of texts and their variants (GASE). `used[i]` says which variants went into row i, and which are missing. */
 export interface AugmentedEmbeddings extends Embeddings<"f32"> {
   readonly used: readonly Variants[];

@@ -49,7 +49,8 @@ def main():
     if checked.returncode != 0:
         sys.exit(f"{PAGE.name} has other types than it says:\n{checked.stdout}")
     _, url = generator.serve()
-    models = {"all-MiniLM-L6-v2": servers.FIXTURES / "xlm_roberta", "ms-marco-MiniLM-L6-v2": servers.FIXTURES / "bert_reranker"}
+    models = {"all-MiniLM-L6-v2": "xlm_roberta", "ms-marco-MiniLM-L6-v2": "bert_reranker", "bge-m3": "bge_m3"}
+    models = {name: servers.FIXTURES / folder for name, folder in models.items()}
     encoders = "".join(f'"{name}" = "{folder}"\n' for name, folder in models.items())
     config = f"""
 [embed.encoders]

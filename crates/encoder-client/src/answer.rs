@@ -115,7 +115,16 @@ pub fn check(answer: &EncodeResponse, asked: Asked) -> Result<(), String> {
                 "the sparse vector of text {text} has not one finite weight above 0 for each of ascending indices"
             ));
         }
-        named(answer.sparse_vector_space.as_ref())?;
+        let space = answer.sparse_vector_space.as_ref();
+        named(space)?;
+        // 0 columns: the server does not know the size of its vocabulary.
+        let columns = space.map_or(0, |space| space.dimensions);
+        let beyond = |vector: &SparseVector| columns > 0 && vector.indices.last().is_some_and(|last| *last >= columns);
+        if let Some(text) = answer.sparse_embeddings.iter().position(beyond) {
+            return Err(format!(
+                "the sparse vector of text {text} has an index beyond the {columns} columns of its vector space"
+            ));
+        }
     }
     Ok(())
 }
@@ -306,6 +315,9 @@ mod tests {
         };
         let all = Asked::of(&request(&[Output::Sparse, Output::TokenVectors, Output::TextVector]));
         assert_eq!(check(&good, all), Ok(()));
+        let mut wide = good.clone();
+        wide.sparse_vector_space.as_mut().unwrap().dimensions = 8;
+        assert_eq!(check(&wide, all), Ok(()));
         let only = |output| Asked::of(&request(&[output]));
         let sparse_only = EncodeResponse {
             embeddings: None,
@@ -333,6 +345,10 @@ mod tests {
             (with(&|answer| answer.row_counts = vec![3]), "3 x 2"),
             (with(&|answer| answer.token_embeddings = None), "without vectors"),
             (with(&|answer| answer.sparse_vector_space = None), "no vector space"),
+            (
+                with(&|answer| answer.sparse_vector_space.as_mut().unwrap().dimensions = 7),
+                "of text 1 has an index beyond",
+            ),
             (with(&|answer| answer.token_vector_space = None), "no vector space"),
             (
                 with(&|answer| answer.vector_space = Some(VectorSpace::default())),

@@ -59,6 +59,7 @@ pub mod metric_names;
 mod minimum_rate;
 #[cfg(feature = "server")]
 mod off_runtime;
+mod outputs;
 #[cfg(feature = "server")]
 pub mod page_token;
 #[cfg(feature = "server")]
@@ -111,6 +112,7 @@ pub use limits::LimitsConfig;
 pub use long_work::long_work;
 #[cfg(feature = "server")]
 pub use off_runtime::off_runtime;
+pub use outputs::{max_active_dimensions, outputs, without_dense};
 #[cfg(feature = "server")]
 pub use process::{Process, ProcessConfig};
 #[cfg(feature = "server")]

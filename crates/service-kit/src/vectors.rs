@@ -72,6 +72,18 @@ pub fn halves(row: &[f32], out: &mut Vec<u8>) -> Result<(), f32> {
     Ok(())
 }
 
+/// The largest entries of a sparse vector, at most `most`, by ascending index. Of equal weights,
+/// those with the smallest indices stay.
+#[must_use]
+pub fn largest(mut entries: Vec<(u32, f32)>, most: usize) -> Vec<(u32, f32)> {
+    if entries.len() > most {
+        entries.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        entries.truncate(most);
+        entries.sort_unstable_by_key(|(index, _)| *index);
+    }
+    entries
+}
+
 /// The scaling of each column's values to 256 steps, as in `quantize_embeddings` of
 /// sentence-transformers (version 6.2).
 #[derive(Debug, Clone, PartialEq)]
@@ -195,6 +207,13 @@ mod tests {
         assert_ne!(named("a", "s"), named("a", "t"));
         // Weights alone do not identify an encoder.
         assert_ne!(named("a", ""), named("b", ""));
+    }
+
+    #[test]
+    fn the_largest_entries_stay_by_ascending_index() {
+        let entries = vec![(2, 0.5), (4, 2.0), (5, 0.5), (9, 1.0)];
+        assert_eq!(largest(entries.clone(), 9), entries);
+        assert_eq!(largest(entries, 3), [(2, 0.5), (4, 2.0), (9, 1.0)]);
     }
 
     #[test]

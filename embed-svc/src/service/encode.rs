@@ -9,7 +9,7 @@ use isomer_proto::{
     common::v1::{Dtype, Timing, Usage},
     encoder::v1::{EncodeRequest, EncodeResponse, Truncation, encode_request},
 };
-use isomer_service_kit::{Tenant, telemetry::gen_ai::Operation};
+use isomer_service_kit::{Tenant, telemetry::gen_ai::Operation, without_dense};
 use rayon::prelude::*;
 
 use super::{
@@ -17,8 +17,8 @@ use super::{
     describe::{number, vector_space},
     finish::{Delivery, matrix, sparse},
     request::{
-        Item, Marks, Prompt, check_ids, check_prompt, dimensions, dtype, items, most_active, priority, prompt,
-        refuse_long, served, truncation, want,
+        Item, Marks, Prompt, check_ids, check_prompt, dimensions, dtype, invalid, items, most_active, priority, prompt,
+        refuse_long, results, served, truncation, want,
     },
     traced::work,
 };
@@ -52,7 +52,8 @@ pub(super) async fn encode(
     let dtype = dtype(request.output_dtype)?;
     let truncation = truncation(request.truncation)?;
     let priority = priority(request.priority)?;
-    let want = want(request.output, &request.outputs)?;
+    let results = results(request.output, &request.outputs)?;
+    let want = want(&results);
     // The vectors that `dimensions`, `normalise` and `output_dtype` apply to.
     let dense = match (want.text_vector, request.outputs.is_empty()) {
         (true, _) => Some(Dense::Texts),
@@ -60,9 +61,9 @@ pub(super) async fn encode(
         _ => None,
     };
     if dense.is_none() {
-        without_dense(&request, dtype)?;
+        without_dense(&request).map_err(invalid)?;
     }
-    let most_active = most_active(request.max_active_dimensions, want)?;
+    let most_active = most_active(request.max_active_dimensions, &results)?;
     let items = items(request.inputs, inner)?;
     let count = items.len();
     let encoder = named(inner, &request.encoder_id).await?;
@@ -209,23 +210,6 @@ pub(super) async fn encode(
 enum Dense {
     Texts,
     Tokens,
-}
-
-/// Refuses settings of vectors that the answer does not have.
-fn without_dense(request: &EncodeRequest, dtype: Dtype) -> Result<(), EmbedError> {
-    let given = [
-        ("dimensions", request.dimensions.is_some()),
-        ("normalise", request.normalise.is_some()),
-        ("output_dtype", dtype != Dtype::F32),
-    ];
-    match given.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((field, _)) => Err(EmbedError::invalid(
-            *field,
-            "applies to vectors of texts, and none are asked for",
-            "omit it, or add OUTPUT_TEXT_VECTOR to `outputs`",
-        )),
-    }
 }
 
 /// Vectors before delivery, and their usage.

@@ -46,7 +46,7 @@ impl Delivery {
 
 /// Sparse vectors of an answer, each with at most `most` entries: the largest ones, and of equal
 /// ones those with the smallest ids. `id` is for the error.
-pub(super) fn sparse(id: &str, vectors: Vec<SparseVector>, most: usize) -> Result<Vec<ProtoSparse>, EmbedError> {
+pub(super) fn sparse(id: &str, found: Vec<SparseVector>, most: usize) -> Result<Vec<ProtoSparse>, EmbedError> {
     let one = |(index, vector): (usize, SparseVector)| {
         if vector.weights.iter().any(|weight| !weight.is_finite()) {
             return Err(EmbedError::NotFinite {
@@ -55,16 +55,11 @@ pub(super) fn sparse(id: &str, vectors: Vec<SparseVector>, most: usize) -> Resul
                 index,
             });
         }
-        let mut entries: Vec<_> = vector.ids.into_iter().zip(vector.weights).collect();
-        if entries.len() > most {
-            entries.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            entries.truncate(most);
-            entries.sort_unstable_by_key(|(id, _)| *id);
-        }
-        let (indices, values) = entries.into_iter().unzip();
+        let entries = vector.ids.into_iter().zip(vector.weights).collect();
+        let (indices, values) = vectors::largest(entries, most).into_iter().unzip();
         Ok(ProtoSparse { indices, values })
     };
-    vectors.into_iter().enumerate().map(one).collect()
+    found.into_iter().enumerate().map(one).collect()
 }
 
 /// The input of row `row`. `lengths` are the numbers of rows of the inputs, if an input can have

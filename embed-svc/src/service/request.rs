@@ -7,7 +7,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{Input, Output, Priority as ProtoPriority, Truncation, input},
 };
-use isomer_service_kit::choice;
+use isomer_service_kit::{Fault, choice, max_active_dimensions, outputs};
 
 use super::Inner;
 use crate::{
@@ -235,8 +235,13 @@ pub(super) fn refuse_long(tokens: &[Tokens], most: usize) -> Result<(), EmbedErr
     }
 }
 
+pub(super) fn invalid(fault: Fault) -> EmbedError {
+    let hint = fault.hint.unwrap_or_default();
+    EmbedError::invalid(fault.field.unwrap_or_default(), fault.message, hint)
+}
+
 fn given<E: ProtoEnum>(field: &str, value: i32) -> Result<Option<E>, EmbedError> {
-    choice(field, value).map_err(|fault| EmbedError::invalid(field, fault.message, fault.hint.unwrap_or_default()))
+    choice(field, value).map_err(invalid)
 }
 
 pub(super) fn dtype(value: i32) -> Result<Dtype, EmbedError> {
@@ -244,32 +249,17 @@ pub(super) fn dtype(value: i32) -> Result<Dtype, EmbedError> {
 }
 
 /// The results that a request asks for, by `output` or by `outputs`.
-pub(super) fn want(output: i32, outputs: &[i32]) -> Result<Want, EmbedError> {
-    if output != 0 && !outputs.is_empty() {
-        return Err(EmbedError::invalid(
-            "outputs",
-            "is given beside `output`",
-            "give one of the two",
-        ));
+pub(super) fn results(output: i32, several: &[i32]) -> Result<Vec<Output>, EmbedError> {
+    outputs(output, several).map_err(invalid)
+}
+
+/// The results of each text.
+pub(super) fn want(results: &[Output]) -> Want {
+    Want {
+        text_vector: results.contains(&Output::TextVector),
+        token_vectors: results.contains(&Output::TokenVectors),
+        sparse: results.contains(&Output::Sparse),
     }
-    let mut want = Want::NONE;
-    let one = [output];
-    let values = if outputs.is_empty() { &one } else { outputs };
-    for (index, value) in values.iter().enumerate() {
-        let field = || match outputs {
-            [] => "output".to_owned(),
-            _ => format!("outputs[{index}]"),
-        };
-        let place = match given(&field(), *value)? {
-            Some(Output::TokenVectors) => &mut want.token_vectors,
-            Some(Output::Sparse) => &mut want.sparse,
-            _ => &mut want.text_vector,
-        };
-        if std::mem::replace(place, true) {
-            return Err(EmbedError::invalid(field(), "is repeated", "name each result once"));
-        }
-    }
-    Ok(want)
 }
 
 /// Checks that the encoder supports the requested results.
@@ -312,17 +302,8 @@ pub(super) fn served(encoder: &Loaded, want: Want, field: &str) -> Result<(), Em
 }
 
 /// Number of entries to keep of a sparse vector.
-pub(super) fn most_active(value: Option<u32>, want: Want) -> Result<usize, EmbedError> {
-    let field = "max_active_dimensions";
-    match value {
-        Some(_) if !want.sparse => Err(EmbedError::invalid(
-            field,
-            "applies to sparse vectors only",
-            "ask for OUTPUT_SPARSE, or omit it",
-        )),
-        Some(0) => Err(EmbedError::invalid(field, "is 0", "give at least 1, or omit it")),
-        value => Ok(value.map_or(usize::MAX, |value| usize::try_from(value).unwrap_or(usize::MAX))),
-    }
+pub(super) fn most_active(value: Option<u32>, results: &[Output]) -> Result<usize, EmbedError> {
+    max_active_dimensions(value, results).map_err(invalid)
 }
 
 pub(super) fn truncation(value: i32) -> Result<Truncation, EmbedError> {

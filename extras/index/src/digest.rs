@@ -26,6 +26,13 @@ pub fn of_row(mark: &Mark, text: &str, payload: &Map<String, Value>) -> String {
         put(&mut hash, part.as_bytes());
     }
     put_object(&mut hash, payload);
+    // Rows with dense vectors alone keep their digests.
+    for (name, space) in [("sparse", &mark.sparse), ("tokens", &mark.tokens)] {
+        if let Some(space) = space {
+            put(&mut hash, name.as_bytes());
+            put(&mut hash, space.digest.as_bytes());
+        }
+    }
     format!("{}-{}", space_part(&mark.space.digest), &hash.finalize().to_hex()[..32])
 }
 

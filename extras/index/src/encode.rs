@@ -11,8 +11,8 @@ use isomer_encoder_client::{
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Similarity, Usage, VectorSpace},
     encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder as Description, GetEncoderRequest, Input, Priority, TokenizeRequest,
-        encode_request::Prompt, encoder_service_client::EncoderServiceClient, input, tokenize_request,
+        EncodeRequest, EncodeResponse, Encoder as Description, GetEncoderRequest, Input, Priority, SparseVector,
+        TokenizeRequest, encode_request::Prompt, encoder_service_client::EncoderServiceClient, input, tokenize_request,
     },
     transform::v1::{
         AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, TextItem,
@@ -24,11 +24,11 @@ use isomer_service_kit::{Fault, limits::INNER_MESSAGE, vectors};
 use crate::{
     chunk::{Chunking, by_sentences, by_spans},
     error::{IndexError, Result},
-    mark::Mark,
+    mark::{Mark, Space},
     retry,
 };
 
-pub use crate::recipe::{Augmentation, KeptRecipe, PromptChoice, Recipe};
+pub use crate::recipe::{AdditionalVectors, Augmentation, KeptRecipe, PromptChoice, Recipe};
 
 /// The text whose vector shows the space.
 const PROBE: &str = "The weather is fine today.";
@@ -72,7 +72,25 @@ pub struct Encoder {
     space: VectorSpace,
     /// The space in marks, if it is not `space`.
     marked: Option<VectorSpace>,
+    /// Spaces of the vectors beside the dense ones.
+    additional: Box<AdditionalSpaces>,
     similarity: Similarity,
+}
+
+/// The spaces of vectors beside the dense ones.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct AdditionalSpaces {
+    sparse: Option<VectorSpace>,
+    tokens: Option<VectorSpace>,
+}
+
+/// The vectors of one text beside the dense one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Additional {
+    /// Weights of tokens of the vocabulary.
+    pub sparse: Option<SparseVector>,
+    /// One vector per token.
+    pub tokens: Option<Vec<Vec<f32>>>,
 }
 
 /// Vectors of texts, in order.
@@ -80,6 +98,8 @@ pub struct Encoder {
 pub struct Encoded {
     /// One vector per text.
     pub vectors: Vec<Vec<f32>>,
+    /// The vectors beside it.
+    pub additional: Vec<Additional>,
     /// Whether variants of the text are missing.
     pub partial: Vec<bool>,
     /// Number of truncated texts.
@@ -88,8 +108,12 @@ pub struct Encoded {
     pub usage: Usage,
 }
 
+#[derive(Default)]
 struct Answer {
     matrix: Matrix,
+    /// One per text; empty without additional vectors.
+    additional: Vec<Additional>,
+    spaces: Box<AdditionalSpaces>,
     errors: Vec<ItemError>,
     partial: Vec<bool>,
     truncated: Vec<bool>,
@@ -130,8 +154,10 @@ impl Encoder {
             description,
             space: VectorSpace::default(),
             marked: None,
+            additional: Box::default(),
         };
-        let probed = encoder.ask(&[PROBE]).await?;
+        // Boxed for the same reason as in `encode`.
+        let probed = Box::pin(encoder.ask(&[PROBE])).await?;
         if probed.space.digest.is_empty() {
             return Err(Fault::precondition(
                 "NO_SPACE",
@@ -146,6 +172,7 @@ impl Encoder {
             dimensions: probed.matrix.cols,
             ..probed.space
         };
+        encoder.additional = probed.spaces;
         Ok(encoder)
     }
 
@@ -166,6 +193,7 @@ impl Encoder {
             dimensions: None,
             normalise: None,
             augmentation,
+            additional: AdditionalVectors::default(),
             patience,
         };
         // A collection of fewer dimensions was created by requesting them. The encoder's own number
@@ -210,6 +238,8 @@ impl Encoder {
     pub fn mark(&self, chunking: Chunking, with_text: bool) -> Mark {
         Mark {
             recipe: Some(self.recipe.kept()),
+            sparse: self.additional.sparse.as_ref().map(Space::of),
+            tokens: self.additional.tokens.as_ref().map(Space::of),
             ..Mark::new(
                 self.marked.as_ref().unwrap_or(&self.space),
                 self.similarity,
@@ -272,18 +302,23 @@ impl Encoder {
         let most = batches::most_items(self.description.max_batch_items, ours);
         let mut done = Encoded {
             vectors: vec![Vec::new(); texts.len()],
+            additional: vec![Additional::default(); texts.len()],
             partial: vec![false; texts.len()],
             ..Encoded::default()
         };
         for batch in batches::batches(texts, most) {
             let those: Vec<&str> = batch.iter().map(|index| texts[*index]).collect();
-            let answer = retry::calls(self.recipe.patience, || self.ask(&those)).await?;
+            // Boxed because the future is large and would otherwise be part of each caller's future.
+            let mut answer = retry::calls(self.recipe.patience, || Box::pin(self.ask(&those))).await?;
             self.take(&those, &answer)?;
             isomer_usage::sum::add(&mut done.usage, &answer.usage);
             done.truncated += answer.truncated.iter().filter(|cut| **cut).count() as u64;
             for (row, (vector, index)) in answer::rows(&answer.matrix).zip(batch).enumerate() {
                 done.vectors[index] = vector.collect();
                 done.partial[index] = answer.partial.get(row).copied().unwrap_or_default();
+                if let Some(additional) = answer.additional.get_mut(row) {
+                    done.additional[index] = std::mem::take(additional);
+                }
             }
         }
         Ok(done)
@@ -291,13 +326,14 @@ impl Encoder {
 
     /// Refuses an answer that must not be stored.
     fn take(&self, texts: &[&str], answer: &Answer) -> Result<()> {
-        if answer.space.digest != self.space.digest {
+        let changed = self.additional.differing(&answer.spaces);
+        let dense = (answer.space.digest != self.space.digest).then_some((&self.space.digest, &answer.space.digest));
+        if let Some((known, found)) = dense.or(changed) {
             return Err(Fault::new(
                 tonic::Code::DataLoss,
                 "PROVIDER_CHANGED",
                 format!(
-                    "the encoder's vector space changed from `{}` to `{}` while it worked; nothing of the second was stored",
-                    self.space.digest, answer.space.digest
+                    "the encoder's vector space changed from `{known}` to `{found}` while it worked; nothing of the second was stored"
                 ),
             )
             .hint("replicas with different weights answer at one address, or the model was changed; run again when one answers")
@@ -318,6 +354,11 @@ impl Encoder {
 
     async fn ask(&self, texts: &[&str]) -> Result<Answer> {
         match &self.recipe.augmentation {
+            Some(_) if !self.recipe.additional.is_none() => Err(IndexError::Setting {
+                field: "outputs",
+                message: "variants are pooled into dense vectors alone".to_owned(),
+                hint: "leave --augment out, or leave --outputs out",
+            }),
             None => self.ask_plain(texts).await,
             Some(augmentation) => self.ask_augmented(texts, augmentation).await,
         }
@@ -335,10 +376,19 @@ impl Encoder {
             normalise: self.recipe.normalise,
             output_dtype: Dtype::F32.into(),
             priority: Priority::Batch.into(),
+            outputs: self.recipe.additional.outputs().into_iter().map(i32::from).collect(),
             ..EncodeRequest::default()
         };
         let asked = Asked::of(&request);
+        let additional = !self.recipe.additional.is_none();
         let answer = match &self.workers {
+            Some(_) if additional => {
+                return Err(IndexError::Setting {
+                    field: "outputs",
+                    message: "the workers of a fleet compute dense vectors alone".to_owned(),
+                    hint: "leave --engine out, or leave --outputs out",
+                });
+            }
             Some(workers) => workers.encode(&self.space, request).await?,
             None => {
                 let answer = inner::calls(|| {
@@ -349,8 +399,16 @@ impl Encoder {
             }
         };
         let matrix = checked(answer::matrix(&answer, asked))?.clone();
+        if additional && answer.errors.is_empty() {
+            checked(answer::check(&answer, asked))?;
+        }
         Ok(Answer {
             matrix,
+            additional: additional_vectors(&answer),
+            spaces: Box::new(AdditionalSpaces {
+                sparse: answer.sparse_vector_space,
+                tokens: answer.token_vector_space,
+            }),
             errors: answer.errors,
             partial: Vec::new(),
             truncated: answer.truncated,
@@ -409,6 +467,7 @@ impl Encoder {
             truncated: answer.truncated,
             space: answer.vector_space.unwrap_or_default(),
             usage: answer.usage.unwrap_or_default(),
+            ..Answer::default()
         })
     }
 
@@ -480,6 +539,35 @@ impl Encoder {
         }
         Ok(spans)
     }
+}
+
+impl AdditionalSpaces {
+    /// The digests of the first spaces that differ.
+    fn differing<'a>(&'a self, found: &'a Self) -> Option<(&'a String, &'a String)> {
+        let pairs = [(&self.sparse, &found.sparse), (&self.tokens, &found.tokens)];
+        let digests = pairs.into_iter().filter_map(|(known, found)| {
+            let pair = known.as_ref().zip(found.as_ref())?;
+            Some((&pair.0.digest, &pair.1.digest))
+        });
+        digests.into_iter().find(|(known, found)| known != found)
+    }
+}
+
+/// The additional vectors of each text of a checked answer.
+fn additional_vectors(answer: &EncodeResponse) -> Vec<Additional> {
+    let mut tokens = answer.token_embeddings.as_ref().map(|matrix| {
+        let rows = answer::rows(matrix).map(Iterator::collect::<Vec<f32>>);
+        rows.collect::<Vec<_>>().into_iter()
+    });
+    let count = answer.sparse_embeddings.len().max(answer.row_counts.len());
+    let text = |index: usize| Additional {
+        sparse: answer.sparse_embeddings.get(index).cloned(),
+        tokens: tokens.as_mut().zip(answer.row_counts.get(index)).map(|(rows, count)| {
+            let rows = rows.by_ref().take(*count as usize);
+            rows.collect()
+        }),
+    };
+    (0..count).map(text).collect()
 }
 
 /// The parts of a text that fit one request, with their offsets.

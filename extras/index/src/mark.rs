@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     chunk::Chunking,
     error::{IndexError, Result},
-    recipe::{KeptRecipe, Recipe},
+    recipe::{AdditionalVectors, KeptRecipe, Recipe},
 };
 
 /// The version of the mark.
@@ -30,6 +30,12 @@ pub struct Mark {
     pub chunking: String,
     /// Whether rows contain their texts.
     pub with_text: bool,
+    /// The space of its sparse vectors, if it keeps any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<Space>,
+    /// The space of its vectors of tokens, if it keeps any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Space>,
     /// How its vectors can be computed again. Two recipes may lead to the same space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<KeptRecipe>,
@@ -40,6 +46,7 @@ impl PartialEq for Mark {
         let of = |mark: &Self| (mark.version, mark.with_text);
         of(self) == of(other)
             && self.space.unnamed() == other.space.unnamed()
+            && self.additional_spaces() == other.additional_spaces()
             && self.similarity == other.similarity
             && self.chunking == other.chunking
     }
@@ -71,6 +78,21 @@ pub struct Space {
 }
 
 impl Space {
+    /// The space of a message.
+    pub(crate) fn of(space: &VectorSpace) -> Self {
+        Self {
+            digest: space.digest.clone(),
+            model: space.model_id.clone(),
+            weights: space.weights_digest.clone(),
+            settings: space.settings_digest.clone(),
+            prompt: space.prompt.clone(),
+            pooling: space.pooling.clone(),
+            normalised: space.normalised,
+            dimensions: space.dimensions,
+            augmentation: space.augmentation.clone(),
+        }
+    }
+
     /// The space without the encoder's name if its digests identify the encoder. The same files may
     /// have another name in another process.
     fn unnamed(&self) -> Self {
@@ -90,17 +112,7 @@ impl Mark {
     pub fn new(space: &VectorSpace, similarity: Similarity, chunking: Chunking, with_text: bool) -> Self {
         Self {
             version: VERSION,
-            space: Space {
-                digest: space.digest.clone(),
-                model: space.model_id.clone(),
-                weights: space.weights_digest.clone(),
-                settings: space.settings_digest.clone(),
-                prompt: space.prompt.clone(),
-                pooling: space.pooling.clone(),
-                normalised: space.normalised,
-                dimensions: space.dimensions,
-                augmentation: space.augmentation.clone(),
-            },
+            space: Space::of(space),
             similarity: if similarity == Similarity::Unspecified {
                 Similarity::Cosine
             } else {
@@ -110,7 +122,22 @@ impl Mark {
             .to_owned(),
             chunking: chunking.to_string(),
             with_text,
+            sparse: None,
+            tokens: None,
             recipe: None,
+        }
+    }
+
+    /// The spaces of vectors beside the dense ones.
+    fn additional_spaces(&self) -> [Option<Space>; 2] {
+        [&self.sparse, &self.tokens].map(|space| space.as_ref().map(Space::unnamed))
+    }
+
+    /// Vectors that rows have beside the dense ones.
+    pub fn additional(&self) -> AdditionalVectors {
+        AdditionalVectors {
+            sparse: self.sparse.is_some(),
+            tokens: self.tokens.is_some(),
         }
     }
 
@@ -213,9 +240,17 @@ impl Mark {
             .differences(query)
             .into_iter()
             .filter(|line| {
-                !["digest", "prompt", "augmentation", "chunk", "with-text"]
-                    .iter()
-                    .any(|name| line.starts_with(name))
+                ![
+                    "digest",
+                    "prompt",
+                    "augmentation",
+                    "chunk",
+                    "with-text",
+                    "sparse",
+                    "token",
+                ]
+                .iter()
+                .any(|name| line.starts_with(name))
             })
             .collect();
         Err(self.refusal(collection, query, differences))
@@ -224,6 +259,10 @@ impl Mark {
     fn differences(&self, given: &Self) -> Vec<String> {
         let (ours, theirs) = (&self.space, &given.space);
         let number = |n: u32| n.to_string();
+        let additional = |space: &Option<Space>| match space {
+            None => "none".to_owned(),
+            Some(space) => space.unnamed().digest,
+        };
         let settings = |space: &Space| match space.settings.as_str() {
             "" => "not recorded".to_owned(),
             digest => digest.to_owned(),
@@ -245,6 +284,8 @@ impl Mark {
             ("similarity", self.similarity.clone(), given.similarity.clone()),
             ("chunk", self.chunking.clone(), given.chunking.clone()),
             ("with-text", self.with_text.to_string(), given.with_text.to_string()),
+            ("sparse vectors", additional(&self.sparse), additional(&given.sparse)),
+            ("token vectors", additional(&self.tokens), additional(&given.tokens)),
         ];
         let told: Vec<String> = rows
             .into_iter()
@@ -299,6 +340,12 @@ mod tests {
         assert!(refusal.contains("prompt: stored ``, now `query: `"), "{refusal}");
         let refusal = mark.check("c", &test_mark("b")).unwrap_err().to_string();
         assert!(refusal.contains("digest: stored `a`, now `b`"), "{refusal}");
+        let mut sparse = mark.clone();
+        sparse.sparse = Some(test_mark("s").space);
+        assert_eq!(Mark::from_text("c", &sparse.to_text()).unwrap(), sparse);
+        let refusal = mark.check("c", &sparse).unwrap_err().to_string();
+        assert!(refusal.contains("sparse vectors: stored `none`, now `s`"), "{refusal}");
+        mark.check_query("c", &sparse).unwrap();
         let mut chunked = mark.clone();
         chunked.chunking = "tokens=8,overlap=0".to_owned();
         assert!(mark.check("c", &chunked).is_err());

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use isomer_proto::transform::v1::{AugmentationPooling, AugmentationSpec};
+use isomer_proto::{
+    encoder::v1::Output,
+    transform::v1::{AugmentationPooling, AugmentationSpec},
+};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +24,36 @@ pub enum PromptChoice {
     Literal(String),
 }
 
+/// Vectors of the same pass that are stored beside the dense ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdditionalVectors {
+    /// One sparse vector per text.
+    #[serde(default)]
+    pub sparse: bool,
+    /// One vector per token.
+    #[serde(default)]
+    pub tokens: bool,
+}
+
+impl AdditionalVectors {
+    /// Whether there are none.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The results of a request, dense vectors included; empty for dense vectors alone.
+    pub(crate) fn outputs(self) -> Vec<Output> {
+        let all = [
+            (!self.is_none(), Output::TextVector),
+            (self.sparse, Output::Sparse),
+            (self.tokens, Output::TokenVectors),
+        ];
+        all.into_iter()
+            .filter_map(|(wanted, output)| wanted.then_some(output))
+            .collect()
+    }
+}
+
 /// The conversion of texts into vectors.
 #[derive(Debug, Clone)]
 pub struct Recipe {
@@ -34,6 +67,8 @@ pub struct Recipe {
     pub normalise: Option<bool>,
     /// Variants to pool with.
     pub augmentation: Option<Augmentation>,
+    /// Vectors beside the dense ones.
+    pub additional: AdditionalVectors,
     /// How long transient failures are retried.
     pub patience: Duration,
 }
@@ -60,6 +95,8 @@ pub struct KeptRecipe {
     dimensions: Option<u32>,
     normalise: Option<bool>,
     augmentation: Option<KeptAugmentation>,
+    #[serde(default, skip_serializing_if = "AdditionalVectors::is_none")]
+    additional: AdditionalVectors,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,6 +123,7 @@ impl Recipe {
             dimensions: self.dimensions,
             normalise: self.normalise,
             augmentation,
+            additional: self.additional,
         }
     }
 }
@@ -103,6 +141,7 @@ impl KeptRecipe {
             dimensions: self.dimensions,
             normalise: self.normalise,
             augmentation,
+            additional: self.additional,
             patience,
         })
     }
@@ -148,6 +187,10 @@ mod tests {
                 original_weight: Some(0.5),
                 normalise_before: true,
             }),
+            additional: AdditionalVectors {
+                sparse: true,
+                tokens: false,
+            },
             patience: Duration::from_secs(1),
         };
         let text = serde_json::to_string(&recipe.kept()).unwrap();

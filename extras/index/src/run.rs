@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use crate::{
     chunk::{Chunking, row_key},
     digest,
-    encode::Encoder,
+    encode::{Additional, Encoder},
     error::{IndexError, Result},
     mark::Mark,
     source::{Document, Source},
@@ -170,6 +170,7 @@ pub async fn run(
 
 /// Creates the collection if it does not exist, and requires that its mark equals this one.
 async fn open(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
+    check_kept(store, mark)?;
     if store.mark().await?.is_none_or(|stored| stored == *mark) {
         store.create(mark).await?;
     }
@@ -177,6 +178,23 @@ async fn open(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
         collection: store.name().to_owned(),
     })?;
     stored.check(store.name(), mark)
+}
+
+/// Refuses vectors that the store cannot keep.
+fn check_kept(store: &dyn VectorStore, mark: &Mark) -> Result<()> {
+    let (wanted, kept) = (mark.additional(), store.additional());
+    let lacks = [
+        (wanted.sparse && !kept.sparse, "sparse vectors"),
+        (wanted.tokens && !kept.tokens, "vectors of tokens"),
+    ];
+    match lacks.iter().find(|(lacks, _)| *lacks) {
+        None => Ok(()),
+        Some((_, what)) => Err(IndexError::Setting {
+            field: "outputs",
+            message: format!("{what} are not written to {}", store.name()),
+            hint: "Qdrant keeps sparse vectors and vectors of tokens, pgvector sparse vectors",
+        }),
+    }
 }
 
 /// Processes all documents of a source with a step, several batches at once, and returns their
@@ -264,8 +282,10 @@ impl<'a> Work<'a> {
             })?;
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let encoded = self.encoder.encode(&texts).await?;
-            for ((row, vector), lacks) in rows.iter_mut().zip(encoded.vectors).zip(encoded.partial) {
+            let vectors = encoded.vectors.into_iter().zip(encoded.additional);
+            for ((row, (vector, additional)), lacks) in rows.iter_mut().zip(vectors).zip(encoded.partial) {
                 row.vector = vector;
+                row.additional = additional;
                 if lacks {
                     row.digest = digest::partial(&row.digest);
                     partial += 1;
@@ -408,6 +428,7 @@ pub(crate) async fn difference(
                 text: mark.with_text.then(|| text.clone()),
                 payload: document.payload.clone(),
                 vector: Vec::new(),
+                additional: Additional::default(),
             });
             difference.texts.push(text);
         }

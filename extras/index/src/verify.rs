@@ -1,11 +1,14 @@
 //! Checks a collection: a sample of its vectors is computed again, and its rows are compared with
 //! their digests and their source.
 
+use std::collections::HashMap;
+
 use futures::TryStreamExt;
+use isomer_proto::encoder::v1::SparseVector;
 
 use crate::{
     digest,
-    encode::Encoder,
+    encode::{Additional, Encoder},
     error::{IndexError, Result},
     mark::Mark,
     run::{Seen, difference},
@@ -253,13 +256,16 @@ impl Check<'_> {
         let texts: Vec<&str> = rows.iter().map(|(_, text)| text.as_str()).collect();
         let encoded = self.encoder.encode(&texts).await?;
         let lengths = self.store.keeps_lengths(&found.mark);
-        for (((row, _), vector), partial) in rows.iter().zip(encoded.vectors).zip(encoded.partial) {
+        let vectors = encoded.vectors.iter().zip(&encoded.additional);
+        for (((row, _), (vector, additional)), partial) in rows.iter().zip(vectors).zip(encoded.partial) {
             if partial {
                 // Variants that existed are now missing, so no statement is possible.
                 continue;
             }
             found.sampled += 1;
-            let difference = difference_of(&row.vector, &vector, lengths);
+            let difference = difference_of(&row.vector, vector, lengths)
+                .max(difference_of_sparse(&row.additional, additional))
+                .max(difference_of_tokens(&row.additional, additional, lengths));
             if difference <= self.settings.tolerance {
                 found.largest_difference = found.largest_difference.max(difference);
             } else {
@@ -292,9 +298,71 @@ fn difference_of(stored: &[f32], computed: &[f32], lengths: bool) -> f64 {
     if length.is_nan() { f64::INFINITY } else { length }
 }
 
+/// [`difference_of`] for sparse vectors, whose lengths every store keeps.
+fn difference_of_sparse(stored: &Additional, computed: &Additional) -> f64 {
+    match (&stored.sparse, &computed.sparse) {
+        (None, None) => 0.0,
+        (Some(stored), Some(computed)) => {
+            let mut ids: Vec<u32> = stored.indices.iter().chain(&computed.indices).copied().collect();
+            ids.sort_unstable();
+            ids.dedup();
+            let dense = |vector: &SparseVector| -> Vec<f32> {
+                let weights: HashMap<u32, f32> = vector
+                    .indices
+                    .iter()
+                    .copied()
+                    .zip(vector.values.iter().copied())
+                    .collect();
+                ids.iter()
+                    .map(|id| weights.get(id).copied().unwrap_or_default())
+                    .collect()
+            };
+            difference_of(&dense(stored), &dense(computed), true)
+        }
+        _ => f64::INFINITY,
+    }
+}
+
+/// The largest [`difference_of`] the vectors of tokens.
+fn difference_of_tokens(stored: &Additional, computed: &Additional, lengths: bool) -> f64 {
+    match (&stored.tokens, &computed.tokens) {
+        (None, None) => 0.0,
+        (Some(stored), Some(computed)) if stored.len() == computed.len() => {
+            let pairs = stored.iter().zip(computed);
+            let differences = pairs.map(|(stored, computed)| difference_of(stored, computed, lengths));
+            differences.fold(0.0, f64::max)
+        }
+        _ => f64::INFINITY,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn additional_vectors_differ_by_their_entries_and_rows() {
+        let of = |indices: &[u32], values: &[f32], tokens: &[[f32; 2]]| Additional {
+            sparse: Some(SparseVector {
+                indices: indices.to_vec(),
+                values: values.to_vec(),
+            }),
+            tokens: Some(tokens.iter().map(|row| row.to_vec()).collect()),
+        };
+        let own = of(&[1, 5], &[3.0, 4.0], &[[1.0, 0.0], [0.0, 1.0]]);
+        let both = |other: &Additional| {
+            (
+                difference_of_sparse(&own, other),
+                difference_of_tokens(&own, other, true),
+            )
+        };
+        assert_eq!(both(&own), (0.0, 0.0));
+        let (sparse, tokens) = both(&of(&[1, 7], &[3.0, 4.0], &[[1.0, 0.0], [0.0, 2.0]]));
+        assert!((sparse - 32.0_f64.sqrt() / 5.0).abs() < 1e-12 && (tokens - 0.5).abs() < 1e-12);
+        let (sparse, tokens) = both(&of(&[], &[], &[[1.0, 0.0]]));
+        assert!(sparse.is_infinite() && tokens.is_infinite());
+        assert_eq!(both(&Additional::default()), (f64::INFINITY, f64::INFINITY));
+    }
 
     #[test]
     fn vectors_differ_by_length_unless_lengths_are_not_kept() {

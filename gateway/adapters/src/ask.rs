@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use isomer_encoder_client::answer::asks;
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, Output, Truncation, count_tokens_request, encode_request, input},
 };
-use isomer_service_kit::{Fault, choice};
+use isomer_service_kit::{Fault, choice, max_active_dimensions, outputs, without_dense};
 use tonic::Code;
 
 use crate::{estimate, limits::Most};
@@ -30,6 +29,8 @@ pub(crate) struct Abilities {
     pub(crate) token_ids: bool,
     /// Whether it counts tokens.
     pub(crate) counts: bool,
+    /// Whether it gives sparse vectors.
+    pub(crate) sparse: bool,
     /// Whether it sorts documents by their relevance to a query.
     pub(crate) reranks: bool,
     /// Maximum number of texts per request in the protocol.
@@ -79,6 +80,8 @@ pub(crate) struct Ask {
     pub(crate) dimensions: Option<u32>,
     pub(crate) normalise: Option<bool>,
     pub(crate) dtype: Dtype,
+    /// Maximum number of entries of each sparse vector; `None` for dense vectors.
+    pub(crate) sparse: Option<usize>,
 }
 
 /// The items to encode.
@@ -140,23 +143,7 @@ impl Abilities {
         request: &EncodeRequest,
         input_types: &HashMap<String, String>,
     ) -> Result<Ask, Fault> {
-        let named = choice::<Output>("output", request.output)?;
-        for (index, output) in request.outputs.iter().enumerate() {
-            choice::<Output>(&format!("outputs[{index}]"), *output)?;
-        }
-        if named.is_some() && !request.outputs.is_empty() {
-            return Err(Fault::invalid("outputs", "is given beside `output`").hint("give one of the two"));
-        }
-        let other = [Output::TokenVectors, Output::Sparse];
-        if other.into_iter().any(|output| asks(request, output)) {
-            let field = if request.outputs.is_empty() {
-                "output"
-            } else {
-                "outputs"
-            };
-            let message = format!("{} gives one vector per text", self.kind);
-            return Err(self.unserved(field, message, "ask for OUTPUT_TEXT_VECTOR alone"));
-        }
+        let sparse = self.sparse(request)?;
         if request.dimensions == Some(0) {
             return Err(Fault::invalid("dimensions", "0 is not permitted").hint("give at least 1, or leave it out"));
         }
@@ -173,7 +160,34 @@ impl Abilities {
             dimensions: request.dimensions,
             normalise: request.normalise,
             dtype: self.dtype(request.output_dtype)?,
+            sparse,
         })
+    }
+
+    /// Maximum number of entries of each sparse vector; `None` for dense vectors.
+    fn sparse(&self, request: &EncodeRequest) -> Result<Option<usize>, Fault> {
+        let results = outputs(request.output, &request.outputs)?;
+        let most = max_active_dimensions(request.max_active_dimensions, &results)?;
+        match results.as_slice() {
+            [Output::TextVector] => return Ok(None),
+            [Output::Sparse] if self.sparse => {
+                without_dense(request)?;
+                return Ok(Some(most));
+            }
+            _ => {}
+        }
+        let field = match request.outputs.as_slice() {
+            [] => "output",
+            _ => "outputs",
+        };
+        let (given, hint) = match self.sparse {
+            true => (
+                "one dense or one sparse vector per text",
+                "ask for OUTPUT_TEXT_VECTOR alone, or for OUTPUT_SPARSE alone",
+            ),
+            false => ("one dense vector per text", "ask for OUTPUT_TEXT_VECTOR alone"),
+        };
+        Err(self.unserved(field, format!("{} gives {given}", self.kind), hint))
     }
 
     fn cut(&self, truncation: i32) -> Result<Cut, Fault> {

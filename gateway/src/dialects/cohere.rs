@@ -252,7 +252,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
     };
     let encoded = embeddings::encode(backends, call, wanted).await?;
     let vectors = encoded.vectors()?;
-    let size = encoded.matrix.data.len();
+    let size = encoded.vector_bytes();
     let by_type = off_runtime(size, move || by_type(types, &vectors)).await?;
     Ok(Embedded {
         response_type: "embeddings_by_type",

@@ -234,9 +234,12 @@ pub(super) async fn encode(
     }
     let usage = answer.usage.unwrap_or_default();
     let encoded = Encoded {
-        matrix: answer.embeddings.unwrap_or_default(),
+        matrix: answer.embeddings,
         sparse: Vec::new(),
-        space: answer.vector_space.unwrap_or_default(),
+        token_matrix: None,
+        space: answer.vector_space,
+        sparse_space: None,
+        token_space: None,
         usage,
         row_counts: Vec::new(),
         timing: None,

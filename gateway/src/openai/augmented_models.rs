@@ -88,8 +88,12 @@ impl AugmentedModel {
     ) -> Result<Encoded, ApiError> {
         let other = [Output::TokenVectors, Output::Sparse];
         if other.into_iter().any(|output| asks(&request, output)) {
+            let field = match request.outputs.as_slice() {
+                [] => "output",
+                _ => "outputs",
+            };
             return Err(
-                ApiError::invalid("output", "an augmented text has one dense vector and no other result")
+                ApiError::invalid(field, "an augmented text has one dense vector and no other result")
                     .hint(format!("name the encoder alone: {}", self.encoder)),
             );
         }

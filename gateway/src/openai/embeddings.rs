@@ -6,31 +6,26 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
-use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use isomer_proto::{
     ProtoEnum,
     common::v1::Dtype,
-    encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
+    encoder::v1::{EncodeRequest, Input, Output, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::{Fault, off_runtime};
-use isomer_usage::sum;
 use serde::{
-    Deserialize, Deserializer, Serialize,
+    Deserialize, Deserializer,
     de::{self, IgnoredAny, Unexpected, Visitor},
 };
-use serde_json::Value;
 
 use super::{
     Backends, Body, Call,
     augment::Augment,
     augmented_models::AugmentedModel,
-    decimals,
-    encoded::{Encoded, json_size},
+    encoded::Encoded,
     error::ApiError,
-    inputs::Inputs,
-    nulls,
+    inputs::{Inputs, bounded_or_none},
+    list, nulls,
 };
 use crate::{
     billing,
@@ -41,6 +36,10 @@ use crate::{
 /// Header of the answer with the digest of the vectors' space. Vectors of different spaces may not
 /// be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
+/// The same of sparse vectors.
+const SPARSE_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-sparse-vector-space");
+/// The same of vectors of tokens beside others.
+const TOKEN_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-token-vector-space");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -62,6 +61,11 @@ pub(crate) struct Request {
     /// Handling of a text that is too long; absent: its end is cut.
     pub(super) truncation: Option<TruncationName>,
     pub(super) augment: Option<Augment>,
+    /// Names of the results for each text; absent: one dense vector.
+    #[serde(default, deserialize_with = "bounded_or_none")]
+    outputs: Option<Vec<String>>,
+    /// Maximum number of entries of each sparse vector.
+    max_active_dimensions: Option<u32>,
     /// Voyage: the purpose of the texts. Selects the encoder's own prompt for that purpose.
     input_type: Option<InputType>,
     /// Voyage's name for `dimensions`.
@@ -102,7 +106,7 @@ impl Inputs {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum EncodingFormat {
+pub(super) enum EncodingFormat {
     #[default]
     Float,
     Base64,
@@ -208,7 +212,11 @@ pub(super) async fn create(
             backends.encoder_of(&model)
         )));
     }
-    let wanted = wanted(&backends, &call, request).await?;
+    let outputs = outputs(request.outputs.take())?;
+    let wanted = EncodeRequest {
+        outputs,
+        ..wanted(&backends, &call, request).await?
+    };
     let encoded = match augment {
         Some(augment) => {
             let own = AugmentedModel::of_request(model.clone(), augment);
@@ -216,7 +224,7 @@ pub(super) async fn create(
         }
         None => encode(&backends, &call, wanted).await?,
     };
-    let size = json_size(encoded.matrix.data.len());
+    let size = encoded.json_size();
     off_runtime(size, move || answer(model, format, encoded)).await?
 }
 
@@ -241,8 +249,28 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
         dimensions: request.dimensions,
         normalise: request.normalized,
         output_dtype: Dtype::F32.into(),
+        max_active_dimensions: request.max_active_dimensions,
         ..EncodeRequest::default()
     })
+}
+
+/// The results of these names.
+fn outputs(names: Option<Vec<String>>) -> Result<Vec<i32>, ApiError> {
+    let known = || Output::all().map(Output::name).collect::<Vec<_>>().join(", ");
+    let Some(names) = names else { return Ok(Vec::new()) };
+    if names.is_empty() {
+        return Err(ApiError::invalid("outputs", "is empty").hint(format!("name some of {}, or leave it out", known())));
+    }
+    let named = |(index, name): (usize, &String)| match Output::named(name) {
+        Some(output) => Ok(output.into()),
+        None => Err(
+            ApiError::invalid(format!("outputs[{index}]"), "is not the name of a result")
+                .hint(format!("give one of {}", known())),
+        ),
+    };
+    let numbers = names.iter().enumerate().map(named).collect::<Result<Vec<i32>, _>>()?;
+    isomer_service_kit::outputs(0, &numbers)?;
+    Ok(numbers)
 }
 
 /// Encodes texts and charges the caller. Applies augmentation if the model's name stands for it.
@@ -265,9 +293,12 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
     }
     Encoded {
-        matrix: answer.embeddings.unwrap_or_default(),
+        matrix: answer.embeddings,
         sparse: answer.sparse_embeddings,
-        space: answer.vector_space.unwrap_or_default(),
+        token_matrix: answer.token_embeddings,
+        space: answer.vector_space,
+        sparse_space: answer.sparse_vector_space,
+        token_space: answer.token_vector_space,
         usage,
         errors: answer.errors,
         row_counts: answer.row_counts,
@@ -278,61 +309,17 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
 }
 
 fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Response, ApiError> {
-    let vectors = encoded.vectors()?;
-    let usage = Tokens {
-        prompt_tokens: encoded.usage.tokens,
-        total_tokens: sum::charged_tokens(&encoded.usage),
-    };
-    let body = body(&model, format, &vectors, &usage, encoded.augment.as_ref())
-        .map_err(|error| ApiError::from(Fault::internal(format!("the answer cannot be written: {error}"))))?;
+    let body = list::written(&model, format, &encoded)?;
     let mut response = ([(header::CONTENT_TYPE, JSON)], body).into_response();
-    if let Ok(digest) = HeaderValue::from_str(&encoded.space.digest) {
-        response.headers_mut().insert(VECTOR_SPACE, digest);
+    for (name, space) in [
+        (VECTOR_SPACE, &encoded.space),
+        (SPARSE_VECTOR_SPACE, &encoded.sparse_space),
+        (TOKEN_VECTOR_SPACE, &encoded.token_space),
+    ] {
+        let digest = space.as_ref().map(|space| HeaderValue::from_str(&space.digest));
+        if let Some(Ok(digest)) = digest {
+            response.headers_mut().insert(name, digest);
+        }
     }
     Ok(response)
-}
-
-#[derive(Serialize)]
-struct Tokens {
-    prompt_tokens: u64,
-    total_tokens: u64,
-}
-
-/// OpenAI's list. It is written by hand because nearly all of it is numbers, which [`decimals`]
-/// writes.
-fn body(
-    model: &str,
-    format: EncodingFormat,
-    vectors: &[Bytes],
-    usage: &Tokens,
-    augment: Option<&Value>,
-) -> serde_json::Result<Vec<u8>> {
-    let bytes = vectors.iter().map(Bytes::len).sum();
-    let mut out = Vec::with_capacity(json_size(bytes).saturating_add(1024));
-    out.extend_from_slice(br#"{"object":"list","data":["#);
-    for (index, vector) in vectors.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(br#"{"object":"embedding","index":"#);
-        serde_json::to_writer(&mut out, &index)?;
-        out.extend_from_slice(br#","embedding":"#);
-        match format {
-            EncodingFormat::Float => {
-                decimals::array(floats(vector), &mut out);
-            }
-            EncodingFormat::Base64 => serde_json::to_writer(&mut out, &BASE64_STANDARD.encode(vector))?,
-        }
-        out.push(b'}');
-    }
-    out.extend_from_slice(br#"],"model":"#);
-    serde_json::to_writer(&mut out, model)?;
-    out.extend_from_slice(br#","usage":"#);
-    serde_json::to_writer(&mut out, usage)?;
-    if let Some(augment) = augment {
-        out.extend_from_slice(br#","augment":"#);
-        serde_json::to_writer(&mut out, augment)?;
-    }
-    out.push(b'}');
-    Ok(out)
 }

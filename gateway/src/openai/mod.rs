@@ -2,9 +2,9 @@
 //! embeddings at Azure's addresses.
 //!
 //! OpenAI's own clients can send all their fields and get the answers they read. Additional fields
-//! (`augment`, `prompt_name`, `truncation`) offer what those clients do not know. An unknown field
-//! is refused, because a misspelt one would otherwise change vectors silently. Bodies must be
-//! `application/json`: a page of another origin cannot send that without a CORS preflight.
+//! (`augment`, `outputs`, `prompt_name`, `truncation`) offer what those clients do not know. An
+//! unknown field is refused, because a misspelt one would otherwise change vectors silently. Bodies
+//! must be `application/json`: a page of another origin cannot send that without a CORS preflight.
 //!
 //! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; `/v1/rerank` follows
 //! Cohere's and Jina's APIs, which agree.
@@ -17,6 +17,7 @@ pub(crate) mod embeddings;
 pub(crate) mod encoded;
 mod error;
 pub(crate) mod inputs;
+mod list;
 #[cfg(test)]
 mod memory_tests;
 mod models;

@@ -5,6 +5,7 @@
 use axum::{Router, body::Body};
 use http::{Request, StatusCode, header};
 use isomer_adapters::IsomerBackend;
+use isomer_encoder_client::answer::asks;
 use isomer_proto::{
     common::v1::{ItemError, Usage, VectorSpace},
     encoder::v1::{
@@ -64,10 +65,7 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
         message: "thirteen".to_owned(),
     });
     Ok(EncodeResponse {
-        vector_space: Some(VectorSpace {
-            digest: "abc".to_owned(),
-            ..VectorSpace::default()
-        }),
+        vector_space: asks(request, Output::TextVector).then(|| space("abc")),
         token_counts: rows.iter().map(|row| row[0] as u32).collect(),
         // The stub reports texts of eight letters as cached.
         usage: Some(Usage {
@@ -76,12 +74,39 @@ fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
             ..Usage::default()
         }),
         errors: errors.into_iter().collect(),
-        sparse_embeddings: match request.output() {
-            Output::Sparse => rows.iter().map(|row| sparse(row[0])).collect(),
-            _ => Vec::new(),
+        sparse_embeddings: match asks(request, Output::Sparse) {
+            true => rows.iter().map(|row| sparse(row[0])).collect(),
+            false => Vec::new(),
         },
-        ..answer(&rows, 0)
+        sparse_vector_space: asks(request, Output::Sparse).then(|| space("sparse")),
+        ..match request.outputs.is_empty() {
+            true => answer(&rows, 0),
+            false => several(request, &rows),
+        }
     })
+}
+
+fn space(digest: &str) -> VectorSpace {
+    VectorSpace {
+        digest: digest.to_owned(),
+        ..VectorSpace::default()
+    }
+}
+
+/// The vectors of `outputs`; those of tokens are the text's vector once and twice.
+fn several(request: &EncodeRequest, rows: &[[f32; 2]]) -> EncodeResponse {
+    let tokens: Vec<[f32; 2]> = rows.iter().flat_map(|row| [*row, *row]).collect();
+    let asks = |output| asks(request, output);
+    EncodeResponse {
+        embeddings: answer(rows, 0).embeddings.filter(|_| asks(Output::TextVector)),
+        token_embeddings: answer(&tokens, 0).embeddings.filter(|_| asks(Output::TokenVectors)),
+        token_vector_space: asks(Output::TokenVectors).then(|| space("tokens")),
+        row_counts: match asks(Output::TokenVectors) {
+            true => vec![2; rows.len()],
+            false => Vec::new(),
+        },
+        ..answer(rows, 0)
+    }
 }
 
 fn sparse(letters: f32) -> SparseVector {
@@ -233,6 +258,65 @@ async fn inputs_come_in_four_forms_and_vectors_in_two() {
     let answered = post(&front, "/v1/embeddings", body).await;
     // numpy.array([4, 1], "<f4").tobytes() in base64.
     assert_eq!(answered.json["data"][0]["embedding"], "AACAQAAAgD8=");
+}
+
+#[tokio::test]
+async fn outputs_stand_beside_each_other_in_the_vectors_of_a_text() {
+    let front = front().await;
+    let ask = async |fields: Value| {
+        let mut body = json!({ "model": "one", "input": ["four", ""] });
+        body.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        post(&front, "/v1/embeddings", body).await
+    };
+    let all = ask(json!({ "outputs": ["sparse", "text_vector", "token-vectors"] })).await;
+    assert_eq!(all.status, StatusCode::OK, "{}", all.json);
+    let dense = [json!([4.0, 1.0]), json!([0.0, 1.0])];
+    let sparse = [
+        json!({ "indices": [4, 30_000], "values": [0.5, 4.0] }),
+        json!({ "indices": [0, 30_000], "values": [0.5, 0.0] }),
+    ];
+    let expected = (0..2).map(|text| {
+        json!({
+            "object": "embedding", "index": text, "embedding": dense[text], "sparse_embedding": sparse[text],
+            "token_embeddings": [dense[text], dense[text]],
+        })
+    });
+    assert_eq!(all.json["data"], expected.collect::<Value>());
+    for (header, digest) in [
+        ("isomer-vector-space", "abc"),
+        ("isomer-sparse-vector-space", "sparse"),
+        ("isomer-token-vector-space", "tokens"),
+    ] {
+        assert_eq!(all.headers[header], digest);
+    }
+    let alone = ask(json!({ "outputs": ["sparse"], "max_active_dimensions": 9 })).await;
+    let expected = (0..2).map(|text| json!({ "object": "embedding", "index": text, "sparse_embedding": sparse[text] }));
+    assert_eq!(alone.json["data"], expected.collect::<Value>());
+    assert!(!alone.headers.contains_key("isomer-vector-space"));
+    let bytes = ask(json!({ "outputs": ["token_vectors"], "encoding_format": "base64" })).await;
+    // numpy.array([4, 1], "<f4").tobytes() in base64.
+    assert_eq!(
+        bytes.json["data"][0]["token_embeddings"],
+        json!(["AACAQAAAgD8=", "AACAQAAAgD8="])
+    );
+    let plain = ask(json!({ "outputs": null })).await;
+    assert_eq!(plain.json["data"][0]["embedding"], dense[0]);
+    for (outputs, param) in [
+        (json!(["sparse", "dense"]), "outputs[1]"),
+        (json!(["sparse", "sparse"]), "outputs[1]"),
+        (json!(["unspecified"]), "outputs[0]"),
+        (json!([]), "outputs"),
+    ] {
+        let refused = ask(json!({ "outputs": outputs })).await;
+        assert_eq!(
+            (refused.status, &refused.json["error"]["param"]),
+            (StatusCode::BAD_REQUEST, &json!(param)),
+            "{}",
+            refused.json
+        );
+    }
 }
 
 #[tokio::test]

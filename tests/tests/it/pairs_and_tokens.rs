@@ -1,4 +1,5 @@
-//! `isomer rerank` and `isomer embed --token-vectors`, on the tiny checkpoints of embed-svc.
+//! `isomer rerank`, `isomer embed --token-vectors` and `isomer embed --outputs`, on the tiny
+//! checkpoints of embed-svc.
 
 use isomer_tests::{
     home::Home,
@@ -93,6 +94,65 @@ fn token_vectors_come_one_a_token_on_stdout_and_in_a_matrix() {
         header.contains(&format!("'shape': ({}, ", counts[0] + counts[1])),
         "{header}"
     );
+}
+
+#[test]
+fn results_of_one_pass_come_with_their_spaces_whatever_the_batches() {
+    let home = Home::empty();
+    let input = home.path().join("texts.txt");
+    std::fs::write(&input, "one two three\nfour\none two three\n").unwrap();
+    let (input, model) = (input.display().to_string(), fixture("bge_m3"));
+    let ask = |more: &[&str]| {
+        let arguments = ["embed", "--model", &model, "--input", &input];
+        finish(isomer(&home).args(arguments).args(more))
+    };
+    let lines = |more: &[&str]| {
+        let (code, stdout, stderr) = ask(more);
+        assert_eq!(code, 0, "{stderr}");
+        rows(&stdout)
+    };
+    let all = lines(&["--outputs", "sparse,text-vector,token-vectors"]);
+    assert_eq!(
+        lines(&["--outputs", "sparse,text-vector,token-vectors", "--batch", "2"]),
+        all
+    );
+    assert_eq!(all.len(), 3);
+    let plain = lines(&[]);
+    for (line, plain) in all.iter().zip(&plain) {
+        assert_eq!(line["embedding"], plain["embedding"]);
+        let sparse = &line["sparse_embedding"];
+        let count = |list: &Value| list.as_array().unwrap().len();
+        assert!(count(&sparse["indices"]) > 0 && count(&sparse["indices"]) == count(&sparse["values"]));
+        // Late interaction leaves out the first token.
+        assert_eq!(
+            count(&line["token_embeddings"]) as u64 + 1,
+            line["tokens"].as_u64().unwrap()
+        );
+        let spaces =
+            ["vector_space", "sparse_vector_space", "token_vector_space"].map(|name| line[name].as_str().unwrap());
+        assert!(spaces.iter().all(|space| space.len() == 64), "{spaces:?}");
+        assert!(spaces[0] != spaces[1] && spaces[1] != spaces[2], "{spaces:?}");
+    }
+    assert_eq!(all[0]["sparse_embedding"], all[2]["sparse_embedding"]);
+
+    let largest = lines(&["--outputs", "sparse", "--max-active-dimensions", "1"]);
+    let value = |line: &Value| line["sparse_embedding"]["values"].clone();
+    let most = |line: &Value| {
+        let values = value(line).as_array().unwrap().clone();
+        values.iter().map(|value| value.as_f64().unwrap()).fold(0.0, f64::max)
+    };
+    for (line, all) in largest.iter().zip(&all) {
+        assert_eq!(value(line), serde_json::json!([most(all)]));
+        assert!(line.get("embedding").is_none());
+    }
+    for refused in [
+        &["--outputs", "sparse", "--token-vectors"][..],
+        &["--outputs", "sparse", "--output", "vectors.npy"],
+        &["--outputs", "dense"],
+        &["--max-active-dimensions", "2"],
+    ] {
+        assert_eq!(ask(refused).0, 2, "{refused:?}");
+    }
 }
 
 #[test]

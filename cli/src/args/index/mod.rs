@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use isomer_access::read_span;
 use isomer_index::chunk::Chunking;
+use isomer_proto::encoder::v1::Output;
 
 use migrate::IndexMigrateCommand;
 
@@ -33,6 +34,7 @@ Examples:
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --payload title,lang --build-index
   isomer index run --source postgres://me@127.0.0.1/shop#products --key sku --text name,description --sink chroma+http://127.0.0.1:8000#shop
   isomer index run --source docs.parquet --chunk tokens=256,overlap=32 --sink vectors --delete
+  isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#hybrid --model ./bge-m3 --outputs sparse,token-vectors
   isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --engine nats://127.0.0.1:4222 --store s3://fleet/isomer")]
     Run(Box<IndexRunArgs>),
@@ -149,6 +151,17 @@ pub(crate) struct IndexEncoderArgs {
     /// Scale to unit length, or not [default: as the encoder does].
     #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
     pub(crate) normalise: Option<bool>,
+    /// Vectors that are stored beside the dense ones, of the same pass: sparse, token-vectors.
+    #[arg(
+        long = "outputs",
+        env = "ISOMER_INDEX_OUTPUTS",
+        value_enum,
+        value_delimiter = ',',
+        value_name = "OUTPUT,…",
+        conflicts_with = "augment",
+        help_heading = heading::FIRST
+    )]
+    pub(crate) outputs: Vec<Output>,
     #[command(flatten)]
     pub(crate) older: OlderCollectionArgs,
     #[command(flatten)]
@@ -166,6 +179,7 @@ impl IndexEncoderArgs {
             || self.prompt.is_some()
             || self.dimensions.is_some()
             || self.normalise.is_some()
+            || !self.outputs.is_empty()
             || !self.augmentation.augment.is_empty()
     }
 }

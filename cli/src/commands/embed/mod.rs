@@ -1,5 +1,6 @@
 //! `isomer embed`: converts texts to vectors.
 
+mod results;
 mod sink;
 
 pub(super) use sink::Sink;
@@ -12,6 +13,7 @@ use std::{
 
 use futures::StreamExt;
 use isomer_client::Channel;
+use isomer_encoder_client::answer::Asked;
 use isomer_models::ModelKind;
 use isomer_proto::encoder::v1::{
     EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Output as OutputKind, Priority, encode_request::Prompt,
@@ -45,10 +47,13 @@ pub(super) async fn run(session: &Session, args: EmbedArgs) -> Result<ExitCode, 
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
 
     let mut output = Output {
-        sink: Sink::open(args.output.as_deref()),
+        sink: match args.outputs.is_empty() {
+            true => Sink::open(args.output.as_deref()),
+            false => Sink::Results(Asked::of(&request(&args, &[]))),
+        },
         batches: 0,
         texts: 0,
-        space: None,
+        spaces: None,
     };
     let mut wait = FIRST_WAIT;
     let mut progress = (0, Instant::now());
@@ -90,7 +95,7 @@ struct Output<'a> {
     sink: Sink<'a>,
     batches: usize,
     texts: usize,
-    space: Option<String>,
+    spaces: Option<Spaces>,
 }
 
 /// The reason why a stream ended early.
@@ -135,7 +140,7 @@ async fn stream(
         let response = message?
             .response
             .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
-        same_space(&mut output.space, &response)?;
+        same_spaces(&mut output.spaces, &response)?;
         output.sink.write(output.texts, &response)?;
         output.batches += 1;
         output.texts += response.token_counts.len();
@@ -158,16 +163,25 @@ async fn stream(
     ))))
 }
 
-/// Checks that all batches are in the same space, because vectors in one output must be comparable.
-fn same_space(known: &mut Option<String>, response: &EncodeResponse) -> Result<(), Failure> {
-    let space = response.vector_space.as_ref().map(|space| &space.digest);
-    match (&known, space) {
-        (Some(known), Some(space)) if known != space => Err(Failure::dependency(
+/// Digests of the vector spaces of dense, sparse and token vectors.
+type Spaces = [Option<String>; 3];
+
+/// Checks that all batches are in the same spaces, because vectors in one output must be
+/// comparable.
+fn same_spaces(known: &mut Option<Spaces>, response: &EncodeResponse) -> Result<(), Failure> {
+    let found = [
+        &response.vector_space,
+        &response.sparse_vector_space,
+        &response.token_vector_space,
+    ]
+    .map(|space| space.as_ref().map(|space| space.digest.clone()));
+    match known {
+        Some(known) if *known != found => Err(Failure::dependency(
             "the batches came back in different vector spaces. For int8: put texts, one a line, into calibration.txt in the \
              model's folder, or send all texts at once (--batch)",
         )),
         _ => {
-            *known = space.cloned();
+            *known = Some(found);
             Ok(())
         }
     }
@@ -193,13 +207,14 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
         normalise: args.normalise,
         output_dtype: args.dtype.into(),
         priority: Priority::Batch.into(),
-        output: if args.token_vectors {
-            OutputKind::TokenVectors
-        } else {
-            OutputKind::TextVector
+        output: match (args.token_vectors, args.outputs.is_empty()) {
+            (true, _) => OutputKind::TokenVectors,
+            (false, true) => OutputKind::TextVector,
+            (false, false) => OutputKind::Unspecified,
         }
         .into(),
-        ..EncodeRequest::default()
+        outputs: args.outputs.iter().map(|output| (*output).into()).collect(),
+        max_active_dimensions: args.max_active_dimensions,
     }
 }
 
@@ -211,16 +226,21 @@ mod tests {
 
     #[test]
     fn batches_of_different_spaces_are_not_put_into_one_output() {
-        let answer = |digest: &str| EncodeResponse {
-            vector_space: Some(VectorSpace {
+        let space = |digest: &str| {
+            Some(VectorSpace {
                 digest: digest.into(),
                 ..VectorSpace::default()
-            }),
+            })
+        };
+        let answer = |dense: &str, sparse: &str| EncodeResponse {
+            vector_space: space(dense),
+            sparse_vector_space: space(sparse),
             ..EncodeResponse::default()
         };
         let mut known = None;
-        assert!(same_space(&mut known, &answer("a")).is_ok());
-        assert!(same_space(&mut known, &answer("a")).is_ok());
-        assert!(same_space(&mut known, &answer("b")).is_err());
+        assert!(same_spaces(&mut known, &answer("a", "s")).is_ok());
+        assert!(same_spaces(&mut known, &answer("a", "s")).is_ok());
+        assert!(same_spaces(&mut known, &answer("b", "s")).is_err());
+        assert!(same_spaces(&mut known, &answer("a", "t")).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{io::Write, path::Path};
 
+use isomer_encoder_client::answer::Asked;
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     encoder::v1::EncodeResponse,
@@ -9,6 +10,7 @@ use isomer_proto::{
 use isomer_service_kit::vectors;
 use serde_json::json;
 
+use super::results;
 use crate::{
     commands::stdout_failure,
     exit::Failure,
@@ -18,6 +20,8 @@ use crate::{
 /// The output of vectors.
 pub(crate) enum Sink<'a> {
     Lines,
+    /// Lines with all of these results of a text.
+    Results(Asked),
     Matrix {
         path: &'a Path,
         writer: Option<npy::Writer>,
@@ -33,10 +37,6 @@ impl<'a> Sink<'a> {
     }
 
     pub(crate) fn write(&mut self, first: usize, response: &EncodeResponse) -> Result<(), Failure> {
-        let matrix = response
-            .embeddings
-            .as_ref()
-            .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
         if let Some(error) = response.errors.first() {
             return Err(Failure::dependency(format!(
                 "text {}: {}",
@@ -44,9 +44,18 @@ impl<'a> Sink<'a> {
                 error.message
             )));
         }
+        let matrix = || {
+            let matrix = response.embeddings.as_ref();
+            matrix.ok_or_else(|| Failure::dependency("the encoder answered without vectors"))
+        };
         match self {
-            Self::Lines => lines(first, response, matrix),
+            Self::Results(asked) => {
+                let inputs = response.token_counts.len();
+                results::lines(first, response, Asked { inputs, ..*asked })
+            }
+            Self::Lines => lines(first, response, matrix()?),
             Self::Matrix { path, writer } => {
+                let matrix = matrix()?;
                 let told = |e: std::io::Error| Failure::dependency(format!("cannot write {}: {e}", path.display()));
                 if writer.is_none() {
                     let (cols, element) = form(matrix)?;
@@ -74,7 +83,7 @@ impl<'a> Sink<'a> {
 }
 
 /// Columns and elements of the rows of a stored matrix.
-fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
+pub(super) fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
     let cols = matrix.cols as usize;
     match matrix.dtype() {
         Dtype::F32 => Ok((cols, Element::F32)),
@@ -129,7 +138,7 @@ fn lines(first: usize, response: &EncodeResponse, matrix: &Matrix) -> Result<(),
     out.flush().map_err(|e| stdout_failure(&e))
 }
 
-fn values(row: &[u8], element: Element) -> serde_json::Value {
+pub(super) fn values(row: &[u8], element: Element) -> serde_json::Value {
     match element {
         Element::F32 => vectors::floats(row).collect(),
         Element::F16 => vectors::widened(row).collect(),

@@ -78,6 +78,11 @@ fn names(address: &str, patience: Duration) -> Result<Box<dyn Names>, Failure> {
 async fn start(session: &Session, args: MigrateStartArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(session.global.quiet);
     args.encoder.augmentation.check(false)?;
+    if !args.encoder.outputs.is_empty() {
+        return Err(Failure::usage(
+            "--outputs: a migration moves a name to dense vectors alone; fill another collection with `isomer index run`",
+        ));
+    }
     let names = names(&args.name, PATIENCE)?;
     let connection = session.connect().await?;
     let encoder = encoder(&connection, &args.encoder, PATIENCE, &display).await?;

@@ -20,7 +20,7 @@ use std::{
 use isomer_index::{
     IndexError,
     chunk::Chunking,
-    encode::{Augmentation, Encoder, PromptChoice, Recipe},
+    encode::{AdditionalVectors, Augmentation, Encoder, PromptChoice, Recipe},
     plan,
     run::{self, Counts},
     source::{CollectionRows, Columns, Payload, PostgresRows, Source},
@@ -28,6 +28,7 @@ use isomer_index::{
     verify,
 };
 use isomer_models::{DEFAULT_ENCODER, ModelKind};
+use isomer_proto::encoder::v1::Output;
 use isomer_service_kit::{Fault, shutdown};
 
 use crate::{
@@ -290,6 +291,10 @@ async fn encoder(
         dimensions: args.dimensions,
         normalise: args.normalise,
         augmentation: augmentation(connection, &args.augmentation, args.augmentation.wanted(), display).await?,
+        additional: AdditionalVectors {
+            sparse: args.outputs.contains(&Output::Sparse),
+            tokens: args.outputs.contains(&Output::TokenVectors),
+        },
         patience,
     };
     let encoder = Encoder::connect(connection.channel.clone(), recipe)

@@ -28,7 +28,21 @@ from .errors import (
     Unavailable,
     Unimplemented,
 )
-from .results import AugmentedEmbeddings, Embeddings, ItemError, NewKey, Ranked, Ranking, Report, TokenEmbeddings, Transformed, Usage
+from .results import (
+    AugmentedEmbeddings,
+    Embeddings,
+    ItemError,
+    NewKey,
+    Outputs,
+    Ranked,
+    Ranking,
+    Report,
+    SparseEmbeddings,
+    SparseVector,
+    TokenEmbeddings,
+    Transformed,
+    Usage,
+)
 from .retry import NO_RETRIES, RetryPolicy
 from .settings import Tls
 from .spaces import Collection, VectorSpace
@@ -56,6 +70,7 @@ __all__ = [
     "NO_RETRIES",
     "NewKey",
     "NotFound",
+    "Outputs",
     "OidcClientCredentials",
     "PermissionDenied",
     "Ranked",
@@ -67,6 +82,8 @@ __all__ = [
     "ServerFault",
     "Source",
     "SpaceMismatch",
+    "SparseEmbeddings",
+    "SparseVector",
     "TextsFailed",
     "Tls",
     "Token",

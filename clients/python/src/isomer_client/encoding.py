@@ -10,8 +10,9 @@ import numpy as np
 
 from .errors import BY_NUMBER, BadAnswer, InvalidArgument, TextsFailed
 from .matrix import Array, dtype_number, view
+from .proto.common.v1 import common_pb2
 from .proto.encoder.v1 import encoder_pb2
-from .results import Embeddings, ItemError, TokenEmbeddings, Usage, item_errors
+from .results import Embeddings, ItemError, Outputs, SparseEmbeddings, SparseVector, TokenEmbeddings, Usage, item_errors
 from .spaces import Collection, Known, VectorSpace, mismatch
 
 # A text, or the ids of its tokens by the encoder's own tokenizer.
@@ -22,6 +23,11 @@ TRUNCATIONS = {
     "error": encoder_pb2.TRUNCATION_ERROR,
 }
 PRIORITIES = {"interactive": encoder_pb2.PRIORITY_INTERACTIVE, "batch": encoder_pb2.PRIORITY_BATCH}
+OUTPUTS = {
+    "text_vector": encoder_pb2.OUTPUT_TEXT_VECTOR,
+    "sparse": encoder_pb2.OUTPUT_SPARSE,
+    "token_vectors": encoder_pb2.OUTPUT_TOKEN_VECTORS,
+}
 # The texts of a request, and the place of the first one in the caller's list.
 Batch = Tuple[int, List[Text]]
 # Other names of the part `document`, as the server has them.
@@ -92,9 +98,15 @@ class Options:
     dtype: str = "f32"
     priority: Optional[str] = None
     tokens: bool = False
+    outputs: Tuple[str, ...] = ()
+    max_active_dimensions: Optional[int] = None
 
     def checked(self) -> Options:
         dtype_number(self.dtype)
+        for index, output in enumerate(self.outputs):
+            if output not in OUTPUTS:
+                field = f"outputs[{index}]"
+                raise InvalidArgument(f"{field}: there is no `{output}`", field=field, hint=f"one of {', '.join(OUTPUTS)}")
         for field, value, known in (("truncation", self.truncation, TRUNCATIONS), ("priority", self.priority, PRIORITIES)):
             if value is not None and value not in known:
                 raise InvalidArgument(f"{field}: there is no `{value}`", field=field, hint=f"one of {', '.join(known)}")
@@ -114,11 +126,14 @@ class Options:
             request.normalise = self.normalise
         if self.tokens:
             request.output = encoder_pb2.OUTPUT_TOKEN_VECTORS
+        request.outputs.extend(OUTPUTS[output] for output in self.outputs)
+        if self.max_active_dimensions is not None:
+            request.max_active_dimensions = self.max_active_dimensions
         return request
 
     def asked(self) -> Tuple[Any, ...]:
         """What the space of the vectors depends on, beside the server."""
-        return (self.encoder, self.prompt, self.dimensions, self.normalise, self.dtype, self.tokens)
+        return (self.encoder, self.prompt, self.dimensions, self.normalise, self.dtype, self.tokens, self.outputs)
 
 
 def inputs(texts: Sequence[Text], start: int) -> List[encoder_pb2.Input]:
@@ -146,9 +161,14 @@ def one_input(text: Any, index: int) -> encoder_pb2.Input:
     )
 
 
-def not_one_text(texts: Any) -> None:
+def not_one_text(texts: Any, field: str = "texts") -> None:
     if isinstance(texts, (str, bytes)):
-        raise InvalidArgument("texts is one text", field="texts", reason="INVALID_ARGUMENT", hint="give a list: [text]")
+        raise InvalidArgument(f"{field} is one text", field=field, reason="INVALID_ARGUMENT", hint="give a list: [text]")
+
+
+def not_empty(texts: Sequence[Text]) -> None:
+    if not len(texts):
+        raise InvalidArgument("texts is empty", field="texts", reason="INVALID_ARGUMENT", hint="give at least one text")
 
 
 def listed(texts: Sequence[Text]) -> Sequence[Text]:
@@ -207,7 +227,11 @@ class Checker:
         self._first: Optional[VectorSpace] = None
 
     def space(self, answer: Any) -> VectorSpace:
-        space = VectorSpace.of(answer.vector_space)
+        return self.checked(answer.vector_space)
+
+    def checked(self, message: common_pb2.VectorSpace) -> VectorSpace:
+        """The space of a part of an answer, held against the expected one."""
+        space = VectorSpace.of(message)
         if self._first is None:
             # First the caller's own expectation, then what the server said before.
             if self._collection is not None:
@@ -239,15 +263,31 @@ class Checker:
             item_errors(answer.errors, start),
         )
 
-    def token_embeddings(self, answer: encoder_pb2.EncodeResponse, count: int, start: int) -> TokenEmbeddings:
-        vectors = view(answer.embeddings)
+    def token_embeddings(self, answer: encoder_pb2.EncodeResponse, count: int, start: int, beside: bool = False) -> TokenEmbeddings:
+        """One answer's vectors of tokens; `beside` says whether they stand beside other results."""
+        matrix, space = (answer.token_embeddings, answer.token_vector_space) if beside else (answer.embeddings, answer.vector_space)
+        vectors = view(matrix)
         failed(item_errors(answer.errors, start))
         if len(answer.row_counts) != count or sum(answer.row_counts) != len(vectors):
             raise BadAnswer(f"{len(vectors)} token vectors of {len(answer.row_counts)} texts were answered to {count}", hint="ask again")
         ends = list(itertools.accumulate(answer.row_counts))
         starts = [0, *ends[:-1]]
         split = tuple(vectors[start:end] for start, end in zip(starts, ends))
-        return TokenEmbeddings(split, self.space(answer), Usage.of(answer.usage))
+        return TokenEmbeddings(split, self.checked(space), Usage.of(answer.usage))
+
+    def sparse_embeddings(self, answer: encoder_pb2.EncodeResponse, count: int) -> SparseEmbeddings:
+        """One answer's sparse vectors, one for each of `count` texts."""
+        if len(answer.sparse_embeddings) != count:
+            raise BadAnswer(f"{len(answer.sparse_embeddings)} sparse vectors were answered to {count} texts", hint="ask again")
+        vectors = tuple(SparseVector(np.array(one.indices, np.uint32), np.array(one.values, np.float32)) for one in answer.sparse_embeddings)
+        for place, one in enumerate(vectors):
+            ascending = len(one.indices) == len(one.values) and bool(np.all(one.indices[1:] > one.indices[:-1]))
+            if not (ascending and np.all(np.isfinite(one.values)) and np.all(one.values > 0)):
+                raise BadAnswer(
+                    f"the sparse vector of text {place} has not one weight above 0 for each of ascending indices",
+                    hint="ask again; if it stays so, the server is at fault",
+                )
+        return SparseEmbeddings(vectors, self.checked(answer.sparse_vector_space), Usage.of(answer.usage))
 
     def _fits(self, answer: encoder_pb2.EncodeResponse, vectors: Array, count: int) -> None:
         expected = dtype_number(self._options.dtype)
@@ -259,6 +299,49 @@ class Checker:
             )
         if answer.truncated and len(answer.truncated) != count:
             raise BadAnswer(f"{len(answer.truncated)} marks of truncation were answered to {count} texts")
+
+
+class OutputsJoiner:
+    """Checks every result of the answers of one call, and puts them together, in order."""
+
+    def __init__(self, count: int, options: Options, collection: Optional[Collection], known: Optional[Known]) -> None:
+        self._asked = options.outputs
+        self._joiner = Joiner(count)
+        self._sparse: List[SparseEmbeddings] = []
+        self._tokens: List[TokenEmbeddings] = []
+        self._usage = Usage()
+        # Settings of dense vectors do not change the spaces of the others.
+        other = dataclasses.replace(options, dimensions=None, normalise=None, dtype="f32")
+        self._checkers = {
+            "text_vector": Checker(dataclasses.replace(options, outputs=()), collection, known),
+            "sparse": Checker(dataclasses.replace(other, outputs=("sparse",)), None, known),
+            "token_vectors": Checker(dataclasses.replace(other, outputs=(), tokens=True), None, known),
+        }
+
+    def add(self, answer: encoder_pb2.EncodeResponse, count: int, start: int) -> None:
+        failed(item_errors(answer.errors, start))
+        self._usage += Usage.of(answer.usage)
+        for output in self._asked:
+            checker = self._checkers[output]
+            if output == "text_vector":
+                self._joiner.add(checker.embeddings(answer, count, start))
+            elif output == "sparse":
+                self._sparse.append(checker.sparse_embeddings(answer, count))
+            else:
+                self._tokens.append(checker.token_embeddings(answer, count, start, beside=True))
+
+    def whole(self) -> Outputs:
+        sparse, tokens = self._sparse, self._tokens
+        return Outputs(
+            self._joiner.whole() if "text_vector" in self._asked else None,
+            SparseEmbeddings(joined(sparse), sparse[0].space, self._usage) if sparse else None,
+            TokenEmbeddings(joined(tokens), tokens[0].space, self._usage) if tokens else None,
+            self._usage,
+        )
+
+
+def joined(parts: Sequence[Any]) -> Tuple[Any, ...]:
+    return tuple(vector for part in parts for vector in part.vectors)
 
 
 class Joiner:

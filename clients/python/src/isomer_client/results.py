@@ -100,6 +100,42 @@ class TokenEmbeddings:
 
 
 @dataclasses.dataclass(frozen=True)
+class SparseVector:
+    """Weights of tokens of the encoder's vocabulary: ascending token ids, and one weight above 0 each."""
+
+    indices: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseEmbeddings:
+    """A sparse vector for each text."""
+
+    vectors: Tuple[SparseVector, ...]
+    space: VectorSpace
+    usage: Usage
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __getitem__(self, index: int) -> SparseVector:
+        return self.vectors[index]
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Results of one pass, each in a vector space of its own; none where it was not asked for."""
+
+    text_vector: Optional[Embeddings]
+    sparse: Optional[SparseEmbeddings]
+    token_vectors: Optional[TokenEmbeddings]
+    usage: Usage
+
+
+@dataclasses.dataclass(frozen=True)
 class Ranked:
     """A document with its score. `index` is its place in the caller's list."""
 

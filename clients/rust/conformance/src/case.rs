@@ -46,6 +46,8 @@ pub(crate) struct Step {
     pub(crate) dtype: Option<String>,
     pub(crate) truncation: Option<String>,
     pub(crate) partial: bool,
+    pub(crate) outputs: Vec<String>,
+    pub(crate) max_active_dimensions: Option<u32>,
     pub(crate) collection: Option<String>,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) cancel_after_ms: Option<u64>,

@@ -11,8 +11,8 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use isomer_client::{
-    AugmentOptions, Client, Collection, Dtype, EncodeOptions, Matrix, RerankOptions, Source, TransformOptions,
-    Truncation, items,
+    AugmentOptions, Client, Collection, Dtype, EncodeOptions, Matrix, Output, RerankOptions, Source, SparseVector,
+    TransformOptions, Truncation, items,
     proto::{
         encoder::v1::TokenizeRequest,
         eval::v1::{AdjustPValuesRequest, CompareRequest, ReportFormat, RunSpec, RunState, ScoreResponse, TaskType},
@@ -47,6 +47,12 @@ fn digest(row: &[u8]) -> String {
 
 fn digests(matrix: &Matrix) -> Vec<String> {
     (0..matrix.rows()).map(|row| digest(matrix.row_bytes(row))).collect()
+}
+
+fn sparse_digest(vector: &SparseVector) -> String {
+    let indices = vector.indices.iter().flat_map(|index| index.to_le_bytes());
+    let values = vector.values.iter().flat_map(|value| value.to_le_bytes());
+    digest(&indices.chain(values).collect::<Vec<u8>>())
 }
 
 fn scored(found: &ScoreResponse) -> Value {
@@ -116,6 +122,7 @@ impl Runner {
             "encode" => self.encode(step).await,
             "encode_stream" => self.encode_stream(step).await,
             "encode_tokens" => self.encode_tokens(step).await,
+            "encode_outputs" => self.encode_outputs(step).await,
             "threads" => self.threads(step).await,
             "encoders" | "encoder" | "count_tokens" | "tokenize" => self.described(step).await,
             "rerank" => self.rerank(step).await,
@@ -201,6 +208,34 @@ impl Runner {
         let rows: Vec<_> = found.texts.iter().flat_map(digests).collect();
         let counts: Vec<_> = found.texts.iter().map(Matrix::rows).collect();
         Ok(json!({ "rows": rows, "counts": counts }))
+    }
+
+    async fn encode_outputs(&self, step: &Step) -> Done {
+        let outputs = step.outputs.iter().map(|output| {
+            let found = Output::from_str_name(&word("OUTPUT_", output));
+            found.ok_or_else(|| unknown(output))
+        });
+        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        let mut options = self.options(step)?;
+        if let Some(most) = step.max_active_dimensions {
+            options = options.max_active_dimensions(most);
+        }
+        let found = self.client.encode_outputs(&step.texts, &outputs, options).await?;
+        let mut value = json!({ "spaces": {} });
+        if let Some(dense) = &found.text_vector {
+            value["rows"] = json!(digests(dense));
+            value["spaces"]["text_vector"] = json!(dense.space.digest);
+        }
+        if let Some(sparse) = &found.sparse {
+            value["sparse"] = sparse.texts.iter().map(sparse_digest).collect();
+            value["spaces"]["sparse"] = json!(sparse.space.digest);
+        }
+        if let Some(tokens) = &found.token_vectors {
+            value["token_rows"] = tokens.texts.iter().flat_map(digests).collect();
+            value["counts"] = tokens.texts.iter().map(Matrix::rows).collect();
+            value["spaces"]["token_vectors"] = json!(tokens.space.digest);
+        }
+        Ok(value)
     }
 
     async fn threads(&self, step: &Step) -> Done {

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::{DOCUMENT, Hit, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, payload, stored, vector};
 use crate::{
+    encode::Additional,
     error::{IndexError, Result},
     http::Http,
     mark::Mark,
@@ -222,6 +223,7 @@ impl Collection {
             .map(|((id, numbers), fields)| {
                 let row = || {
                     Some(StoredVector {
+                        additional: Additional::default(),
                         key: id.as_str()?.to_owned(),
                         vector: vector(numbers)?,
                         text: fields[TEXT].as_str().map(str::to_owned),

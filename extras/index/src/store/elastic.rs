@@ -13,6 +13,7 @@ use super::{
     DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, payload, stored, vector,
 };
 use crate::{
+    encode::Additional,
     error::{IndexError, Result},
     http::Http,
     mark::Mark,
@@ -242,6 +243,7 @@ impl Index {
                 let numbers = source.get(VECTOR).or_else(|| hit.pointer("/fields/embedding"));
                 let row = || {
                     Some(StoredVector {
+                        additional: Additional::default(),
                         key: source[KEY].as_str()?.to_owned(),
                         vector: vector(numbers?)?,
                         text: source[TEXT].as_str().map(str::to_owned),

@@ -15,6 +15,7 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 
 use crate::{
+    encode::{Additional, AdditionalVectors},
     error::{IndexError, Result},
     http::Http,
     mark::Mark,
@@ -45,6 +46,8 @@ pub struct Row {
     pub payload: Map<String, Value>,
     /// The vector.
     pub vector: Vec<f32>,
+    /// The vectors beside it.
+    pub additional: Additional,
 }
 
 /// A stored row without its vector.
@@ -65,6 +68,8 @@ pub struct StoredVector {
     pub key: String,
     /// The vector as returned by the store.
     pub vector: Vec<f32>,
+    /// The vectors beside it, as returned by the store.
+    pub additional: Additional,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
     /// The fields stored beside the vector.
@@ -96,6 +101,11 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
 
     /// Whether a search compares all vectors.
     fn is_exact(&self) -> bool;
+
+    /// Vectors that the store can keep beside dense ones.
+    fn additional(&self) -> AdditionalVectors {
+        AdditionalVectors::default()
+    }
 
     /// Whether the store keeps the lengths of vectors; if not, they are scaled to unit length.
     fn keeps_lengths(&self, mark: &Mark) -> bool;

@@ -4,6 +4,7 @@
 //! metadata, which Qdrant has from 1.16.
 
 use futures::{FutureExt, future::BoxFuture};
+use isomer_proto::encoder::v1::SparseVector;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use super::{
     DIGEST, DOCUMENT, Hit, KEY, Page, Row, StoredRow, StoredVector, TEXT, VectorStore, fields, payload, stored, vector,
 };
 use crate::{
+    encode::{Additional, AdditionalVectors},
     error::{IndexError, Result},
     http::Http,
     mark::Mark,
@@ -18,6 +20,11 @@ use crate::{
 
 /// Name of the mark in the metadata.
 const MARK: &str = "isomer_index";
+/// Names of the vectors of a collection with sparse vectors or vectors of tokens. A collection of
+/// dense vectors alone has one vector without a name.
+const DENSE: &str = "dense";
+const SPARSE: &str = "sparse";
+const TOKENS: &str = "tokens";
 /// Number of points per page.
 const PAGE: usize = 1_000;
 
@@ -106,10 +113,23 @@ impl Collection {
             "manhattan" => "Manhattan",
             _ => "Cosine",
         };
-        let body = json!({
+        let mut body = json!({
             "vectors": { "size": mark.space.dimensions, "distance": distance },
             "metadata": { MARK: mark.to_text() },
         });
+        if !mark.additional().is_none() {
+            body["vectors"] = json!({ DENSE: body["vectors"] });
+        }
+        if let Some(tokens) = &mark.tokens {
+            // Late interaction ranks what another vector found, so it needs no graph.
+            body["vectors"][TOKENS] = json!({
+                "size": tokens.dimensions, "distance": distance,
+                "multivector_config": { "comparator": "max_sim" }, "hnsw_config": { "m": 0 },
+            });
+        }
+        if mark.sparse.is_some() {
+            body["sparse_vectors"] = json!({ SPARSE: {} });
+        }
         match self
             .http
             .send("creating", Method::PUT, &self.path(&[]), Some(&body))
@@ -140,7 +160,7 @@ impl Collection {
         if !rows.is_empty() {
             let points: Result<Vec<Value>> = rows
                 .iter()
-                .map(|row| Ok(json!({ "id": id(&row.key), "vector": row.vector, "payload": fields(row)? })))
+                .map(|row| Ok(json!({ "id": id(&row.key), "vector": named(row), "payload": fields(row)? })))
                 .collect();
             let path = self.path(&["points", "?wait=true"]);
             self.http
@@ -173,9 +193,15 @@ impl Collection {
                 let key = point["payload"][KEY]
                     .as_str()
                     .ok_or_else(|| self.unreadable("a point has no key"))?;
+                let vectors = &point["vector"];
+                let dense = if vectors.is_object() { &vectors[DENSE] } else { vectors };
                 Ok(StoredVector {
                     key: key.to_owned(),
-                    vector: vector(&point["vector"]).ok_or_else(|| self.unreadable("a point has no vector"))?,
+                    vector: vector(dense).ok_or_else(|| self.unreadable("a point has no vector"))?,
+                    additional: Additional {
+                        sparse: vectors.get(SPARSE).and_then(sparse),
+                        tokens: vectors.get(TOKENS).and_then(rows),
+                    },
                     text: point["payload"][TEXT].as_str().map(str::to_owned),
                     payload: payload(&point["payload"], point["payload"][TEXT].is_string()),
                 })
@@ -185,6 +211,9 @@ impl Collection {
 
     async fn nearest(&self, mark: &Mark, query: &[f32], most: usize, exact: bool) -> Result<Vec<Hit>> {
         let mut body = json!({ "query": query, "limit": most, "with_payload": [DOCUMENT] });
+        if !mark.additional().is_none() {
+            body["using"] = json!(DENSE);
+        }
         if exact {
             body["params"] = json!({ "exact": true });
         }
@@ -215,6 +244,37 @@ impl Collection {
     }
 }
 
+/// The vectors of a row: the dense one alone, or each by its name.
+fn named(row: &Row) -> Value {
+    let Additional { sparse, tokens } = &row.additional;
+    if sparse.is_none() && tokens.is_none() {
+        return json!(row.vector);
+    }
+    let mut vectors = json!({ DENSE: row.vector });
+    if let Some(SparseVector { indices, values }) = sparse {
+        vectors[SPARSE] = json!({ "indices": indices, "values": values });
+    }
+    // Qdrant refuses a multi-vector without rows.
+    if let Some(tokens) = tokens.as_ref().filter(|tokens| !tokens.is_empty()) {
+        vectors[TOKENS] = json!(tokens);
+    }
+    vectors
+}
+
+fn sparse(value: &Value) -> Option<SparseVector> {
+    let indices = value["indices"].as_array()?.iter();
+    Some(SparseVector {
+        indices: indices
+            .map(|index| index.as_u64().and_then(|index| index.try_into().ok()))
+            .collect::<Option<_>>()?,
+        values: vector(&value["values"])?,
+    })
+}
+
+fn rows(value: &Value) -> Option<Vec<Vec<f32>>> {
+    value.as_array()?.iter().map(vector).collect()
+}
+
 /// The id of a row's point.
 fn id(key: &str) -> String {
     let hash = blake3::hash(key.as_bytes());
@@ -230,6 +290,13 @@ impl VectorStore for Collection {
 
     fn is_exact(&self) -> bool {
         false
+    }
+
+    fn additional(&self) -> AdditionalVectors {
+        AdditionalVectors {
+            sparse: true,
+            tokens: true,
+        }
     }
 
     fn keeps_lengths(&self, mark: &Mark) -> bool {

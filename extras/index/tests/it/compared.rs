@@ -24,6 +24,7 @@ async fn collection(address: &str, encoder: &Encoder, documents: &[(&str, &str)]
     let rows: Vec<Row> = documents
         .iter()
         .map(|(key, text)| Row {
+            additional: isomer_index::encode::Additional::default(),
             key: (*key).to_owned(),
             document: (*key).to_owned(),
             digest: isomer_index::digest::of_row(&mark, text, &payload(0)),

@@ -80,7 +80,7 @@ async fn kill(address: &str) {
 #[tokio::test]
 async fn a_folder_survives_killed_runs() {
     let folder = tempfile::tempdir().unwrap();
-    kill(folder.path().join("vectors").to_str().unwrap()).await;
+    Box::pin(kill(folder.path().join("vectors").to_str().unwrap())).await;
 }
 
 #[tokio::test]
@@ -88,17 +88,17 @@ async fn pgvector_survives_killed_runs() {
     let Some(url) = crate::servers::pgvector("index_killed").await else {
         return;
     };
-    kill(&format!("{url}#docs")).await;
+    Box::pin(kill(&format!("{url}#docs"))).await;
 }
 
 #[tokio::test]
 async fn a_store_over_http_survives_killed_runs() {
-    kill(&format!("qdrant+{}#docs", crate::servers::qdrant().await)).await;
+    Box::pin(kill(&format!("qdrant+{}#docs", crate::servers::qdrant().await))).await;
 }
 
 #[tokio::test]
 async fn a_store_over_grpc_survives_killed_runs() {
-    kill(&format!("milvus+{}#docs", crate::milvus::server().await)).await;
+    Box::pin(kill(&format!("milvus+{}#docs", crate::milvus::server().await))).await;
 }
 
 #[tokio::test]

@@ -534,10 +534,10 @@ async fn hold_alias(address: &str) {
 
 #[tokio::test]
 async fn aliases_of_qdrant_milvus_opensearch_and_elasticsearch_move() {
-    hold_alias(&format!("qdrant+{}#", crate::servers::qdrant().await)).await;
-    hold_alias(&format!("milvus+{}#", crate::milvus::server().await)).await;
+    Box::pin(hold_alias(&format!("qdrant+{}#", crate::servers::qdrant().await))).await;
+    Box::pin(hold_alias(&format!("milvus+{}#", crate::milvus::server().await))).await;
     for kind in ["opensearch", "elasticsearch"] {
-        hold_alias(&format!("{kind}+{}#", crate::servers::elastic().await)).await;
+        Box::pin(hold_alias(&format!("{kind}+{}#", crate::servers::elastic().await))).await;
     }
 }
 

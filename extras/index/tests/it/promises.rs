@@ -6,12 +6,16 @@ use isomer_index::{
     IndexError,
     chunk::{Chunking, Window},
     digest,
+    encode::{Additional, AdditionalVectors},
     run::Settings,
     verify::{self, Verified},
 };
 use isomer_stubs::encoder::StubEncoder;
 
-use crate::support::{UNKNOWN, all, encoder, fill, open, payload, rows, settings, source, stub, vector_of, write};
+use crate::support::{
+    UNKNOWN, all, encoder, encoder_with, fill, open, payload, rows, settings, source, sparse_of, stub, tokens_of,
+    vector_of, write,
+};
 
 const EVERYTHING: verify::Settings = verify::Settings {
     share: 1.0,
@@ -148,6 +152,7 @@ pub(crate) async fn hold(address: &str) {
         text: None,
         payload: payload(1),
         vector: vector_of("w1", "document: ", "something else"),
+        additional: Additional::default(),
     };
     store.create(&filled.mark).await.unwrap();
     store.write(std::slice::from_ref(&row), &[]).await.unwrap();
@@ -235,11 +240,100 @@ pub(crate) async fn chunks(address: &str) {
     );
 }
 
+/// Sparse vectors, and vectors of tokens if the store has them, beside dense ones.
+async fn additional(address: &str, tokens: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docs.jsonl");
+    let mut documents = rows(20);
+    write(&path, &documents);
+    let stub = stub("w1");
+    let wanted = AdditionalVectors { sparse: true, tokens };
+    let run = async || {
+        let encoder = encoder_with(&stub, wanted).await;
+        isomer_index::run::run(&source(&path), open(address).as_ref(), &encoder, &settings(), &|_| {}).await
+    };
+    let check = async || {
+        let encoder = encoder_with(&stub, wanted).await;
+        verify::verify(Some(&source(&path)), open(address).as_ref(), &encoder, EVERYTHING)
+            .await
+            .unwrap()
+    };
+    assert_eq!(run().await.unwrap().counts.written, 20);
+    let stored = open(address).vectors(&["k7".to_owned()]).await.unwrap();
+    let text = &documents[7].1;
+    assert_eq!(stored[0].additional.sparse, Some(sparse_of(text)));
+    let found = stored[0].additional.tokens.as_ref().map(Vec::len);
+    assert_eq!(found, tokens.then(|| tokens_of(text).len()));
+    let sound = check().await;
+    assert!(sound.is_sound() && sound.sampled == 20, "{sound:?}");
+    // Again: only the row that changed is encoded.
+    documents[3].1 = "other words".to_owned();
+    write(&path, &documents);
+    assert_eq!(run().await.unwrap().counts.written, 1);
+    let changed = open(address).vectors(&["k3".to_owned()]).await.unwrap();
+    assert_eq!(changed[0].additional.sparse, Some(sparse_of("other words")));
+    // A search compares the dense vectors.
+    let store = open(address);
+    let mark = store.mark().await.unwrap().unwrap();
+    let query = vector_of("w1", "document: ", &documents[9].1);
+    let hits = store.search_exactly(&mark, &query, 1).await.unwrap().unwrap();
+    assert_eq!(hits[0].document, "k9");
+    // A sparse vector that was exchanged behind our back is found.
+    let keys = ["k1".to_owned()];
+    let digest = all(address)
+        .await
+        .into_iter()
+        .find(|row| row.key == "k1")
+        .unwrap()
+        .digest;
+    let row = isomer_index::store::Row {
+        key: "k1".to_owned(),
+        document: "k1".to_owned(),
+        digest,
+        text: None,
+        payload: payload(1),
+        vector: vector_of("w1", "document: ", &documents[1].1),
+        additional: Additional {
+            sparse: Some(sparse_of("something else")),
+            tokens: store.vectors(&keys).await.unwrap().remove(0).additional.tokens,
+        },
+    };
+    store.write(&[row], &[]).await.unwrap();
+    assert_eq!(check().await.differing.keys, keys);
+    // Dense vectors alone are another collection.
+    let refused = fill(&path, address, &stub, &settings()).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("sparse vectors: stored `w1 sparse`, now `none`"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn vectors_that_a_store_cannot_keep_are_refused_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("docs.jsonl");
+    write(&path, &rows(2));
+    let address = folder.path().join("index");
+    for (sparse, tokens) in [(true, false), (false, true)] {
+        let encoder = encoder_with(&stub("w1"), AdditionalVectors { sparse, tokens }).await;
+        let store = open(address.to_str().unwrap());
+        let refused = isomer_index::run::run(&source(&path), store.as_ref(), &encoder, &settings(), &|_| {}).await;
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, IndexError::Setting { field: "outputs", .. }),
+            "{refused}"
+        );
+        assert!(!address.exists());
+    }
+}
+
 #[tokio::test]
 async fn a_folder_of_parquet_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
     Box::pin(hold(folder.path().join("whole").to_str().unwrap())).await;
-    chunks(folder.path().join("chunks").to_str().unwrap()).await;
+    Box::pin(chunks(folder.path().join("chunks").to_str().unwrap())).await;
 }
 
 #[tokio::test]
@@ -269,28 +363,30 @@ async fn pgvector_keeps_its_promises() {
         return;
     };
     Box::pin(hold(&format!("{url}#whole"))).await;
-    chunks(&format!("{url}#chunks")).await;
+    Box::pin(chunks(&format!("{url}#chunks"))).await;
+    Box::pin(additional(&format!("{url}#additional"), false)).await;
 }
 
 #[tokio::test]
 async fn qdrant_keeps_its_promises() {
     let address = crate::servers::qdrant().await;
     Box::pin(hold(&format!("qdrant+{address}#whole"))).await;
-    chunks(&format!("qdrant+{address}#chunks")).await;
+    Box::pin(chunks(&format!("qdrant+{address}#chunks"))).await;
+    Box::pin(additional(&format!("qdrant+{address}#additional"), true)).await;
 }
 
 #[tokio::test]
 async fn chroma_keeps_its_promises() {
     let address = crate::servers::chroma().await;
     Box::pin(hold(&format!("chroma+{address}#whole"))).await;
-    chunks(&format!("chroma+{address}#chunks")).await;
+    Box::pin(chunks(&format!("chroma+{address}#chunks"))).await;
 }
 
 #[tokio::test]
 async fn milvus_keeps_its_promises() {
     let address = crate::milvus::server().await;
     Box::pin(hold(&format!("milvus+{address}#whole"))).await;
-    chunks(&format!("milvus+{address}#chunks")).await;
+    Box::pin(chunks(&format!("milvus+{address}#chunks"))).await;
 }
 
 #[tokio::test]
@@ -298,6 +394,6 @@ async fn opensearch_and_elasticsearch_keep_their_promises() {
     for kind in ["opensearch", "elasticsearch"] {
         let address = crate::servers::elastic().await;
         Box::pin(hold(&format!("{kind}+{address}#whole"))).await;
-        chunks(&format!("{kind}+{address}#chunks")).await;
+        Box::pin(chunks(&format!("{kind}+{address}#chunks"))).await;
     }
 }

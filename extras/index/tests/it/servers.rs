@@ -118,10 +118,12 @@ pub(crate) async fn qdrant() -> String {
         }
         match (call.method.as_str(), &parts[..]) {
             ("PUT", ["collections", name]) => {
-                assert!(
-                    body["vectors"]["size"].is_u64() && body["vectors"]["distance"] == "Cosine",
-                    "{body}"
-                );
+                let vectors = &body["vectors"];
+                let dense = vectors.get("dense").unwrap_or(vectors);
+                assert!(dense["size"].is_u64() && dense["distance"] == "Cosine", "{body}");
+                if let Some(tokens) = vectors.get("tokens") {
+                    assert_eq!(tokens["multivector_config"]["comparator"], "max_sim");
+                }
                 let about = body["metadata"].clone();
                 all.insert(
                     (*name).to_owned(),
@@ -158,8 +160,19 @@ pub(crate) async fn qdrant() -> String {
                         .to_string();
                     let mut point = point.clone();
                     // Vectors that are compared by their cosine are kept with unit length.
-                    let norm = floats(&point["vector"]).iter().map(|x| x * x).sum::<f32>().sqrt();
-                    point["vector"] = floats(&point["vector"]).iter().map(|x| x / norm).collect();
+                    let unit = |vector: &Value| -> Value {
+                        let norm = floats(vector).iter().map(|x| x * x).sum::<f32>().sqrt();
+                        floats(vector).iter().map(|x| x / norm).collect()
+                    };
+                    if point["vector"].is_array() {
+                        point["vector"] = unit(&point["vector"]);
+                    } else {
+                        point["vector"]["dense"] = unit(&point["vector"]["dense"]);
+                        let tokens = point["vector"]["tokens"].as_array().cloned();
+                        if let Some(tokens) = tokens {
+                            point["vector"]["tokens"] = tokens.iter().map(unit).collect();
+                        }
+                    }
                     collection.rows.insert(id, point);
                 }
                 ok(json!({}))
@@ -192,7 +205,12 @@ pub(crate) async fn qdrant() -> String {
             }
             ("POST", ["points", "query"]) => {
                 let most = body["limit"].as_u64().unwrap() as usize;
-                let found = nearest(collection.rows.values(), "vector", &floats(&body["query"]), most);
+                let rows = collection.rows.values().map(|row| match body["using"].as_str() {
+                    None => row.clone(),
+                    Some(name) => json!({ "vector": row["vector"][name], "payload": row["payload"] }),
+                });
+                let rows: Vec<Value> = rows.collect();
+                let found = nearest(rows.iter(), "vector", &floats(&body["query"]), most);
                 let points: Vec<Value> = found
                     .iter()
                     .map(|(score, row)| json!({ "score": score, "payload": row["payload"] }))

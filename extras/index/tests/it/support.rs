@@ -1,18 +1,22 @@
 //! An encoder whose vectors follow from texts, a source, and what runs need.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
+use isomer_encoder_client::answer::asks;
 use isomer_index::{
     Result,
     chunk::Chunking,
-    encode::{Encoder, PromptChoice, Recipe},
+    encode::{AdditionalVectors, Encoder, PromptChoice, Recipe},
     run::{self, Outcome, Settings},
     source::{Columns, Payload, Source},
     store::{self, Credentials, StoredRow, VectorStore},
 };
 use isomer_proto::{
     common::v1::{Similarity, VectorSpace},
-    encoder::v1::{EncodeRequest, Encoder as Description, TextTokens, Token, TokenizeResponse, encode_request::Prompt},
+    encoder::v1::{
+        EncodeRequest, Encoder as Description, Output, SparseVector, TextTokens, Token, TokenizeResponse,
+        encode_request::Prompt,
+    },
 };
 use isomer_stubs::encoder::{StubEncoder, answer, texts};
 use serde_json::{Map, Value};
@@ -31,6 +35,25 @@ pub(crate) fn vector_of(weights: &str, prompt: &str, text: &str) -> Vec<f32> {
     let hash = blake3::hash(format!("{weights}\n{prompt}\n{text}").as_bytes());
     let numbers = hash.as_bytes()[..DIMENSIONS].iter();
     numbers.map(|byte| f32::from(*byte) / 255.0 + 0.01).collect()
+}
+
+pub(crate) const VOCABULARY: usize = 256;
+
+/// The sparse vector of a text: how often each byte is in it.
+pub(crate) fn sparse_of(text: &str) -> SparseVector {
+    let mut counts = BTreeMap::new();
+    for byte in text.bytes() {
+        *counts.entry(u32::from(byte)).or_insert(0.0) += 0.1_f32;
+    }
+    let (indices, values) = counts.into_iter().unzip();
+    SparseVector { indices, values }
+}
+
+/// A vector of each word.
+pub(crate) fn tokens_of(text: &str) -> Vec<Vec<f32>> {
+    text.split_whitespace()
+        .map(|word| vector_of("tokens", "", word))
+        .collect()
 }
 
 fn prompt_of(request: &EncodeRequest) -> String {
@@ -65,13 +88,31 @@ pub(crate) fn stub_in(weights: &'static str, complete: fn(VectorSpace) -> Vector
             let request = request.into_inner();
             let prompt = prompt_of(&request);
             let mut answered = answer(texts(&request).map(|text| vector_of(weights, &prompt, text)), 4);
-            answered.vector_space = Some(complete(VectorSpace {
+            let space = VectorSpace {
                 model_id: "stub".to_owned(),
                 weights_digest: weights.to_owned(),
-                prompt,
+                prompt: prompt.clone(),
                 dimensions: DIMENSIONS as u32,
                 ..VectorSpace::default()
-            }));
+            };
+            let beside = |name: &str, dimensions: usize| {
+                Some(VectorSpace {
+                    digest: format!("{weights} {name}"),
+                    dimensions: dimensions as u32,
+                    ..space.clone()
+                })
+            };
+            if asks(&request, Output::Sparse) {
+                answered.sparse_embeddings = texts(&request).map(sparse_of).collect();
+                answered.sparse_vector_space = beside("sparse", VOCABULARY);
+            }
+            if !request.outputs.is_empty() && asks(&request, Output::TokenVectors) {
+                let words: Vec<Vec<Vec<f32>>> = texts(&request).map(tokens_of).collect();
+                answered.row_counts = words.iter().map(|words| words.len() as u32).collect();
+                answered.token_embeddings = answer(words.into_iter().flatten(), 4).embeddings;
+                answered.token_vector_space = beside("tokens", DIMENSIONS);
+            }
+            answered.vector_space = Some(complete(space));
             Ok(answered)
         })
         .on_tokenize(|request| async move {
@@ -95,12 +136,17 @@ pub(crate) fn stub_in(weights: &'static str, complete: fn(VectorSpace) -> Vector
 }
 
 pub(crate) async fn encoder(stub: &StubEncoder) -> Encoder {
+    encoder_with(stub, AdditionalVectors::default()).await
+}
+
+pub(crate) async fn encoder_with(stub: &StubEncoder, additional: AdditionalVectors) -> Encoder {
     let recipe = Recipe {
         encoder: "stub".to_owned(),
         prompt: PromptChoice::Document,
         dimensions: None,
         normalise: None,
         augmentation: None,
+        additional,
         patience: Duration::from_millis(10),
     };
     let encoder = Encoder::connect(stub.channel().await, recipe).await.unwrap();

@@ -7,6 +7,7 @@ mod findings;
 mod fingerprint;
 mod numbers;
 mod rerank;
+mod sparse;
 mod texts;
 
 use std::time::Duration;
@@ -69,7 +70,8 @@ pub struct CheckReport {
     pub verdict: String,
     /// The space of its vectors.
     pub vector_space: Option<VectorSpace>,
-    /// For comparison with a later probe; `None` for a cross-encoder, or if no vectors arrived.
+    /// For comparison with a later probe; `None` for an encoder without dense vectors, or if no
+    /// vectors arrived.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -85,10 +87,12 @@ pub async fn check(backend: &dyn EncoderBackend, encoder_id: &str, options: &Che
     let encoder = probe.described().await;
     let (mut vector_space, mut fingerprint) = (None, None);
     if let Some(encoder) = encoder {
-        let reranks = encoder.capabilities.contains(&Capability::Rerank.into())
-            && !encoder.capabilities.contains(&Capability::Dense.into());
-        if reranks {
+        let has = |capability: Capability| encoder.capabilities.contains(&capability.into());
+        let dense = has(Capability::Dense);
+        if !dense && has(Capability::Rerank) {
             rerank::look(&mut probe).await;
+        } else if !dense && has(Capability::Sparse) {
+            sparse::look(&mut probe).await;
         } else if let Some(first) = findings::look(&mut probe, &encoder).await {
             vector_space = first.vector_space;
             fingerprint = Some(first.fingerprint);

@@ -6,8 +6,11 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 
-use super::{Facts, Foreign, Shape};
-use crate::ask::{Ask, Cut, Items, Prompt};
+use super::{Call, Facts, Foreign, Shape};
+use crate::{
+    answered::answered,
+    ask::{Ask, Cut, Items, Prompt},
+};
 
 /// Text whose vector shows a model's number of dimensions if no description gives it.
 const SAMPLE: &str = "isomer";
@@ -37,12 +40,16 @@ impl Foreign {
             dimensions: None,
             normalise: None,
             dtype: Dtype::F32,
+            sparse: None,
         })
     }
 
     /// Learns the properties of a model's vectors from one short text, unless they are known.
     pub(super) async fn measure(&self, model: &str, facts: &Facts) -> Result<(), Fault> {
-        if Self::reranks(model, facts) || self.shape(&self.identity(model, facts), None).is_some() {
+        if Self::reranks(model, facts)
+            || self.is_sparse(model, facts)
+            || self.shape(&self.identity(model, facts), None).is_some()
+        {
             return Ok(());
         }
         let mut first = self.input_types.iter().min();
@@ -56,13 +63,40 @@ impl Foreign {
                 dimensions: None,
                 normalise: None,
                 dtype: Dtype::F32,
+                sparse: None,
             },
         };
         let items = Items::Texts(vec![SAMPLE.to_owned()]);
-        let (rows, _) = self.rows(&ask, &items, facts, None).await?;
-        let shape = self.learn(&ask, facts, &rows)?;
-        self.keep(&self.identity(model, facts), shape);
+        let call = |ask| Call {
+            ask,
+            facts,
+            deadline: None,
+        };
+        let dense = match self.rows(call(&ask), &items).await {
+            Ok((rows, _)) => self.learn(&ask, facts, &rows),
+            Err(fault) => Err(fault),
+        };
+        let identity = self.identity(model, facts);
+        match dense {
+            Ok(shape) => self.keep(&identity, shape),
+            Err(fault) if !(self.protocol.abilities().sparse && answered(&fault)) => return Err(fault),
+            // The server does not say which vectors its model gives.
+            Err(fault) => {
+                let ask = Ask {
+                    sparse: Some(usize::MAX),
+                    ..ask.clone()
+                };
+                self.entries(call(&ask), &items).await.map_err(|_| fault)?;
+                self.sparse_only.lock().insert(identity);
+            }
+        }
         Ok(())
+    }
+
+    /// Whether a model gives sparse vectors, and no dense ones.
+    fn is_sparse(&self, model: &str, facts: &Facts) -> bool {
+        let measured = || self.sparse_only.lock().contains(&self.identity(model, facts));
+        facts.sparse.unwrap_or_else(measured)
     }
 
     /// Sorted names of the kinds of input that requests may use as prompts.
@@ -74,8 +108,12 @@ impl Foreign {
     }
 
     pub(super) fn describe(&self, id: &str, model: &str, facts: &Facts) -> Encoder {
-        let reranks = Self::reranks(model, facts);
-        let shape = self.shape(&self.identity(model, facts), None).filter(|_| !reranks);
+        let (capability, shape) = match () {
+            () if Self::reranks(model, facts) => (Capability::Rerank, None),
+            () if self.is_sparse(model, facts) => (Capability::Sparse, None),
+            () => (Capability::Dense, self.shape(&self.identity(model, facts), None)),
+        };
+        let dense = capability == Capability::Dense;
         let vector_space = match (shape, self.by_default(model)) {
             (Some(shape), Some(ask)) => Some(self.space(&ask, facts, shape, false)),
             _ => None,
@@ -84,26 +122,26 @@ impl Foreign {
             id: id.to_owned(),
             revision: facts.revision.clone(),
             vector_space,
-            dimensions: match (reranks, shape) {
-                (true, _) => 0,
-                (false, Some(Shape { dimensions, .. })) => dimensions,
-                (false, None) => facts.dimensions,
+            dimensions: match (dense, shape) {
+                (false, _) => 0,
+                (true, Some(Shape { dimensions, .. })) => dimensions,
+                (true, None) => facts.dimensions,
             },
             max_tokens: facts.max_tokens,
-            similarity: if reranks {
-                Similarity::Unspecified
-            } else {
-                Similarity::Cosine
+            similarity: match capability {
+                Capability::Dense => Similarity::Cosine,
+                Capability::Sparse => Similarity::Dot,
+                _ => Similarity::Unspecified,
             }
             .into(),
             normalises: shape.is_some_and(|shape| shape.unit),
-            dtypes: match reranks {
-                true => Vec::new(),
-                false => [Dtype::F32, Dtype::F16, Dtype::Ubinary].map(i32::from).to_vec(),
+            dtypes: match dense {
+                true => [Dtype::F32, Dtype::F16, Dtype::Ubinary].map(i32::from).to_vec(),
+                false => Vec::new(),
             },
-            capabilities: vec![if reranks { Capability::Rerank } else { Capability::Dense }.into()],
+            capabilities: vec![capability.into()],
             architecture: facts.architecture.clone(),
-            prompt_names: self.prompt_names(reranks),
+            prompt_names: self.prompt_names(capability == Capability::Rerank),
             ..Encoder::default()
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Facts {
     pub(crate) max_items: u32,
     /// Whether the model scores pairs instead of returning vectors.
     pub(crate) reranks: Option<bool>,
+    /// Whether the model gives sparse vectors, and no dense ones.
+    pub(crate) sparse: Option<bool>,
     /// Whether the request decides if the server scales vectors to unit length; unit length is the
     /// default.
     pub(crate) normalises_as_asked: bool,

@@ -26,12 +26,12 @@ const IGNORED_DIMENSIONS: usize = 1024;
 /// # Errors
 /// `DATA_LOSS`: a number of vectors other than that of texts, a repeated index, or an index without
 /// a text.
-pub(crate) fn in_order(
+pub(crate) fn in_order<V>(
     id: &str,
     count: usize,
-    answered: impl IntoIterator<Item = (usize, Vec<f32>)>,
-) -> Result<Vec<Vec<f32>>, Fault> {
-    let mut places: Vec<Option<Vec<f32>>> = vec![None; count];
+    answered: impl IntoIterator<Item = (usize, V)>,
+) -> Result<Vec<V>, Fault> {
+    let mut places: Vec<Option<V>> = std::iter::repeat_with(|| None).take(count).collect();
     for (index, vector) in answered {
         match places.get_mut(index) {
             Some(place @ None) => *place = Some(vector),
@@ -65,6 +65,11 @@ fn of_unit_length(vectors: &[Vec<f32>]) -> Option<bool> {
 impl Foreign {
     /// Refuses requests that are known to be impossible, before they cost anything.
     pub(super) fn check_known(&self, ask: &Ask, facts: &Facts) -> Result<(), Fault> {
+        match (facts.sparse, ask.sparse) {
+            (Some(true), None) => return Err(self.without(&ask.model, "dense", "ask for OUTPUT_SPARSE")),
+            (Some(false), Some(_)) => return Err(self.without(&ask.model, "sparse", "ask for OUTPUT_TEXT_VECTOR")),
+            _ => {}
+        }
         let identity = self.identity(&ask.model, facts);
         if let Some(asked) = ask.dimensions {
             let ignored = self.ignored_dimensions.lock();
@@ -77,6 +82,13 @@ impl Foreign {
             Some(shape) => self.check_raw(ask, shape),
             None => Ok(()),
         }
+    }
+
+    fn without(&self, model: &str, form: &str, hint: &str) -> Fault {
+        let message = format!("`{model}` of provider `{}` gives no {form} vectors", self.id);
+        Fault::new(Code::Unimplemented, "NOT_IN_MODEL", message)
+            .field("outputs")
+            .hint(hint)
     }
 
     fn other_dimensions(&self, model: &str, asked: u32, given: u32) -> Fault {
@@ -195,23 +207,10 @@ impl Foreign {
         if scaled {
             rows.iter_mut().for_each(|row| scale(row));
         }
-        let count = rows.len();
-        let total = arrived.elapsed();
         Ok(EncodeResponse {
             embeddings: Some(self.packed(&rows, shape, ask.dtype)?),
-            token_counts: cost.each,
-            truncated: match ask.cut {
-                Cut::Refuse => vec![false; count],
-                // Other protocols do not report it.
-                _ => Vec::new(),
-            },
             vector_space: Some(self.space(ask, facts, shape, scaled)),
-            usage: Some(cost.usage),
-            timing: Some(Timing {
-                total: prost_types::Duration::try_from(total).ok(),
-                ..Timing::default()
-            }),
-            ..EncodeResponse::default()
+            ..answer(ask, rows.len(), cost, arrived)
         })
     }
 
@@ -219,6 +218,9 @@ impl Foreign {
         let mut pooling = "provider".to_owned();
         if !facts.arithmetic.is_empty() {
             pooling = format!("{}>{pooling}", facts.arithmetic);
+        }
+        if ask.sparse.is_some() {
+            pooling.push_str(">sparse");
         }
         if scaled {
             pooling.push_str(">normalize");
@@ -263,6 +265,24 @@ impl Foreign {
             dtype: dtype.into(),
             data: data.into(),
         })
+    }
+}
+
+/// The parts of an answer other than its vectors.
+pub(super) fn answer(ask: &Ask, count: usize, cost: Cost, arrived: Instant) -> EncodeResponse {
+    EncodeResponse {
+        token_counts: cost.each,
+        truncated: match ask.cut {
+            Cut::Refuse => vec![false; count],
+            // Other protocols do not report it.
+            _ => Vec::new(),
+        },
+        usage: Some(cost.usage),
+        timing: Some(Timing {
+            total: prost_types::Duration::try_from(arrived.elapsed()).ok(),
+            ..Timing::default()
+        }),
+        ..EncodeResponse::default()
     }
 }
 

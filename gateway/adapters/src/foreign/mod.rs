@@ -4,10 +4,16 @@ mod describe;
 mod facts;
 mod finish;
 mod rerank;
+mod sparse;
 mod traced;
 
-use std::{collections::HashMap, fmt::Debug, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    time::Duration,
+};
 
+use futures::future::BoxFuture;
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
     encoder::v1::{
@@ -55,6 +61,11 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
     /// Vectors of one part of a request.
     async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault>;
 
+    /// Sparse vectors of one part of a request.
+    async fn embed_sparse(&self, _ask: &Ask, _piece: Piece<'_>, _deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+        Err(unserved(self.abilities().kind, "gives no sparse vectors"))
+    }
+
     /// Tokens of texts, special tokens included. The literal prompt has been prepended.
     async fn count(
         &self,
@@ -87,17 +98,20 @@ fn unserved(kind: &str, what: &str) -> Fault {
         .hint("ask another encoder")
 }
 
+/// The entries of a sparse vector, in any order: index and weight.
+pub(crate) type Entries = Vec<(u32, f32)>;
+
 /// Vectors of a part, in its order.
 #[derive(Debug)]
-pub(crate) struct Rows {
-    pub(crate) vectors: Vec<Vec<f32>>,
+pub(crate) struct Rows<V = Vec<f32>> {
+    pub(crate) vectors: Vec<V>,
     /// Total number of tokens of all texts.
     pub(crate) tokens: Option<u64>,
     /// Tokens of each text.
     pub(crate) each: Option<Vec<u32>>,
 }
 
-impl Rows {
+impl<V> Rows<V> {
     /// Total number of tokens of all texts, if the provider counts them.
     fn used(&self) -> Option<u64> {
         let sum = |each: &Vec<u32>| each.iter().map(|count| u64::from(*count)).sum();
@@ -136,6 +150,8 @@ pub(crate) struct Foreign {
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
+    /// Models that gave a sparse vector and no dense one when they were measured.
+    sparse_only: Mutex<HashSet<String>>,
     /// Requested numbers of dimensions that a model ignored, by model.
     ignored_dimensions: Mutex<HashMap<(String, u32), u32>>,
     /// The vector space of the last answer. The next answer usually has the same one, and computing
@@ -194,6 +210,7 @@ impl Foreign {
             provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),
             shapes: Mutex::default(),
+            sparse_only: Mutex::default(),
             ignored_dimensions: Mutex::default(),
             last_space: Mutex::default(),
             protocol,
@@ -221,14 +238,22 @@ impl Foreign {
         }
     }
 
-    /// Vectors of all items, in their order, with their cost.
-    async fn rows(
+    /// Dense vectors of all items, in their order, with their cost.
+    async fn rows(&self, call: Call<'_>, items: &Items) -> Result<(Vec<Vec<f32>>, Cost), Fault> {
+        let Call { ask, facts, deadline } = call;
+        self.gathered(call, items, |piece| self.protocol.embed(ask, piece, facts, deadline))
+            .await
+    }
+
+    /// Vectors of all items, in their order, with their cost. `embed` makes those of a part.
+    async fn gathered<'a, V>(
         &self,
-        ask: &Ask,
-        items: &Items,
-        facts: &Facts,
-        deadline: Deadline,
-    ) -> Result<(Vec<Vec<f32>>, Cost), Fault> {
+        call: Call<'_>,
+        items: &'a Items,
+        embed: impl Fn(Piece<'a>) -> BoxFuture<'a, Result<Rows<V>, Fault>>,
+    ) -> Result<(Vec<V>, Cost), Fault> {
+        let Call { ask, facts, deadline } = call;
+        let embed = &embed;
         let sizes = items.sizes();
         let batches = self.batches(self.protocol.abilities().most_items, facts);
         let answers = batches.each(batches.cut(&sizes), |range| {
@@ -237,9 +262,8 @@ impl Foreign {
                 let estimate = estimate::usage(sizes);
                 let _place = self.pace.turn(estimate.tokens, deadline).await?;
                 let piece = items.piece(range);
-                let embedding = self.protocol.embed(ask, piece, facts, deadline);
                 let (mut rows, usage) = self
-                    .traced(Operation::Embeddings, &ask.model, estimate, embedding, Rows::used)
+                    .traced(Operation::Embeddings, &ask.model, estimate, embed(piece), Rows::used)
                     .await?;
                 if rows.vectors.len() != piece.len() {
                     let what = format!("{} vectors for {} texts", rows.vectors.len(), piece.len());
@@ -262,6 +286,14 @@ impl Foreign {
         }
         Ok((vectors, whole))
     }
+}
+
+/// A request for vectors, with the facts that it depends on.
+#[derive(Debug, Clone, Copy)]
+struct Call<'a> {
+    ask: &'a Ask,
+    facts: &'a Facts,
+    deadline: Deadline,
 }
 
 /// The cost of vectors.
@@ -304,8 +336,18 @@ impl EncoderBackend for Foreign {
         let items = abilities.items(request.inputs, &ask.literal)?;
         let facts = self.facts(&ask.model, deadline).await?;
         self.check_known(&ask, &facts)?;
-        let (vectors, cost) = self.rows(&ask, &items, &facts, deadline).await?;
-        self.finish(&ask, &facts, vectors, cost, arrived)
+        let call = Call {
+            ask: &ask,
+            facts: &facts,
+            deadline,
+        };
+        match ask.sparse {
+            Some(_) => Ok(self.finish_sparse(call, self.entries(call, &items).await?, arrived)),
+            None => {
+                let (vectors, cost) = self.rows(call, &items).await?;
+                self.finish(&ask, &facts, vectors, cost, arrived)
+            }
+        }
     }
 
     async fn count_tokens(

@@ -29,6 +29,7 @@ const ABILITIES: Abilities = Abilities {
     dimensions: false,
     token_ids: false,
     counts: false,
+    sparse: false,
     reranks: false,
     // The default limit of text-embeddings-inference.
     most_items: Most::of(32),

@@ -40,7 +40,7 @@ impl Kind {
     }
 
     /// The abilities of its protocol as columns of a table: heading and content.
-    pub fn capabilities(&self) -> [(&'static str, String); 8] {
+    pub fn capabilities(&self) -> [(&'static str, String); 9] {
         fn yes(has: bool) -> String {
             if has { "yes" } else { "" }.to_owned()
         }
@@ -62,6 +62,7 @@ impl Kind {
             ("fewer dimensions", own(|own| yes(own.dimensions))),
             ("token ids", own(|own| yes(own.token_ids))),
             ("counts tokens", own(|own| yes(own.counts))),
+            ("sparse vectors", own(|own| yes(own.sparse))),
             ("reranks", own(|own| yes(own.reranks))),
             (
                 "texts per call",

@@ -66,14 +66,14 @@ impl<'de> Visitor<'de> for VectorVisitor {
 }
 
 #[derive(Debug, Deserialize)]
-struct TokenUsage {
+pub(super) struct TokenUsage {
     total_tokens: Option<u64>,
     prompt_tokens: Option<u64>,
 }
 
 impl TokenUsage {
     /// OpenAI-compatible servers that do not count tokens report 0.
-    fn tokens(&self) -> Option<u64> {
+    pub(super) fn tokens(&self) -> Option<u64> {
         self.prompt_tokens.or(self.total_tokens).filter(|tokens| *tokens > 0)
     }
 }

@@ -12,13 +12,14 @@ mod openai;
 mod tei;
 mod tei_grpc;
 mod tei_http;
+mod vllm;
 mod voyage;
 
 pub use kind::Kind;
 
 /// The kinds of third parties' protocols. A new kind needs a file with its `KIND`, a value of
 /// `ProviderKind`, and a line here.
-pub(crate) const FOREIGN: [&Kind; 9] = [
+pub(crate) const FOREIGN: [&Kind; 10] = [
     &tei_grpc::KIND,
     &tei_http::KIND,
     &openai::KIND,
@@ -28,4 +29,5 @@ pub(crate) const FOREIGN: [&Kind; 9] = [
     &jina::KIND,
     &open_inference::KIND,
     &hugging_face::KIND,
+    &vllm::KIND,
 ];

@@ -28,6 +28,7 @@ const ABILITIES: Abilities = Abilities {
     dimensions: true,
     token_ids: false,
     counts: false,
+    sparse: false,
     reranks: false,
     most_items: Most::UNKNOWN,
     most_tokens: Most::UNKNOWN,

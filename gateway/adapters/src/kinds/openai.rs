@@ -1,5 +1,5 @@
-//! OpenAI's `POST /v1/embeddings`, and servers compatible with it (vLLM, llama.cpp, LM Studio and
-//! others).
+//! OpenAI's `POST /v1/embeddings`, and servers compatible with it (infinity, llama.cpp, LM Studio
+//! and others). None of them gives sparse vectors: infinity (version 0.0.78) has none.
 //!
 //! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most
 //! 2048 of them and 300,000 tokens; `dimensions` if the model was trained for it; base64 of
@@ -21,13 +21,14 @@ use crate::{
     rest::Rest,
 };
 
-const ABILITIES: Abilities = Abilities {
+pub(super) const ABILITIES: Abilities = Abilities {
     kind: "openai",
     input_types: InputTypes::None,
     cuts: &[Cut::Refuse],
     dimensions: true,
     token_ids: true,
     counts: false,
+    sparse: false,
     reranks: false,
     most_items: Most::of(2048),
     most_tokens: Most::of(300_000),
@@ -47,7 +48,7 @@ pub(super) const KIND: Kind = Kind {
 pub(super) struct OpenAi(Rest);
 
 #[derive(Serialize)]
-struct Request<'a> {
+pub(super) struct Request<'a> {
     model: &'a str,
     input: Input<'a>,
     encoding_format: &'static str,
@@ -57,9 +58,29 @@ struct Request<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Input<'a> {
+pub(super) enum Input<'a> {
     Texts(&'a [String]),
     Tokens(&'a [Vec<u32>]),
+}
+
+impl<'a> From<Piece<'a>> for Input<'a> {
+    fn from(piece: Piece<'a>) -> Self {
+        match piece {
+            Piece::Texts(texts) => Self::Texts(texts),
+            Piece::Tokens(all) => Self::Tokens(all),
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(ask: &'a Ask, piece: Piece<'a>) -> Self {
+        Self {
+            model: &ask.model,
+            input: piece.into(),
+            encoding_format: "base64",
+            dimensions: ask.dimensions,
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -71,17 +92,8 @@ impl Protocol for OpenAi {
     async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
         let rest = &self.0;
         let limit = AnswerLimit::vectors(piece.len(), facts.dimensions);
-        let request = Request {
-            model: &ask.model,
-            input: match piece {
-                Piece::Texts(texts) => Input::Texts(texts),
-                Piece::Tokens(all) => Input::Tokens(all),
-            },
-            encoding_format: "base64",
-            dimensions: ask.dimensions,
-        };
         let answer = rest
-            .post::<Listed>(rest.url("v1/embeddings"), &request, limit, deadline)
+            .post::<Listed>(rest.url("v1/embeddings"), &Request::new(ask, piece), limit, deadline)
             .await?;
         answer.body.rows(&rest.target.id, piece.len())
     }

@@ -1,4 +1,7 @@
 //! The common part of text-embeddings-inference's two interfaces.
+//!
+//! A server has one pooling (version 1.9). With SPLADE's it gives sparse vectors and refuses dense
+//! ones of unit length; with any other it refuses sparse ones.
 
 use isomer_service_kit::Fault;
 
@@ -17,6 +20,7 @@ pub(super) const ABILITIES: Abilities = Abilities {
     // The server accepts token ids, but converts them to text and tokenizes the text again.
     token_ids: false,
     counts: true,
+    sparse: true,
     reranks: true,
     most_items: Most::UNKNOWN,
     most_tokens: Most::UNKNOWN,
@@ -37,6 +41,8 @@ pub(super) struct Info {
     pub(super) dtype: String,
     pub(super) reranks: bool,
     pub(super) classifies: bool,
+    /// Whether it pools as SPLADE does; `None` if it does not say.
+    pub(super) splade: Option<bool>,
     pub(super) max_tokens: u32,
     pub(super) max_items: u32,
 }
@@ -70,6 +76,7 @@ impl Info {
             max_tokens: self.max_tokens,
             max_items: self.max_items,
             reranks: Some(self.reranks),
+            sparse: self.splade,
             normalises_as_asked: true,
             ..Facts::default()
         })

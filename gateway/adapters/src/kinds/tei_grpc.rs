@@ -5,8 +5,8 @@
 
 use isomer_proto::gateway::v1::ProviderKind;
 use isomer_proto::tei::v1::{
-    EmbedRequest, EmbedResponse, EncodeRequest, EncodeResponse, InfoRequest, InfoResponse, ModelType, RerankRequest,
-    RerankResponse, TruncationDirection,
+    EmbedRequest, EmbedResponse, EmbedSparseRequest, EmbedSparseResponse, EncodeRequest, EncodeResponse, InfoRequest,
+    InfoResponse, ModelType, RerankRequest, RerankResponse, TruncationDirection,
 };
 use isomer_service_kit::Fault;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ask::{Abilities, Ask, Cut, Piece},
-    foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
+    foreign::{Entries, Facts, Protocol, RerankOrder, Rows, Scores},
     grpc::Grpc,
     limits::{AnswerLimit, Deadline, Most},
 };
@@ -53,6 +53,7 @@ impl TeiGrpc {
             served_as: info.model_id.clone(),
             reranks: info.model_type() == ModelType::Reranker,
             classifies: info.model_type() == ModelType::Classifier,
+            splade: None,
             model: info.model_id,
             revision: info.model_sha.unwrap_or_default(),
             dtype: info.model_dtype,
@@ -81,10 +82,7 @@ impl Protocol for TeiGrpc {
             inputs: text.clone(),
             truncate: ask.cut != Cut::Refuse,
             normalize: Some(ask.normalise.unwrap_or(true)),
-            truncation_direction: match ask.cut {
-                Cut::Head => TruncationDirection::Left.into(),
-                _ => TruncationDirection::Right.into(),
-            },
+            truncation_direction: direction(ask.cut),
             prompt_name: ask.input_type.clone(),
             dimensions: ask.dimensions,
         };
@@ -93,6 +91,29 @@ impl Protocol for TeiGrpc {
         Ok(Rows {
             tokens: answer.metadata.map(|metadata| metadata.compute_tokens.into()),
             vectors: vec![answer.embeddings],
+            each: None,
+        })
+    }
+
+    async fn embed_sparse(&self, ask: &Ask, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+        let [text] = piece.texts()? else {
+            return Err(Fault::internal("several texts for a call that carries one"));
+        };
+        let request = EmbedSparseRequest {
+            inputs: text.clone(),
+            truncate: ask.cut != Cut::Refuse,
+            truncation_direction: direction(ask.cut),
+            prompt_name: ask.input_type.clone(),
+        };
+        let limit = AnswerLimit::vectors(1, 0);
+        let answer: EmbedSparseResponse = self
+            .0
+            .unary("/tei.v1.Embed/EmbedSparse", request, limit, deadline)
+            .await?;
+        let entries = answer.sparse_embeddings.iter().map(|entry| (entry.index, entry.value));
+        Ok(Rows {
+            tokens: answer.metadata.map(|metadata| metadata.compute_tokens.into()),
+            vectors: vec![entries.collect()],
             each: None,
         })
     }
@@ -145,5 +166,12 @@ impl Protocol for TeiGrpc {
 
     async fn healthy(&self) -> Result<(), Fault> {
         self.info().await.map(drop)
+    }
+}
+
+fn direction(cut: Cut) -> i32 {
+    match cut {
+        Cut::Head => TruncationDirection::Left.into(),
+        _ => TruncationDirection::Right.into(),
     }
 }

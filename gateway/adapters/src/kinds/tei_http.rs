@@ -1,8 +1,8 @@
 //! text-embeddings-inference over HTTP.
 //!
-//! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/rerank`,
-//! `/tokenize`, `/info`). The header `x-compute-tokens` gives the tokens of a request, and `/info`
-//! the maximum number of texts per request.
+//! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/embed_sparse`,
+//! `/rerank`, `/tokenize`, `/info`). The header `x-compute-tokens` gives the tokens of a request,
+//! and `/info` the maximum number of texts per request.
 
 use isomer_proto::gateway::v1::ProviderKind;
 use isomer_service_kit::Fault;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ask::{Abilities, Ask, Cut, Piece},
-    foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
+    foreign::{Entries, Facts, Protocol, RerankOrder, Rows, Scores},
     limits::{AnswerLimit, Deadline},
     rest::{Answer, Rest},
 };
@@ -44,6 +44,21 @@ struct EmbedRequest<'a> {
     prompt_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct EmbedSparseRequest<'a> {
+    inputs: &'a [String],
+    truncate: bool,
+    truncation_direction: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_name: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct SparseValue {
+    index: u32,
+    value: f32,
 }
 
 #[derive(Serialize)]
@@ -77,7 +92,7 @@ struct InfoAnswer {
     model_sha: Option<String>,
     #[serde(default)]
     model_dtype: String,
-    /// `{"embedding": …}`, `{"reranker": …}` or `{"classifier": …}`.
+    /// `{"embedding": {"pooling": …}}`, `{"reranker": …}` or `{"classifier": …}`.
     #[serde(default)]
     model_type: Value,
     #[serde(default)]
@@ -97,6 +112,10 @@ impl TeiHttp {
             dtype: info.model_dtype,
             reranks: info.model_type.get("reranker").is_some(),
             classifies: info.model_type.get("classifier").is_some(),
+            splade: info
+                .model_type
+                .pointer("/embedding/pooling")
+                .map(|pooling| pooling == "splade"),
             max_tokens: info.max_input_length,
             max_items: info.max_client_batch_size,
         })
@@ -128,6 +147,25 @@ impl Protocol for TeiHttp {
         Ok(Rows {
             tokens: tokens(&answer),
             vectors: answer.body,
+            each: None,
+        })
+    }
+
+    async fn embed_sparse(&self, ask: &Ask, piece: Piece<'_>, deadline: Deadline) -> Result<Rows<Entries>, Fault> {
+        let rest = &self.0;
+        let request = EmbedSparseRequest {
+            inputs: piece.texts()?,
+            truncate: ask.cut != Cut::Refuse,
+            truncation_direction: side(ask.cut),
+            prompt_name: ask.input_type.as_deref(),
+        };
+        let limit = AnswerLimit::vectors(piece.len(), 0);
+        let answer: Answer<Vec<Vec<SparseValue>>> =
+            rest.post(rest.url("embed_sparse"), &request, limit, deadline).await?;
+        let entries = |vector: &Vec<SparseValue>| vector.iter().map(|entry| (entry.index, entry.value)).collect();
+        Ok(Rows {
+            tokens: tokens(&answer),
+            vectors: answer.body.iter().map(entries).collect(),
             each: None,
         })
     }

@@ -27,6 +27,7 @@ const ABILITIES: Abilities = Abilities {
     dimensions: true,
     token_ids: false,
     counts: false,
+    sparse: false,
     reranks: true,
     most_items: Most::of(1000),
     most_tokens: Most::of(120_000),

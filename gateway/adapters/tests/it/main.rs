@@ -11,6 +11,7 @@ mod open_inference;
 mod requests;
 mod rest_kinds;
 mod served_kinds;
+mod sparse;
 mod support;
 mod tei_grpc;
 mod tls;

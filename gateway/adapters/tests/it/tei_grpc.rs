@@ -2,7 +2,7 @@
 
 use isomer_adapters::metered;
 use isomer_proto::{
-    encoder::v1::{CountTokensRequest, EncodeRequest, RerankRequest, Truncation},
+    encoder::v1::{Capability, CountTokensRequest, EncodeRequest, Output, RerankRequest, Truncation},
     gateway::v1::ProviderKind,
 };
 use isomer_stubs::grpc::{GrpcStub, Method, method};
@@ -75,6 +75,34 @@ mod tei {
     pub(super) struct EmbedResponse {
         #[prost(float, repeated, tag = "1")]
         pub(super) embeddings: Vec<f32>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) metadata: Option<Metadata>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct EmbedSparseRequest {
+        #[prost(string, tag = "1")]
+        pub(super) inputs: String,
+        #[prost(bool, tag = "2")]
+        pub(super) truncate: bool,
+        #[prost(int32, tag = "3")]
+        pub(super) truncation_direction: i32,
+        #[prost(string, optional, tag = "4")]
+        pub(super) prompt_name: Option<String>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct SparseValue {
+        #[prost(uint32, tag = "1")]
+        pub(super) index: u32,
+        #[prost(float, tag = "2")]
+        pub(super) value: f32,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct EmbedSparseResponse {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) sparse_embeddings: Vec<SparseValue>,
         #[prost(message, optional, tag = "2")]
         pub(super) metadata: Option<Metadata>,
     }
@@ -312,4 +340,52 @@ async fn tei_counts_and_ranks() {
             ..tei::RerankRequest::default()
         }]
     );
+}
+
+/// `core/src/infer.rs` of version 1.9: SPLADE pooling refuses vectors of unit length.
+#[tokio::test]
+async fn tei_with_splade_gives_sparse_vectors_a_text_a_call() {
+    let mut methods = tei_methods(0);
+    methods.retain(|(path, _)| *path != "/tei.v1.Embed/Embed");
+    methods.push((
+        "/tei.v1.Embed/Embed",
+        method(|_: tei::EmbedRequest| -> Result<tei::EmbedResponse, _> {
+            Err(Status::failed_precondition(
+                "`normalize` is not available for SPLADE models",
+            ))
+        }),
+    ));
+    methods.push((
+        "/tei.v1.Embed/EmbedSparse",
+        method(|request: tei::EmbedSparseRequest| {
+            let value = request.inputs.len() as f32;
+            Ok(tei::EmbedSparseResponse {
+                sparse_embeddings: [3, 9].map(|index| tei::SparseValue { index, value }).into(),
+                metadata: Some(tei::Metadata {
+                    compute_tokens: 6,
+                    ..tei::Metadata::default()
+                }),
+            })
+        }),
+    ));
+    let stub = GrpcStub::start(methods).await;
+    let backend = connect(&provider(ProviderKind::TeiGrpc, &stub.address));
+    let request = EncodeRequest {
+        output: Output::Sparse.into(),
+        ..of(&["a", "ab"])
+    };
+    let answer = backend.encode(request, None).await.unwrap();
+    let values: Vec<_> = answer
+        .sparse_embeddings
+        .iter()
+        .map(|vector| vector.values.clone())
+        .collect();
+    assert_eq!(values, [vec![1.0, 1.0], vec![2.0, 2.0]]);
+    assert_eq!(answer.sparse_embeddings[0].indices, [3, 9]);
+    assert_eq!(answer.usage.unwrap().tokens, 12);
+    let sent: Vec<tei::EmbedSparseRequest> = stub.sent("/tei.v1.Embed/EmbedSparse");
+    assert!(sent.iter().all(|request| request.truncate), "{sent:?}");
+    // The server does not name its pooling.
+    let encoder = backend.get("ours").await.unwrap();
+    assert_eq!(encoder.capabilities, [i32::from(Capability::Sparse)]);
 }

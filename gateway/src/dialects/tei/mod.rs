@@ -338,7 +338,7 @@ async fn cosines(
     };
     let wanted = request.request(encoder, Output::TextVector);
     let encoded = embeddings::encode(backends, call, wanted).await?;
-    let (size, vectors) = (encoded.matrix.data.len(), encoded.vectors()?);
+    let (size, vectors) = (encoded.vector_bytes(), encoded.vectors()?);
     let cosines = off_runtime(size, move || {
         let (source, others) = vectors.split_first()?;
         let dot = |other: &bytes::Bytes| {

@@ -22,7 +22,7 @@ use url::Url;
 use crate::input::{Input, text};
 
 /// The kinds that use JSON over HTTP.
-const KINDS: [ProviderKind; 7] = [
+const KINDS: [ProviderKind; 8] = [
     ProviderKind::Openai,
     ProviderKind::CohereV2,
     ProviderKind::Voyage,
@@ -30,6 +30,7 @@ const KINDS: [ProviderKind; 7] = [
     ProviderKind::Jina,
     ProviderKind::TeiHttp,
     ProviderKind::HuggingFace,
+    ProviderKind::Vllm,
 ];
 const TEXTS: usize = 2;
 /// Ends a provider's answer about its model.

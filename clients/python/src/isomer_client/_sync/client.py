@@ -10,7 +10,7 @@ from typing import Any, Generator, Iterable, Iterator, Dict, List, Mapping, Opti
 from .. import encoding, methods, results, settings
 from .._sync_transport import Operation, Transport, each
 from ..encoding import Options, Text
-from ..errors import IsomerError
+from ..errors import InvalidArgument, IsomerError
 from ..proto.encoder.v1 import encoder_pb2
 from ..retry import RetryPolicy
 from ..spaces import Collection, Known
@@ -220,16 +220,22 @@ class Client(Transformations):
     ) -> Generator[results.Embeddings, None]:
         """The answers to each request, in order."""
         checker = encoding.Checker(options, collection, self._spaces)
-
-        def one(batch: encoding.Batch, operation: Operation) -> Tuple[encoding.Batch, encoder_pb2.EncodeResponse]:
-            return batch, self._encoded(batch, options, operation)
-
-        answers = self._transport.ordered(self._batches(texts, known), one, operation)
+        answers = self._answers(texts, known, options, operation)
         try:
             for (start, batch), answer in answers:
                 yield checker.embeddings(answer, len(batch), start)
         finally:
             answers.close()
+
+    def _answers(
+        self, texts: Any, known: encoder_pb2.Encoder, options: Options, operation: Operation
+    ) -> Generator[Tuple[encoding.Batch, encoder_pb2.EncodeResponse], None]:
+        """The answers to each request with its texts, in order."""
+
+        def one(batch: encoding.Batch, operation: Operation) -> Tuple[encoding.Batch, encoder_pb2.EncodeResponse]:
+            return batch, self._encoded(batch, options, operation)
+
+        return self._transport.ordered(self._batches(texts, known), one, operation)
 
     def _encoded(self, batch: encoding.Batch, options: Options, operation: Operation) -> encoder_pb2.EncodeResponse:
         start, texts = batch
@@ -275,13 +281,9 @@ class Client(Transformations):
         asked = encoding.prompt(known, prompt_name, prompt, role)
         options = Options(encoder, asked, truncation, dimensions, normalise, dtype, None, tokens=True).checked()
         checker = encoding.Checker(options, collection, self._spaces)
-
-        def one(batch: encoding.Batch, operation: Operation) -> Tuple[encoding.Batch, encoder_pb2.EncodeResponse]:
-            return batch, self._encoded(batch, options, operation)
-
         vectors: List[Any] = []
         usage = results.Usage()
-        answers = self._transport.ordered(self._batches(texts, known), one, operation)
+        answers = self._answers(texts, known, options, operation)
         space = None
         try:
             for (start, batch), answer in answers:
@@ -291,6 +293,52 @@ class Client(Transformations):
         finally:
             answers.close()
         return results.TokenEmbeddings(tuple(vectors), space or encoding.empty(known, options).space, usage)
+
+    def encode_outputs(
+        self,
+        texts: Sequence[Text],
+        *,
+        encoder: str,
+        outputs: Sequence[str],
+        max_active_dimensions: Optional[int] = None,
+        prompt: Optional[str] = None,
+        prompt_name: Optional[str] = None,
+        role: Optional[str] = None,
+        dimensions: Optional[int] = None,
+        normalise: Optional[bool] = None,
+        dtype: str = "f32",
+        truncation: Optional[str] = None,
+        priority: Optional[str] = None,
+        collection: Optional[Collection] = None,
+        timeout: Optional[float] = None,
+    ) -> results.Outputs:
+        """Several results of one pass: dense, sparse and token vectors.
+
+        Args:
+            outputs: some of `text_vector`, `sparse` and `token_vectors`.
+            max_active_dimensions: entries to keep of each sparse vector, the largest ones.
+
+        The other arguments are those of `encode`; `dimensions`, `normalise`, `dtype` and
+        `collection` apply to `text_vector`.
+        """
+        encoding.not_one_text(outputs, "outputs")
+        if not outputs:
+            raise InvalidArgument("outputs is empty", field="outputs", reason="INVALID_ARGUMENT", hint=f"name some of {', '.join(encoding.OUTPUTS)}")
+        texts = encoding.listed(texts)
+        encoding.not_empty(texts)
+        operation = Operation(timeout)
+        known = self._known(encoder, operation)
+        asked = encoding.prompt(known, prompt_name, prompt, role)
+        how = (truncation, dimensions, normalise, dtype, priority)
+        options = Options(encoder, asked, *how, outputs=tuple(outputs), max_active_dimensions=max_active_dimensions).checked()
+        joiner = encoding.OutputsJoiner(len(texts), options, collection, self._spaces)
+        answers = self._answers(texts, known, options, operation)
+        try:
+            for (start, batch), answer in answers:
+                joiner.add(answer, len(batch), start)
+        finally:
+            answers.close()
+        return joiner.whole()
 
     def rerank(
         self,

@@ -4,6 +4,7 @@ use prost::Message;
 
 use super::{DIGEST, DOCUMENT, EMBEDDING, KEY, LONGEST_TEXT, PAYLOAD, TEXT, messages::*};
 use crate::{
+    encode::Additional,
     error::{IndexError, Result},
     mark::Mark,
     store::{Row, StoredRow, StoredVector},
@@ -195,6 +196,7 @@ impl Columns {
         let row = |(at, key): (usize, &String)| {
             let from = at.checked_mul(dimensions)?;
             Some(StoredVector {
+                additional: Additional::default(),
                 key: key.clone(),
                 vector: numbers.get(from..from.checked_add(dimensions)?)?.to_vec(),
                 text: texts.get(at).cloned(),
@@ -214,6 +216,7 @@ mod tests {
 
     fn row(key: &str, text: Option<&str>) -> Row {
         Row {
+            additional: Additional::default(),
             key: key.to_owned(),
             document: format!("document of {key}"),
             digest: "d".to_owned(),

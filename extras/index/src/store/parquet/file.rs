@@ -23,6 +23,7 @@ use parquet::{
 use serde_json::Value;
 
 use super::super::{Row, StoredRow};
+use crate::encode::Additional;
 
 /// Name of the mark in the file's own metadata.
 const MARK: &str = "isomer_index";
@@ -152,6 +153,7 @@ fn whole(row: &Record) -> Result<Row, ParquetError> {
         _ => return Err(ParquetError::General("a row has no vector".to_owned())),
     };
     Ok(Row {
+        additional: Additional::default(),
         key,
         document,
         digest,

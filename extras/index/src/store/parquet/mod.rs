@@ -24,6 +24,7 @@ use tokio::sync::Mutex;
 
 use super::{Hit, Page, Row, StoredRow, StoredVector, VectorStore};
 use crate::{
+    encode::Additional,
     error::{IndexError, Result},
     mark::Mark,
 };
@@ -315,6 +316,7 @@ impl Disk {
             };
             for row in read.1.iter().filter(|row| keys.contains(&row.key)) {
                 found.push(StoredVector {
+                    additional: Additional::default(),
                     key: row.key.clone(),
                     vector: row.vector.clone(),
                     text: row.text.clone(),

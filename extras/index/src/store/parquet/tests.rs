@@ -5,6 +5,7 @@ use crate::mark::test_mark;
 
 fn row(key: &str, digest: &str, first: f32) -> Row {
     Row {
+        additional: Additional::default(),
         key: key.to_owned(),
         document: key.to_owned(),
         digest: digest.to_owned(),

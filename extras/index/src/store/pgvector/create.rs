@@ -76,10 +76,21 @@ pub(super) async fn table(connection: &mut PgConnection, table: &Name, shown: &s
     }
     let index = quoted("sink", &truncated(&format!("{}_document", table.last)))?;
     let dimensions = mark.space.dimensions;
+    let sparse = match &mark.sparse {
+        None => String::new(),
+        Some(space) if space.dimensions == 0 => {
+            return Err(IndexError::Refused {
+                doing,
+                message: "the encoder does not say how large its vocabulary is, which a sparsevec column needs"
+                    .to_owned(),
+            });
+        }
+        Some(space) => format!(", sparse sparsevec({})", space.dimensions),
+    };
     for statement in [
         format!(
             "CREATE TABLE {quoted_table} (key text COLLATE \"C\" PRIMARY KEY, document text COLLATE \"C\" NOT NULL, digest text NOT NULL, \
-             text text, payload jsonb NOT NULL, embedding vector({dimensions}) NOT NULL)"
+             text text, payload jsonb NOT NULL, embedding vector({dimensions}) NOT NULL{sparse})"
         ),
         format!("CREATE INDEX {index} ON {quoted_table} (document)"),
         marking(table, mark),

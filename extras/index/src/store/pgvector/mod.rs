@@ -1,6 +1,7 @@
 //! A table of PostgreSQL with pgvector's type.
 //!
-//! Columns: `key`, `document`, `digest`, `text`, `payload` (jsonb) and `embedding`. The mark is the
+//! Columns: `key`, `document`, `digest`, `text`, `payload` (jsonb), `embedding`, and `sparse`
+//! (sparsevec) if the collection keeps sparse vectors. The mark is the
 //! comment of the column `embedding`: it is included in dumps, and describes the vectors rather
 //! than the table.
 //!
@@ -8,6 +9,7 @@
 
 mod create;
 mod names;
+mod sparse;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -18,6 +20,7 @@ use sqlx::{AssertSqlSafe, PgPool, Row as _, postgres::PgRow};
 use super::{Hit, Page, Row, StoredRow, StoredVector, VectorStore};
 use crate::{
     address::Place,
+    encode::{Additional, AdditionalVectors},
     error::{IndexError, Result},
     mark::Mark,
     retry,
@@ -64,6 +67,12 @@ impl Table {
         create::mark(&self.pool, &self.table, &self.name).await
     }
 
+    /// Columns of the table's sparse vectors; 0 if it keeps none.
+    async fn sparse_dimensions(&self) -> Result<u32> {
+        let mark = self.read_mark().await?;
+        Ok(mark.and_then(|mark| mark.sparse).map_or(0, |space| space.dimensions))
+    }
+
     async fn make(&self, mark: &Mark) -> Result<()> {
         let doing = self.doing("creating");
         let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
@@ -75,6 +84,11 @@ impl Table {
         let doing = self.doing("writing to");
         let mut columns: [Vec<String>; 4] = Default::default();
         let (mut texts, mut vectors) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        let with_sparse = rows.iter().any(|row| row.additional.sparse.is_some());
+        let dimensions = match with_sparse {
+            true => self.sparse_dimensions().await?,
+            false => 0,
+        };
         for row in rows {
             let payload = Value::Object(row.payload.clone());
             let nul = [&row.key, &row.document, row.text.as_ref().unwrap_or(&row.key)];
@@ -97,22 +111,19 @@ impl Table {
         let mut transaction = self.pool.begin().await.map_err(failed(&doing))?;
         names::permit(&mut transaction, &self.table, &self.name, self.fence.as_ref()).await?;
         if !rows.is_empty() {
-            let statement = format!(
-                "INSERT INTO {table} ({COLUMNS}) SELECT k, d, g, t, p::jsonb, v::vector FROM unnest($1::text[], $2::text[], \
-                 $3::text[], $4::text[], $5::text[], $6::text[]) AS r(k, d, g, t, p, v) ON CONFLICT (key) DO UPDATE SET \
-                 document = excluded.document, digest = excluded.digest, text = excluded.text, payload = excluded.payload, \
-                 embedding = excluded.embedding"
-            );
-            sqlx::query(AssertSqlSafe(statement))
+            let statement = sparse::insert(table, with_sparse);
+            let query = sqlx::query(AssertSqlSafe(statement))
                 .bind(keys)
                 .bind(documents)
                 .bind(digests)
                 .bind(texts)
                 .bind(payloads)
-                .bind(vectors)
-                .execute(&mut *transaction)
-                .await
-                .map_err(failed(&doing))?;
+                .bind(vectors);
+            let query = match with_sparse {
+                true => query.bind(sparse::texts(rows, &doing, dimensions)?),
+                false => query,
+            };
+            query.execute(&mut *transaction).await.map_err(failed(&doing))?;
         }
         if !gone.is_empty() {
             sqlx::query(AssertSqlSafe(format!("DELETE FROM {table} WHERE key = ANY($1)")))
@@ -325,6 +336,13 @@ impl VectorStore for Table {
         false
     }
 
+    fn additional(&self) -> AdditionalVectors {
+        AdditionalVectors {
+            sparse: true,
+            tokens: false,
+        }
+    }
+
     fn keeps_lengths(&self, _: &Mark) -> bool {
         true
     }
@@ -372,16 +390,25 @@ impl VectorStore for Table {
     fn vectors<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredVector>>> {
         async move {
             let table = &self.table.quoted;
+            let sparse = match retry::calls(self.patience, || self.sparse_dimensions()).await? {
+                0 => "NULL",
+                _ => "sparse::text",
+            };
             let statement =
-                format!("SELECT key, embedding::text, text, payload::text FROM {table} WHERE key = ANY($1)");
+                format!("SELECT key, embedding::text, text, payload::text, {sparse} FROM {table} WHERE key = ANY($1)");
             let rows = self.rows("reading", statement, Bound::Texts(keys)).await?;
             let unreadable = self.unreadable();
             rows.iter()
                 .map(|row| {
                     let vector: String = row.try_get(1).map_err(&unreadable)?;
                     let payload: String = row.try_get(3).map_err(&unreadable)?;
+                    let sparse: Option<String> = row.try_get(4).map_err(&unreadable)?;
                     Ok(StoredVector {
                         key: row.try_get(0).map_err(&unreadable)?,
+                        additional: Additional {
+                            sparse: sparse.as_deref().and_then(sparse::read),
+                            tokens: None,
+                        },
                         vector: read_vector(&vector).unwrap_or_default(),
                         text: row.try_get(2).map_err(&unreadable)?,
                         payload: serde_json::from_str(&payload).map_err(|error| IndexError::Refused {

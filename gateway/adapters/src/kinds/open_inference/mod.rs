@@ -32,6 +32,7 @@ const ABILITIES: Abilities = Abilities {
     dimensions: false,
     token_ids: false,
     counts: false,
+    sparse: false,
     reranks: false,
     most_items: Most::UNKNOWN,
     most_tokens: Most::UNKNOWN,

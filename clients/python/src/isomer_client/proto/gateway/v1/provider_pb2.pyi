@@ -39,8 +39,8 @@ class _ProviderKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Provider
     PROVIDER_KIND_TEI_HTTP: _ProviderKind.ValueType  # 3
     """text-embeddings-inference over HTTP, likewise."""
     PROVIDER_KIND_OPENAI: _ProviderKind.ValueType  # 4
-    """OpenAI's `/embeddings`, and the many OpenAI-compatible servers (vLLM, LiteLLM, LM Studio); the
-    address includes `/v1` if the server's paths do.
+    """OpenAI's `/embeddings`, and the many OpenAI-compatible servers (infinity, LiteLLM, LM Studio);
+    the address includes `/v1` if the server's paths do.
     """
     PROVIDER_KIND_COHERE_V2: _ProviderKind.ValueType  # 5
     """Cohere's API, version 2."""
@@ -58,6 +58,10 @@ class _ProviderKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Provider
     """Hugging Face Inference. An address without a path is the router's, one with a path an endpoint
     of one model.
     """
+    PROVIDER_KIND_VLLM: _ProviderKind.ValueType  # 11
+    """vLLM: dense vectors by OpenAI's `/embeddings`, sparse vectors of BGE-M3 and of SPLADE models by
+    its `/pooling`. The address is the server's root, without `/v1`.
+    """
 
 class ProviderKind(_ProviderKind, metaclass=_ProviderKindEnumTypeWrapper):
     """Protocol of a provider. In files and on the command line a kind is written in lower case with
@@ -74,8 +78,8 @@ one is refused.
 PROVIDER_KIND_TEI_HTTP: ProviderKind.ValueType  # 3
 """text-embeddings-inference over HTTP, likewise."""
 PROVIDER_KIND_OPENAI: ProviderKind.ValueType  # 4
-"""OpenAI's `/embeddings`, and the many OpenAI-compatible servers (vLLM, LiteLLM, LM Studio); the
-address includes `/v1` if the server's paths do.
+"""OpenAI's `/embeddings`, and the many OpenAI-compatible servers (infinity, LiteLLM, LM Studio);
+the address includes `/v1` if the server's paths do.
 """
 PROVIDER_KIND_COHERE_V2: ProviderKind.ValueType  # 5
 """Cohere's API, version 2."""
@@ -92,6 +96,10 @@ of texts (BYTES) and give one of vectors.
 PROVIDER_KIND_HUGGING_FACE: ProviderKind.ValueType  # 10
 """Hugging Face Inference. An address without a path is the router's, one with a path an endpoint
 of one model.
+"""
+PROVIDER_KIND_VLLM: ProviderKind.ValueType  # 11
+"""vLLM: dense vectors by OpenAI's `/embeddings`, sparse vectors of BGE-M3 and of SPLADE models by
+its `/pooling`. The address is the server's root, without `/v1`.
 """
 Global___ProviderKind: _TypeAlias = ProviderKind  # noqa: Y015
 

@@ -36,6 +36,7 @@ public final class EncodeOptions {
   private Priority priority = Priority.PRIORITY_UNSPECIFIED;
   private VectorCollection collection;
   private boolean partial;
+  private int maxActiveDimensions;
 
   private EncodeOptions(String encoder) {
     this.encoder = encoder;
@@ -119,6 +120,16 @@ public final class EncodeOptions {
     return this;
   }
 
+  /** Keeps so many entries of each sparse vector, the largest ones; all unless it is given. */
+  public EncodeOptions maxActiveDimensions(int most) {
+    if (most < 1) {
+      throw IsomerException.invalid(
+          "max_active_dimensions", "give 1 or more", "maxActiveDimensions is " + most);
+    }
+    this.maxActiveDimensions = most;
+    return this;
+  }
+
   String encoder() {
     return encoder;
   }
@@ -159,6 +170,7 @@ public final class EncodeOptions {
     made.priority = priority;
     made.collection = collection;
     made.partial = partial;
+    made.maxActiveDimensions = maxActiveDimensions;
     return made;
   }
 
@@ -196,6 +208,9 @@ public final class EncodeOptions {
     }
     if (tokens) {
       made.setOutput(Output.OUTPUT_TOKEN_VECTORS);
+    }
+    if (maxActiveDimensions > 0) {
+      made.setMaxActiveDimensions(maxActiveDimensions);
     }
     return made.build();
   }

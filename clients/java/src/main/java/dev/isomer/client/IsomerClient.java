@@ -11,6 +11,7 @@ import dev.isomer.encoder.v1.EncoderServiceGrpc;
 import dev.isomer.encoder.v1.GetEncoderRequest;
 import dev.isomer.encoder.v1.Input;
 import dev.isomer.encoder.v1.ListEncodersRequest;
+import dev.isomer.encoder.v1.Output;
 import dev.isomer.encoder.v1.RerankRequest;
 import dev.isomer.encoder.v1.RerankResponse;
 import dev.isomer.encoder.v1.TokenIds;
@@ -537,6 +538,93 @@ public final class IsomerClient implements AutoCloseable {
       }
     }
     return made;
+  }
+
+  /**
+   * Several results of one pass: dense, sparse and token vectors. {@code dimensions}, {@code
+   * normalise}, {@code dtype} and {@code collection} of the options apply to dense vectors.
+   */
+  public Outputs encodeOutputs(List<String> texts, List<Output> outputs, EncodeOptions options) {
+    if (outputs.isEmpty()) {
+      throw IsomerException.invalid("outputs", "give at least one", "outputs is empty");
+    }
+    if (texts.isEmpty()) {
+      throw IsomerException.invalid("texts", "give at least one text", "texts is empty");
+    }
+    Encoder encoder = known(options.encoder());
+    EncodeRequest dense = options.request(encoder, false);
+    EncodeRequest base = dense.toBuilder().addAllOutputs(outputs).build();
+    OutputsJoiner joiner = new OutputsJoiner(options, base, texts.size());
+    try (CloseableIterator<Part<EncodeResponse>> answers =
+        parts(
+            texts.iterator(),
+            encoder,
+            base,
+            Batches::size,
+            text -> Input.newBuilder().setText(text).build())) {
+      while (answers.hasNext()) {
+        joiner.add(answers.next());
+      }
+    }
+    return joiner.whole();
+  }
+
+  /** Checks every result of the answers of one call, and puts them together, in order. */
+  private final class OutputsJoiner {
+    private final List<Output> outputs;
+    private final Checker dense;
+    private final Checker sparse;
+    private final Checker tokens;
+    private final Embeddings.Joiner joiner;
+    private final List<SparseVector> sparseVectors = new ArrayList<>();
+    private final List<Matrix> tokenVectors = new ArrayList<>();
+    private Usage usage = Usage.getDefaultInstance();
+
+    OutputsJoiner(EncodeOptions options, EncodeRequest base, int count) {
+      outputs = base.getOutputsList();
+      joiner = new Embeddings.Joiner(count);
+      EncodeRequest plain = base.toBuilder().clearOutputs().clearMaxActiveDimensions().build();
+      // Settings of dense vectors do not change the spaces of the others.
+      EncodeRequest.Builder other =
+          plain.toBuilder().clearDimensions().clearNormalise().setOutputDtype(Dtype.DTYPE_F32);
+      EncodeOptions without = EncodeOptions.encoder(options.encoder());
+      dense = new Checker(options, plain);
+      tokens = new Checker(without, other.setOutput(Output.OUTPUT_TOKEN_VECTORS).build());
+      sparse =
+          new Checker(without, other.clearOutput().addOutputs(Output.OUTPUT_SPARSE).build());
+    }
+
+    void add(Part<EncodeResponse> part) {
+      EncodeResponse answer = part.answer;
+      ItemError.failed(ItemError.of(answer.getErrorsList(), part.start), null);
+      usage = Embeddings.sum(usage, answer.getUsage());
+      for (Output output : outputs) {
+        if (output == Output.OUTPUT_SPARSE) {
+          sparseVectors.addAll(SparseVector.of(answer, part.count));
+          sparse.space(VectorSpace.of(answer.getSparseVectorSpace()));
+        } else if (output == Output.OUTPUT_TOKEN_VECTORS) {
+          EncodeResponse own =
+              answer.toBuilder()
+                  .setEmbeddings(answer.getTokenEmbeddings())
+                  .setVectorSpace(answer.getTokenVectorSpace())
+                  .build();
+          tokenVectors.addAll(tokens.tokens(own, part.start, part.count));
+        } else {
+          joiner.add(dense.embeddings(answer, part.start, part.count));
+        }
+      }
+    }
+
+    Outputs whole() {
+      boolean texts = outputs.contains(Output.OUTPUT_TEXT_VECTOR);
+      boolean lexical = outputs.contains(Output.OUTPUT_SPARSE);
+      boolean late = outputs.contains(Output.OUTPUT_TOKEN_VECTORS);
+      return new Outputs(
+          texts ? joiner.whole() : null,
+          lexical ? new Outputs.Sparse(sparseVectors, sparse.first) : null,
+          late ? new Outputs.Tokens(tokenVectors, tokens.first) : null,
+          usage);
+    }
   }
 
   Checker checker(EncodeOptions options, Object question) {
