@@ -21,6 +21,7 @@ pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod prompts;
 pub(crate) mod providers;
+pub(crate) mod ratings;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 pub(crate) mod report;
@@ -55,6 +56,7 @@ Examples:
   isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
   isomer diff released/report.json isomer-report      a new encoder against an earlier one, item by item
   isomer thresholds isomer-report --target precision=0.95   a threshold of scores, and what it does where words change
+  isomer ratings report isomer-report --ratings sheet.csv   the share of faithful rewrites, from thirty ratings by people
   isomer history enc --margin 1                       the releases of an encoder over the checks that are kept
   isomer datasets --family hteb-english               data sets that have a name
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs
@@ -208,6 +210,10 @@ pub(crate) enum Command {
     /// A threshold of an encoder's scores, and what it does where words change. With --from, what
     /// becomes of an earlier encoder's threshold.
     Thresholds(thresholds::ThresholdsArgs),
+    /// Ratings of rewrites by people: a sheet to fill in, and the share of faithful rewrites that
+    /// follows from it and the judge.
+    #[command(subcommand)]
+    Ratings(ratings::RatingsCommand),
     /// The releases of an encoder over kept checks, each tested for non-inferiority.
     History(history::HistoryArgs),
     /// Run all services behind one port.

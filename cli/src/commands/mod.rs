@@ -24,6 +24,7 @@ mod manual;
 mod models;
 mod probe;
 mod providers;
+mod ratings;
 #[cfg(feature = "registry")]
 mod registry;
 mod report;
@@ -100,6 +101,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         #[cfg(feature = "index")]
         Command::Index(command) => Box::pin(index::run(&session, command)).await,
         Command::Thresholds(args) => Box::pin(thresholds::run(&session, args)).await,
+        Command::Ratings(command) => Box::pin(ratings::run(&session, command)).await,
         Command::History(args) => Box::pin(history::run(&session, args)).await,
         #[cfg(feature = "registry")]
         Command::Registry(command) => Box::pin(registry::run(&session, command)).await,

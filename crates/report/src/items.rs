@@ -1,12 +1,12 @@
 //! `items.json`: the item-level data behind the scores of a run, so that two runs can be compared
 //! without their vectors. It is stored with the report.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::Report;
-use crate::{evidence::Evidence, task::ResultLists};
+use crate::{evidence::Evidence, task::ResultLists, terms::Scale};
 
 /// Version of the format. The number increases when a field changes its meaning or is removed.
 pub const ITEMS_SCHEMA: &str = "isomer.items/1";
@@ -32,6 +32,24 @@ pub struct RunItems {
     pub datasets: Vec<ItemsOfDataset>,
     /// The scores.
     pub scores: Vec<ItemsOfScore>,
+    /// The rewrites that a judge was asked about; empty without a judge, or without the texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judged: Vec<JudgedRewrite>,
+}
+
+/// A rewrite that a judge was asked about. Equal rewrites of a text by a transformation are one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgedRewrite {
+    /// Name with parameters.
+    pub transformation: String,
+    /// Position of the original in [`RunItems::texts`].
+    pub original: u32,
+    /// Position of the rewrite there.
+    pub rewrite: u32,
+    /// Ratings; a scale without a rating is absent.
+    pub ratings: BTreeMap<Scale, f64>,
+    /// Drift by encoder id: mean over data sets and seeds.
+    pub drift: BTreeMap<String, f64>,
 }
 
 /// The items of a data set.

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Report,
     format::{fine, percent},
+    relation::relate,
+    stats,
 };
 use crate::terms::{ProbeResult, Scale};
 
@@ -137,6 +139,26 @@ impl Report {
 }
 
 impl DriftRating {
+    /// Drift against ratings, with one value of each per text; the caller names encoder,
+    /// transformation and data set.
+    pub fn of(scale: Scale, drifts: &[f64], ratings: &[f64]) -> Self {
+        let relation = relate(drifts, ratings);
+        Self {
+            scale,
+            encoder: String::new(),
+            transformation: String::new(),
+            dataset: None,
+            texts: relation.texts as u64,
+            mean_rating: stats::mean(ratings),
+            mean_drift: stats::mean(drifts),
+            spearman: relation.spearman,
+            low: relation.interval.map(|(low, _)| low),
+            high: relation.interval.map(|(_, high)| high),
+            undefined_resamples: relation.undefined_resamples as u64,
+            note: relation.note,
+        }
+    }
+
     /// What a reader must know about this row.
     pub(super) fn remark(&self) -> String {
         let resamples = match self.undefined_resamples {

@@ -7,7 +7,7 @@
 //!   `charts`: charts of the page.
 //! * `items`: the items of a run stored with its report; [`diff`]: two runs compared item by item;
 //!   [`thresholds`]: thresholds of an encoder's scores; [`history`]: its releases over time;
-//!   [`gains`]: the gain of augmentation.
+//!   [`gains`]: the gain of augmentation; [`ratings`]: ratings of rewrites by people.
 //! * [`renamed`]: a report with other names for its encoders.
 //! * [`complete`]: computes the values that follow from the rest of a report.
 //!
@@ -41,7 +41,9 @@ mod noise_view;
 mod overview;
 mod paired;
 pub mod profile;
+pub mod ratings;
 mod reference;
+mod relation;
 mod releases;
 mod rename;
 mod rule_mean;
@@ -54,6 +56,7 @@ mod subsets_view;
 mod tables;
 pub mod terminal;
 pub mod terms;
+mod text_table;
 pub mod thresholds;
 mod variant_view;
 
@@ -64,7 +67,7 @@ pub use format::percent;
 pub use gate::{
     EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,
 };
-pub use items::{ITEMS_SCHEMA, ItemTexts, ItemsOfDataset, ItemsOfScore, RunItems, read_items};
+pub use items::{ITEMS_SCHEMA, ItemTexts, ItemsOfDataset, ItemsOfScore, JudgedRewrite, RunItems, read_items};
 pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
 pub use languages::{DrawnTarget, LanguageReport, TargetScore};
 pub use model::{
@@ -72,6 +75,7 @@ pub use model::{
     ScoreRow, SuiteInfo, TransformationInfo, VariantInfo,
 };
 pub use paired::{GATE_K, Outcome, Paired, Texts as PairedTexts, paired_strata};
+pub use relation::{LEAST_TEXTS, Relation, relate};
 pub use rename::renamed;
 pub use schema::json_schema;
 pub use separation::{CopyCounts, EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};

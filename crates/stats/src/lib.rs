@@ -17,6 +17,7 @@
 //! * [`proportion`]: exact bounds of a proportion, including draws in clusters. [`threshold`]: a
 //!   score's threshold, chosen for a target. [`isotonic`]: isotonic regression.
 //!   [`mod@dose_response`]: the dose at half of an effect. [`folds`]: folds of cross-validation.
+//! * [`prediction_powered`]: a few labels by people with a model's predictions of all labels.
 //! * [`reliability`]: split halves. [`power`]: what a design can detect.
 //! * [`gate`]: the decisions of a gate.
 //! * [`random`]: numbered random streams, the same on any number of threads.
@@ -41,6 +42,7 @@ pub mod multiple;
 pub mod permutation;
 pub mod power;
 pub mod precision;
+pub mod prediction_powered;
 pub mod proportion;
 pub mod random;
 pub mod rank;

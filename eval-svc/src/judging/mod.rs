@@ -17,12 +17,11 @@
 
 mod draw;
 mod probes;
-mod relate;
 mod spec;
 
 pub(crate) use draw::draw;
+pub use isomer_report::{LEAST_TEXTS, Relation, relate};
 pub(crate) use probes::results;
 pub use probes::{LEAST_RIGHT, Probe, ProbeKind, ProbeResult, inseparable, probes};
-pub use relate::{LEAST_TEXTS, Relation, relate};
 pub(crate) use spec::Judging;
 pub use spec::{Judge, Scale, check_accept};

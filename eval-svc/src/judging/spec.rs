@@ -52,7 +52,7 @@ impl Judge {
     pub const SAMPLE: u32 = 50;
     /// Default minimum similarity, 0 to 5, of an accepted rewrite (HTEB's threshold for human
     /// ratings).
-    pub const ACCEPT: f64 = 3.0;
+    pub const ACCEPT: f64 = Scale::ACCEPT;
     /// The generator id that means no judge.
     pub const NOBODY: &'static str = "none";
 

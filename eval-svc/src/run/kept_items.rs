@@ -10,6 +10,7 @@ use super::{
     items::item_texts,
     measure::{Scored, texts_of},
     plan::{Plan, Table, Variant},
+    ratings,
     summary::Results,
 };
 use crate::{
@@ -42,6 +43,11 @@ fn bounded(results: Results<'_>, report: &Report, most: usize) -> Result<Vec<u8>
     items.datasets = (0..results.plan.tables.len())
         .map(|table| dataset(results, table, &mut texts))
         .collect();
+    if let Some(judged) = &results.measured.judged {
+        let number = |text: u32| texts.number(results.plan, text);
+        let drifted = &results.measured.drifted;
+        items.judged = ratings::judged_rewrites(results.plan, results.transformed, judged, drifted, number);
+    }
     items.texts = texts.all;
     fitted(items, most)
 }
@@ -53,6 +59,7 @@ fn fitted(mut items: RunItems, most: usize) -> Result<Vec<u8>, RunError> {
         return Ok(file);
     }
     items.texts = Vec::new();
+    items.judged = Vec::new();
     items.datasets.iter_mut().for_each(|own| own.variants.clear());
     items.texts_left_out = Some(format!("the items with their texts take more than {} MiB", most >> 20));
     let file = written(&items)?;

@@ -1,6 +1,6 @@
 //! Summarises ratings for the report. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     drift::{Drifted, Pair, pairs_of},
@@ -9,8 +9,8 @@ use super::{
     transform::Transformed,
 };
 use crate::{
-    judging::{LEAST_TEXTS, Probe, ProbeResult, Scale, inseparable, relate, results},
-    report::{DriftRating, JudgeReport, JudgedScale, RatingRow},
+    judging::{LEAST_TEXTS, Probe, ProbeResult, Scale, inseparable, results},
+    report::{DriftRating, JudgeReport, JudgedRewrite, JudgedScale, RatingRow},
     stats,
 };
 
@@ -168,6 +168,52 @@ fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Op
     }
 }
 
+/// The rewrites that the judge was asked about, each once, with its drift. `number` gives the
+/// position of a text in the file of items.
+pub(super) fn judged_rewrites(
+    plan: &Plan,
+    transformed: &Transformed,
+    judged: &Judged,
+    drifted: &[Drifted],
+    mut number: impl FnMut(u32) -> u32,
+) -> Vec<JudgedRewrite> {
+    let mut drifts: HashMap<(usize, Pair), BTreeMap<usize, Vec<f64>>> = HashMap::new();
+    for ((encoder, _, transformation, _), pairs) in moved(plan, transformed, drifted) {
+        for (pair, drift) in pairs {
+            let own = drifts.entry((transformation, pair)).or_default();
+            own.entry(encoder).or_default().push(drift);
+        }
+    }
+    let drawn = judged.drawn.iter();
+    let pairs: BTreeSet<(usize, Pair)> = drawn
+        .flat_map(|one| one.pairs.iter().map(|pair| (one.transformation, *pair)))
+        .collect();
+    let rewrite = |(transformation, pair): (usize, Pair)| {
+        let rating = |scale: &Scale| match judged.ratings.get(&(*scale, transformation, pair)) {
+            Some(Rating::Score(score)) => Some((*scale, *score)),
+            Some(Rating::Unreadable | Rating::Failed) | None => None,
+        };
+        let moved = drifts.get(&(transformation, pair)).into_iter().flatten();
+        JudgedRewrite {
+            transformation: plan.transformations[transformation].label.clone(),
+            original: number(pair.0),
+            rewrite: number(pair.1),
+            ratings: Scale::ALL.iter().filter_map(rating).collect(),
+            drift: moved
+                .filter_map(|(encoder, drifts)| Some((plan.encoders[*encoder].id.clone(), mean_of(drifts)?)))
+                .collect(),
+        }
+    };
+    pairs.into_iter().map(rewrite).collect()
+}
+
+/// The mean, whatever the order of the values.
+fn mean_of(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    stats::mean(&sorted)
+}
+
 /// Drift of each pair by encoder, data set, transformation and seed.
 type Moved = HashMap<(usize, usize, usize, usize), HashMap<Pair, f64>>;
 
@@ -210,20 +256,11 @@ fn drift_row(
         .values()
         .filter_map(|(drifts, scores)| Some((stats::mean(drifts)?, stats::mean(scores)?)));
     let (drifts, scores): (Vec<f64>, Vec<f64>) = averaged.unzip();
-    let relation = relate(&drifts, &scores);
     DriftRating {
-        scale,
         encoder: plan.encoders[e].id.clone(),
         transformation: plan.transformations[t].label.clone(),
         dataset: table.map(|table| plan.tables[table].dataset.name().to_owned()),
-        texts: relation.texts as u64,
-        mean_rating: stats::mean(&scores),
-        mean_drift: stats::mean(&drifts),
-        spearman: relation.spearman,
-        low: relation.interval.map(|(low, _)| low),
-        high: relation.interval.map(|(_, high)| high),
-        undefined_resamples: relation.undefined_resamples as u64,
-        note: relation.note,
+        ..DriftRating::of(scale, &drifts, &scores)
     }
 }
 

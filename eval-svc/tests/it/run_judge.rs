@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_eval::judging::ProbeKind;
+use isomer_eval::judging::{ProbeKind, Scale};
 use isomer_eval::stats;
 use isomer_proto::{
     eval::v1::{
@@ -162,6 +162,23 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
         "{note}"
     );
     assert!(!note.contains("self-preference"), "{note}");
+
+    // The items have each rewrite once, with its ratings and its drift under each encoder.
+    let items = report(&mut client, &run.id, ReportFormat::Items).await;
+    let items = isomer_eval::report::read_items(&items).unwrap();
+    assert_eq!(items.judged.len() as u64, rated * 2);
+    let without = items.judged.iter().filter(|one| one.ratings.is_empty()).count();
+    assert_eq!(without, 2, "one text has no rating under either transformation");
+    for one in &items.judged {
+        let text = |number: u32| items.texts[number as usize].as_str();
+        let (original, made) = (text(one.original), text(one.rewrite));
+        for (name, scale) in [(Scale::Similarity, scales[0]), (Scale::Fluency, scales[1])] {
+            assert_eq!(one.ratings.get(&name).copied(), rating(scale, made), "{made}");
+        }
+        for encoder in ["stub-a", "stub-b"] {
+            assert!((one.drift[encoder] - drift(encoder, original, made)).abs() < 1e-6);
+        }
+    }
 
     let stages: Vec<_> = events
         .iter()

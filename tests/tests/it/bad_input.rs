@@ -102,6 +102,7 @@ fn a_folder_for_results_that_cannot_be_written_is_told_before_the_work() {
         &["diff", "no/old", "no/new"],
         &["thresholds", "no/run"],
         &["history", "enc"],
+        &["ratings", "report", "no/run", "--ratings", "no/ratings"],
     ] {
         fails(&home, &[line, &["--out", &file]].concat(), 2, &["--out", &file]);
     }

@@ -25,6 +25,7 @@ mod pairs_and_tokens;
 mod profiles;
 mod provider;
 mod providers;
+mod ratings;
 mod released;
 mod replicas;
 mod separation;

@@ -4,7 +4,7 @@
 use svg::node::element::Group;
 
 use super::{Figure, circle, drawing, fitted, label, line, scale::Scale as Ruler, wrapped};
-use crate::{DriftRating, JudgeReport, JudgedScale, format::signed_fine, noise_view::Pages, terms::Scale};
+use crate::{DriftRating, JudgedScale, format::signed_fine, noise_view::Pages};
 
 const WIDTH: f64 = 570.0;
 const LEFT: f64 = 198.0;
@@ -35,7 +35,11 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
         return Vec::new();
     };
     let figure = |(i, own): (usize, &JudgedScale)| {
-        let svg = judged(judge, own.scale, &format!("judged-{i}"))?;
+        let rows = judge
+            .drift
+            .iter()
+            .filter(|row| row.scale == own.scale && row.dataset.is_none());
+        let svg = drift_against_ratings(&rows.collect::<Vec<_>>(), &format!("judged-{i}"))?;
         Some(Figure {
             title: "Does drift follow quality?".to_owned(),
             caption: format!(
@@ -52,15 +56,11 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
 }
 
 /// One block per encoder, one row per transformation, over all data sets: the dot is Spearman's
-/// rho, the line its interval. Empty if no correlation is defined.
-fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> Option<String> {
-    let shown = |row: &&DriftRating| row.scale == scale && row.dataset.is_none();
-    let rows: Vec<&DriftRating> = judge.drift.iter().filter(shown).collect();
-    if rows.iter().all(|row| row.spearman.is_none()) {
-        return None;
-    }
+/// rho, the line its interval. Empty if no correlation is defined. All rows are of one scale.
+pub(crate) fn drift_against_ratings(rows: &[&DriftRating], id: &str) -> Option<String> {
+    let scale = rows.iter().find(|row| row.spearman.is_some())?.scale;
     let mut blocks: Vec<(&str, Vec<&DriftRating>)> = Vec::new();
-    for row in &rows {
+    for row in rows {
         match blocks.last_mut() {
             Some((encoder, own)) if *encoder == row.encoder => own.push(row),
             _ => blocks.push((&row.encoder, vec![row])),
@@ -69,7 +69,7 @@ fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> Option<String> {
     let height = TOP + blocks.len() as f64 * HEAD + rows.iter().map(|one| tall(one)).sum::<f64>() + FOOT;
     let ruler = Ruler::between(-1.0, 1.0, 0.5, LEFT, RIGHT);
     let title = format!("Drift against ratings, {}", scale.title());
-    let mut chart = drawing(id, WIDTH, height, &title, &description(&rows))
+    let mut chart = drawing(id, WIDTH, height, &title, &description(rows))
         .add(label(RIGHT + 62.0, TOP - 10.0, "tick end", "ρ"))
         .add(label(WIDTH - 2.0, TOP - 10.0, "tick end", "texts"));
     for tick in ruler.ticks() {

@@ -14,6 +14,7 @@ mod strip;
 
 pub(super) use heat_map::{heat_class, largest_change};
 pub(super) use history::releases;
+pub(super) use judged::drift_against_ratings;
 pub(super) use strip::{Scores, strip};
 
 use svg::node::element::{Circle, Description, Line, Rectangle, SVG, Text, Title};

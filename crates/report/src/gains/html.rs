@@ -3,7 +3,10 @@
 use minijinja::{Value, context, value::Serde};
 
 use super::{Gains, tables};
-use crate::html::{STYLE, chain, environment};
+use crate::{
+    html::{STYLE, chain, environment},
+    text_table,
+};
 
 const PAGE: &str = include_str!("../page/gains.html");
 
@@ -13,6 +16,8 @@ pub(super) fn render(gains: &Gains) -> Result<String, String> {
 
 fn page(gains: &Gains) -> Result<String, minijinja::Error> {
     let mut environment = environment();
+    let (name, part) = text_table::PART;
+    environment.add_template(name, part)?;
     environment.add_template("gains.html", PAGE)?;
     environment.get_template("gains.html")?.render(context! {
         gains => Value::from(Serde(gains)),

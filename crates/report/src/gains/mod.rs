@@ -21,7 +21,9 @@ pub use model::{
     AverageGain, CosineRow, GAINS_SCHEMA, Gain, GainCell, GainDataset, GainInput, GainRow, GainSetting, GainStrata,
     GainTiming, GainWork, Gains, MeanCosine, Stratum, TaskGains, TimeInterval, TimeRow,
 };
-pub use tables::{GainTable, tables};
+pub use tables::tables;
+
+pub use crate::text_table::TextTable;
 
 use crate::{
     profile::{LEVEL, Replicates},

@@ -1,28 +1,14 @@
 //! The result as tables of texts.
 
 use super::{AverageGain, CosineRow, Gain, GainRow, GainStrata, Gains, MeanCosine, TaskGains, TimeRow};
-use crate::format::{count, ends, fine, signed, signed_fine};
-
-/// A table, ready for display.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct GainTable {
-    /// Its title.
-    pub title: String,
-    /// A description of its numbers.
-    pub note: String,
-    /// Headings.
-    pub head: Vec<String>,
-    /// Number of leading columns that contain words.
-    pub words: usize,
-    /// The rows.
-    pub rows: Vec<Vec<String>>,
-    /// Whether it is a detail, which is not shown on a terminal.
-    pub detail: bool,
-}
+use crate::{
+    format::{count, ends, fine, signed, signed_fine},
+    text_table::{TextTable, dash, heads},
+};
 
 /// All tables that have rows.
-pub fn tables(gains: &Gains) -> Vec<GainTable> {
-    let mut all: Vec<GainTable> = gains.tasks.iter().map(averages).collect();
+pub fn tables(gains: &Gains) -> Vec<TextTable> {
+    let mut all: Vec<TextTable> = gains.tasks.iter().map(averages).collect();
     all.push(by_dataset(gains));
     all.push(cosines(&gains.cosines));
     all.push(times(&gains.times));
@@ -31,16 +17,8 @@ pub fn tables(gains: &Gains) -> Vec<GainTable> {
     all
 }
 
-fn heads(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
 fn setting(name: Option<&String>) -> String {
     name.map_or_else(|| "none".to_owned(), Clone::clone)
-}
-
-fn dash() -> String {
-    "–".to_owned()
 }
 
 /// The gain with its interval over items.
@@ -51,7 +29,7 @@ fn over_items(gain: Option<&Gain>) -> String {
     })
 }
 
-fn averages(task: &TaskGains) -> GainTable {
+fn averages(task: &TaskGains) -> TextTable {
     let timed = task.rows.iter().any(|row| row.milliseconds_per_text.is_some());
     let mut head = vec![
         "Encoder",
@@ -88,7 +66,7 @@ fn averages(task: &TaskGains) -> GainTable {
         });
         cells
     };
-    GainTable {
+    TextTable {
         title: format!("Average: {} ({} x 100)", task.task, task.main_score),
         note: format!(
             "Mean over {} (GASE tables 1, 6, 9, 10). In brackets: 95 % intervals over other items of these data sets, \
@@ -103,7 +81,7 @@ fn averages(task: &TaskGains) -> GainTable {
     }
 }
 
-fn by_dataset(gains: &Gains) -> GainTable {
+fn by_dataset(gains: &Gains) -> TextTable {
     let row = |row: &GainRow| {
         let work = row.work.as_ref();
         vec![
@@ -119,7 +97,7 @@ fn by_dataset(gains: &Gains) -> GainTable {
     let mut rows: Vec<&GainRow> = gains.rows.iter().collect();
     let place = |name: &str| gains.datasets.iter().position(|dataset| dataset.name == name);
     rows.sort_by_key(|row| place(&row.dataset));
-    GainTable {
+    TextTable {
         title: "By data set".to_owned(),
         note: "Main score x 100 and gain over plain vectors (GASE tables 13, 15 to 19), with its 95 % interval over other \
                items of the data set, paired."
@@ -142,12 +120,12 @@ fn missing(missing: u64, reasons: &std::collections::BTreeMap<String, u64>) -> S
     format!("{missing} ({})", reasons.join(", "))
 }
 
-fn cosines(rows: &[CosineRow]) -> GainTable {
+fn cosines(rows: &[CosineRow]) -> TextTable {
     let shown = |mean: &MeanCosine| match &mean.interval {
         Some(found) => format!("{} [{}, {}]", fine(mean.value), fine(found.low), fine(found.high)),
         None => fine(mean.value),
     };
-    GainTable {
+    TextTable {
         title: "Cosine of texts and their variants".to_owned(),
         note: "Mean over pairs x 100 (GASE table 5), with its 95 % interval over other pairs. A variant is taken by itself, \
                not pooled with its text; pairs that lack a variant are left out of the columns that take it."
@@ -182,8 +160,8 @@ fn cosines(rows: &[CosineRow]) -> GainTable {
     }
 }
 
-fn times(rows: &[TimeRow]) -> GainTable {
-    GainTable {
+fn times(rows: &[TimeRow]) -> TextTable {
+    TextTable {
         title: "Time".to_owned(),
         note: "Seconds to encode all texts of a run, generation included and no generated text from a cache (GASE table 20): \
                mean, sample standard deviation over runs, and 95 % interval of the mean. From caches: vectors that were not \
@@ -222,7 +200,7 @@ fn times(rows: &[TimeRow]) -> GainTable {
     }
 }
 
-fn strata(own: &GainStrata) -> GainTable {
+fn strata(own: &GainStrata) -> TextTable {
     let by = match own.by.as_str() {
         "words" => "words of the text",
         "gap" => "similarity of the best document less the second, plain",
@@ -251,7 +229,7 @@ fn strata(own: &GainStrata) -> GainTable {
     if let Some(more) = &own.note {
         note.push_str(&format!(" There are {more}."));
     }
-    GainTable {
+    TextTable {
         title: format!(
             "Which texts gain: {}, {}, {}, by {}",
             own.dataset, own.encoder, own.setting, own.by

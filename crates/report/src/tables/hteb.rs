@@ -13,7 +13,7 @@ use crate::{
 pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     tables.lacks(
         "HTEB, table 2",
-        "it shows human ratings of transformations, and a run has none",
+        "it shows human ratings of transformations: `isomer ratings` makes it from a run with a judge and a CSV of ratings",
     );
     rankings(tables, grid, report);
     if !grid.columns.iter().any(|column| column.axis.in_total()) {

@@ -19,6 +19,9 @@ impl Scale {
     /// Every scale.
     pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
 
+    /// Default of the lowest rating of an accepted rewrite (HTEB's threshold for human ratings).
+    pub const ACCEPT: f64 = 3.0;
+
     /// As a suite and the command line spell it.
     pub fn name(self) -> &'static str {
         match self {

@@ -22,7 +22,7 @@ pub(super) fn sentences(all: &Thresholds) -> Vec<String> {
 }
 
 /// The target in words.
-pub(super) fn target(target: ThresholdTarget) -> String {
+pub(crate) fn target(target: ThresholdTarget) -> String {
     match target {
         ThresholdTarget::Precision { at } => format!("precision of at least {at}"),
         ThresholdTarget::Fpr { at } => format!("false-positive rate of at most {at}"),

@@ -23,6 +23,8 @@ pub use model::{
     ThresholdSet, ThresholdTarget, Thresholds, TransformationMapError, WithoutThreshold,
 };
 
+pub(crate) use headline::target;
+
 use self::decisions::{OfDataset, Run, of_dataset};
 use crate::{
     EncoderInfo,

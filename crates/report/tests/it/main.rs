@@ -6,4 +6,5 @@ mod fixture;
 mod forms;
 mod gains;
 mod history;
+mod ratings;
 mod schema_check;

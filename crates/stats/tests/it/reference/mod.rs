@@ -4,6 +4,7 @@
 mod bounded;
 mod designs;
 mod papers;
+mod prediction_powered;
 mod statrs;
 mod thresholds;
 

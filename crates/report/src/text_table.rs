@@ -1,0 +1,46 @@
+//! Tables of texts, which Markdown, HTML and the command line show alike.
+
+use crate::markdown::{header, plain, row};
+
+/// The part of a page that shows tables: `tables`.
+pub(crate) const PART: (&str, &str) = ("text-tables.html", include_str!("page/text-tables.html"));
+
+/// A table, ready for display.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct TextTable {
+    /// Heading above the table.
+    pub title: String,
+    /// A description of its numbers.
+    pub note: String,
+    /// Headings.
+    pub head: Vec<String>,
+    /// Number of leading columns that contain words.
+    pub words: usize,
+    /// Cells, row by row.
+    pub rows: Vec<Vec<String>>,
+    /// Whether it is a detail, which is not shown on a terminal.
+    pub detail: bool,
+}
+
+impl TextTable {
+    /// Adds the table to a page in Markdown.
+    pub(crate) fn markdown(&self, page: &mut String) {
+        page.push_str(&format!("## {}\n\n", plain(&self.title)));
+        let head: Vec<&str> = self.head.iter().map(String::as_str).collect();
+        header(page, &head, self.words);
+        for cells in &self.rows {
+            row(page, &cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>());
+        }
+        page.push_str(&format!("\n{}\n\n", plain(&self.note)));
+    }
+}
+
+/// Headings.
+pub(crate) fn heads(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// The cell of a missing value.
+pub(crate) fn dash() -> String {
+    "–".to_owned()
+}
