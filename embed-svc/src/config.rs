@@ -29,8 +29,8 @@ pub struct EmbedConfig {
     /// Arithmetic of the transformers: `f32`, `bf16`, `f16` (GPU, or backend `candle`), or `int8`
     /// (CPU with backend `kernels`).
     pub precision: Precision,
-    /// Widest vector instructions of the CPU's arithmetic: `best` (what the machine has), `avx2` or
-    /// `portable`. Machines that compute with the same ones give the same bits.
+    /// Widest instructions of the CPU's arithmetic: `best` (all vector instructions of the machine),
+    /// `amx` (those and the tiles of Intel processors), `avx2` or `portable`. Machines that compute with the same ones give the same bits.
     pub instructions: Instructions,
     /// Threads that compute; 0: one per core.
     pub threads: usize,
@@ -78,7 +78,9 @@ pub struct EmbedConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Instructions {
-    /// What the machine has.
+    /// All vector instructions of the machine, and AMX's tiles.
+    Amx,
+    /// All vector instructions of the machine.
     #[default]
     Best,
     /// AVX2 at most.
@@ -95,6 +97,7 @@ impl EmbedConfig {
     /// If the process has computed with others.
     pub fn limit_instructions(&self) -> Result<(), ConfigError> {
         let widest = match self.instructions {
+            Instructions::Amx => isomer_kernels::Instructions::Amx,
             Instructions::Best => isomer_kernels::Instructions::Best,
             Instructions::Avx2 => isomer_kernels::Instructions::Avx2,
             Instructions::Portable => isomer_kernels::Instructions::Portable,

@@ -10,9 +10,11 @@ pub enum Instructions {
     Portable,
     /// AVX2 and FMA; equivalent to `Best` on machines that are not x86-64.
     Avx2,
-    /// All instructions of the machine.
+    /// All vector instructions of the machine.
     #[default]
     Best,
+    /// Those, and AMX's tiles.
+    Amx,
 }
 
 static LIMIT: OnceLock<Instructions> = OnceLock::new();

@@ -57,13 +57,14 @@ pub(crate) enum Product {
     Int8 = 25,
 }
 
-/// Whether the processor has the product, and the kernel lets this process use tiles.
+/// Whether tiles are within the limit, the processor has the product, and the kernel lets this
+/// process use tiles.
 pub(crate) fn usable(product: Product) -> bool {
     /// CPUID's bit of the tile registers.
     const TILE: u32 = 24;
     static PERMITTED: OnceLock<bool> = OnceLock::new();
     let has = |bit: u32| __cpuid_count(0, 0).eax >= 7 && __cpuid_count(7, 0).edx & (1 << bit) != 0;
-    crate::instructions::allows(crate::Instructions::Best)
+    crate::instructions::allows(crate::Instructions::Amx)
         && has(TILE)
         && has(product as u32)
         && *PERMITTED.get_or_init(permitted)

@@ -3,9 +3,10 @@
 
 use half::bf16;
 use isomer_kernels::{
-    Activation, Epilogue,
+    Activation, Epilogue, Instructions,
     bf16::{Bf16Kernel, Bf16Matrix, Order, gemm_bf16, gemm_bf16_serial},
-    rows,
+    int8::{Int8Kernel, Int8Matrix, Widths, gemm_int8},
+    limit_to, rows,
 };
 use proptest::prelude::*;
 
@@ -84,14 +85,31 @@ proptest! {
     }
 }
 
+/// It needs its own process, because the limit is set once.
 #[test]
-fn tiles_run_where_the_processor_has_them() {
-    let tiles = Bf16Kernel::available().iter().any(|kernel| kernel.name() == "amx-bf16");
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    if !flags.contains("amx_bf16") {
-        println!("this processor has no tiles of bfloat16: their kernel did not run");
+fn tiles_give_the_bits_of_their_references_where_the_processor_has_them() {
+    limit_to(Instructions::Amx).unwrap();
+    let (halves, integers) = (Bf16Kernel::available()[0], Int8Kernel::available()[0]);
+    if halves.order() != Order::Tiles || integers.name() != "amx-int8" {
+        println!("no AMX: {} and {} compute", halves.name(), integers.name());
     }
-    assert_eq!(tiles, flags.contains("amx_bf16"));
+    let reference = Bf16Kernel::reference(halves.order());
+    let portable = *Int8Kernel::available().last().unwrap();
+    for (m, n, k) in [(1, 1, 1), (16, 32, 32), (17, 33, 65), (100, 391, 700), (70, 96, 1536)] {
+        let (x, weights) = (spread(5, m * k), spread(6, n * k));
+        assert_eq!(
+            product(&x, m, &Bf16Matrix::pack_for(halves, &weights, n, k)),
+            product(&x, m, &Bf16Matrix::pack_for(reference, &weights, n, k)),
+            "{m} x {n} x {k}"
+        );
+        let rounded = |kernel| {
+            let weights = Int8Matrix::quantise_for(kernel, &weights, n, k, Widths::EIGHT_SEVEN);
+            let mut out = vec![f32::NAN; m * n];
+            on_threads(2, || gemm_int8(&x, m, &weights, Epilogue::default(), &mut out));
+            out
+        };
+        assert_eq!(rounded(integers), rounded(portable), "{m} x {n} x {k}");
+    }
 }
 
 #[test]
