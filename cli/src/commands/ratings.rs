@@ -28,8 +28,8 @@ use crate::{
 
 pub(super) async fn run(session: &Session, command: RatingsCommand) -> Result<ExitCode, Failure> {
     match command {
-        RatingsCommand::Sheet(args) => sheet(session, &args).await,
-        RatingsCommand::Report(args) => report(session, &args).await,
+        RatingsCommand::Sheet(args) => Box::pin(sheet(session, &args)).await,
+        RatingsCommand::Report(args) => Box::pin(report(session, &args)).await,
     }
 }
 
