@@ -2,8 +2,8 @@
 
 use minijinja::{Value, context, value::Serde};
 
-use super::{Gains, tables};
-use crate::html::{STYLE, chain, environment};
+use super::{Gains, chart, tables};
+use crate::html::{FIGURES, STYLE, chain, environment, figure, name};
 
 const PAGE: &str = include_str!("../page/gains.html");
 
@@ -13,9 +13,12 @@ pub(super) fn render(gains: &Gains) -> Result<String, String> {
 
 fn page(gains: &Gains) -> Result<String, minijinja::Error> {
     let mut environment = environment();
+    environment.add_filter("name", name);
+    environment.add_template("figures.html", FIGURES)?;
     environment.add_template("gains.html", PAGE)?;
     environment.get_template("gains.html")?.render(context! {
         gains => Value::from(Serde(gains)),
+        figures => chart::figures(gains).into_iter().map(figure).collect::<Vec<_>>(),
         tables => Value::from(Serde(tables(gains))),
         style => Value::from_safe_string(STYLE.to_owned()),
     })
