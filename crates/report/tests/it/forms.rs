@@ -582,7 +582,7 @@ fn a_sample_says_so_with_its_sampling_error_and_scopes_hold_known_languages_only
         report
             .notes
             .iter()
-            .any(|note| note.starts_with("1 of 6 data sets are samples"))
+            .any(|note| note.starts_with("1 of 6 data sets is a sample"))
     );
     // A data set of unknown language is in no table of English data.
     report.datasets[3].language = None;
