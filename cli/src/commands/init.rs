@@ -221,7 +221,9 @@ fn as_text(args: &InitArgs, found: &[Found]) -> String {
         }
         text.push('\n');
         if place(&one.path, &args.out).is_absolute() {
-            text.push_str("  The suite has its absolute path. For other machines, put the data below the folder of the suite.\n");
+            text.push_str(
+                "  The suite has its absolute path. For other machines, put the data below the folder of the suite.\n",
+            );
         }
     }
     let out = args.out.display();
@@ -344,7 +346,10 @@ mod tests {
         let found = read(home.path(), None, "test", &BTreeMap::new()).unwrap();
         assert_eq!(found.task, TaskType::Classification);
         let shown = as_text(&args(home.path(), &[""]), &[found]);
-        assert!(shown.contains("classification, 20 rows") && shown.contains("absolute path"), "{shown}");
+        assert!(
+            shown.contains("classification, 20 rows") && shown.contains("absolute path"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub(super) const ENCODE_AUGMENTED: RequestFlags = RequestFlags {
     ],
 };
 
-/// What the variants of a query log would take.
+/// The estimate of the variants of a query log.
 pub(super) const ESTIMATE: RequestFlags = RequestFlags {
     message: "isomer.transform.v1.EstimateRequest",
     fields: &[&[

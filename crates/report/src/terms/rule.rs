@@ -53,12 +53,12 @@ pub enum Measure {
     Overlap,
 }
 
-/// The unit of a measure.
+/// How values, limits and bounds are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasureUnit {
     /// Hundredths of a score.
     Points,
-    /// Percent.
+    /// Hundredths, with a percent sign.
     Percent,
     /// From 0 to 1; shown in percent.
     Share,
