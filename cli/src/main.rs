@@ -8,6 +8,7 @@ mod commands;
 mod connect;
 mod exit;
 mod features;
+mod flags;
 mod gate_args;
 mod heading;
 mod input;

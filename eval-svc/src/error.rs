@@ -116,13 +116,11 @@ fn run(error: RunError) -> Fault {
         RunError::TooMany { .. } => Fault::overloaded(message, std::time::Duration::from_secs(60))
             .hint("wait until some of them start, cancel some (CancelRun), or ask the operator to raise eval.max_pending_runs"),
         RunError::Invalid { field, .. } => Fault::invalid(field, message),
-        RunError::Gate(error) => {
-            Fault::new(Code::InvalidArgument, "BROKEN_GATE", message).field(if error.origin.is_empty() {
-                format!("spec.{}", error.field)
-            } else {
-                "spec.suite".to_owned()
-            })
+        // The field of a request stands beside the message, and a place in the suite within it.
+        RunError::Gate(error) if error.origin.is_empty() => {
+            Fault::new(Code::InvalidArgument, "BROKEN_GATE", error.message).field(format!("spec.{}", error.field))
         }
+        RunError::Gate(_) => Fault::new(Code::InvalidArgument, "BROKEN_GATE", message).field("spec.suite"),
         RunError::Dataset { source, .. } => Fault {
             message,
             ..dataset(&source)
@@ -134,8 +132,7 @@ fn run(error: RunError) -> Fault {
             .hint("name the language of the texts with `languages` of that [[dataset]], or leave the data set or the transformation out"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
-            // The message already contains the inner field and hint; the code and the reason are
-            // kept.
+            // The message already contains the inner hint; the code and the reason are kept.
             let reason = if fault.reason.is_empty() {
                 "UPSTREAM_FAILED".to_owned()
             } else {

@@ -69,20 +69,20 @@ export class Looker {
   }
 
   /** On paper: white, nothing wider than the sheet, nothing cut off. A4 landscape less the margins that a page asks for. */
-  async print(url) {
+  async print(url, suffix = "") {
     const width = 1032;
     const { context, page } = await this.open({ name: "print", width, height: 703, colorScheme: "dark" }, url);
-    await page.pdf({ path: join(this.out, "print.pdf"), preferCSSPageSize: true, printBackground: true });
+    await page.pdf({ path: join(this.out, `print${suffix}.pdf`), preferCSSPageSize: true, printBackground: true });
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
     const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    this.expect(background === "rgb(255, 255, 255)", `print: the page is ${background}`);
+    this.expect(background === "rgb(255, 255, 255)", `print${suffix}: the page is ${background}`);
     const cut = await page.evaluate(
       () => [...document.querySelectorAll(".scroll")].filter((one) => getComputedStyle(one).overflowX !== "visible").length,
     );
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    this.expect(wide <= width, `print: ${wide} px wide on a page of ${width}`);
-    this.expect(cut === 0, `print: ${cut} parts are cut off instead of shown`);
-    await this.shot(page, "print");
+    this.expect(wide <= width, `print${suffix}: ${wide} px wide on a page of ${width}`);
+    this.expect(cut === 0, `print${suffix}: ${cut} parts are cut off instead of shown`);
+    await this.shot(page, `print${suffix}`);
     await context.close();
   }
 

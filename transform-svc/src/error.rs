@@ -165,7 +165,7 @@ impl From<TransformError> for Fault {
             TransformError::SharedCache(error) if error.shared => Fault::unavailable("STORE_UNAVAILABLE", message)
                 .hint("check store.url, its credentials, and that the store can be reached"),
             TransformError::Cache(_) | TransformError::SharedCache(_) => Fault::precondition("CACHE_UNUSABLE", message)
-                .hint("make `cache_dir` writable and free space, or set `bypass_cache`"),
+                .hint("make `cache_dir` writable and free space, or set `bypass_cache` (--no-cache)"),
             TransformError::Config(_) => Fault::precondition("BAD_CONFIGURATION", message),
             TransformError::Model(error) => error.into(),
             TransformError::ShuttingDown => Fault::unavailable("SHUTTING_DOWN", message)

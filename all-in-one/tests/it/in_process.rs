@@ -107,10 +107,10 @@ async fn a_request_downloads_for_the_owner_of_the_process_and_for_others_where_a
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "MODEL_NOT_CACHED")
     );
-    let told = fault.to_string();
+    let message = fault.to_string();
     assert!(
-        told.contains("isomer models pull all-MiniLM-L6-v2") && told.contains("models.download_on_request"),
-        "{told}"
+        message.contains("isomer models pull all-MiniLM-L6-v2") && message.contains("models.download_on_request"),
+        "{message}"
     );
     for (caller, allowed) in [(Caller::Owner, false), (Caller::Anyone, true)] {
         assert_eq!(refusal(caller, allowed).await.reason, "PIP_FAILED");

@@ -70,9 +70,9 @@ impl Command {
                 ));
             }
             let folder = real(&to_path(folder)).ok_or_else(|| {
-                let message =
-                    format!("{flag}: `{model}`: the folder {folder} does not exist; a name stands for a folder");
-                Failure::dependency(message)
+                refused(format!(
+                    "the folder {folder} does not exist; a name stands for a folder"
+                ))
             })?;
             match config.embed.encoders.get(name) {
                 Some(other) if real(other).as_ref() != Some(&folder) => {
@@ -231,8 +231,7 @@ mod tests {
             usage(&["embed", "--model", &format!("{name}={here}")], &[]);
         }
         assert!(named(&["embed", "--model", &format!("{}={here}", &long[1..])], &[]).is_ok());
-        let missing = named(&["embed", "--model", &format!("enc={here}/no")], &[]).unwrap_err();
-        assert_eq!(missing.code(), 3, "{missing:?}");
+        usage(&["embed", "--model", &format!("enc={here}/no")], &[]);
     }
 
     #[test]

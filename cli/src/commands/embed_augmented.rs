@@ -76,7 +76,10 @@ pub(super) async fn run(
         missing: 0,
         reasons: Reasons::default(),
     };
-    while let Some(answer) = answers.try_next().await? {
+    loop {
+        let answer = answers.try_next().await;
+        let answer = answer.map_err(|status| Failure::from(status).after_items("items", output.texts))?;
+        let Some(answer) = answer else { break };
         output.write(args.output.as_deref(), answer.into_inner())?;
         display.step(
             "encode",

@@ -9,6 +9,7 @@ use std::{
 
 use isomer_eval::{
     dataset::{self, DatasetError, LoadOptions, Source},
+    gate::{Gate, RuleKind, RuleLimit, When},
     suite::Suite,
     task::TaskType,
 };
@@ -20,6 +21,9 @@ use crate::{
     connect::Session,
     exit::Failure,
 };
+
+/// The suite whose rules a new suite takes.
+const MODEL_SUITE: &str = "quick";
 
 /// A data set that was read.
 #[derive(Debug)]
@@ -112,6 +116,34 @@ fn quoted(text: &str) -> String {
     json!(text).to_string()
 }
 
+/// The rules of a gate that suit any data, as a suite spells them.
+fn gate(gate: &Gate) -> String {
+    let mut text = String::new();
+    if let Some(unit) = gate.unit {
+        text.push_str(&format!("unit = {}\n", quoted(unit.name())));
+    }
+    for rule in &gate.rules {
+        let RuleLimit { kind, value } = rule.limit;
+        let reason = match kind {
+            RuleKind::MaxDrop => "Points that the score may drop when texts are rewritten.",
+            RuleKind::MinSeparation => {
+                "Share of rewrites that are nearer to their text than a copy with another meaning is."
+            }
+            RuleKind::Margin => "Points below the baseline, in checks with --baseline.",
+            // A score depends on the data.
+            _ => continue,
+        };
+        text.push_str(&format!("\n# {reason}\n[[gate.rule]]\n{} = {value}\n", kind.name()));
+        if rule.of != kind.measure().default_quantity() {
+            text.push_str(&format!("of = {}\n", quoted(&rule.of)));
+        }
+        if rule.when != When::default() {
+            text.push_str(&format!("when = {}\n", quoted(rule.when.name())));
+        }
+    }
+    text
+}
+
 fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, found: &[Found]) -> Result<String, Failure> {
     let mut text = format!(
         "# Made by `isomer init`. `isomer suite keys` prints every key.\n\
@@ -121,20 +153,13 @@ fn suite(args: &InitArgs, fields: &BTreeMap<String, String>, found: &[Found]) ->
          seeds = [1337]\n\
          temperature = 0.0\n\n\
          # The rules that an encoder must keep. `isomer check --plan` says how probably they decide.\n\
-         [gate]\n\
-         unit = \"item\"\n\n\
-         # Points that the score may drop when texts are rewritten.\n\
-         [[gate.rule]]\n\
-         max_drop = 10\n\n\
-         # Share of rewrites that are nearer to their text than a copy with another meaning is.\n\
-         [[gate.rule]]\n\
-         min_separation = 0.7\n\n\
-         # Points below the baseline, in checks with --baseline.\n\
-         [[gate.rule]]\n\
-         margin = 10\n\
-         of = \"original\"\n\
-         when = \"baseline\"\n",
-        quoted(&args.name)
+         [gate]\n{}",
+        quoted(&args.name),
+        gate(
+            &Suite::builtin(MODEL_SUITE)
+                .map_err(|error| Failure::dependency(error.to_string()))?
+                .gate
+        )
     );
     let mut names: Vec<&str> = Vec::new();
     for one in found {
@@ -195,6 +220,11 @@ fn as_text(args: &InitArgs, found: &[Found]) -> String {
             text.push_str(&format!("; --task chooses another that it fits: {}", others.join(", ")));
         }
         text.push('\n');
+        if place(&one.path, &args.out).is_absolute() {
+            text.push_str(
+                "  The suite has its absolute path. For other machines, put the data below the folder of the suite.\n",
+            );
+        }
     }
     let out = args.out.display();
     text.push_str(&format!(
@@ -218,6 +248,8 @@ fn as_json(args: &InitArgs, found: &[Found]) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use isomer_eval::gate::{Rule, Unit};
+
     use super::*;
 
     const PAIRS: &str = "text_a,text_b,gold\nA cat sits,The cat is sitting,4.5\nDogs run,Cats sleep,0.3\n";
@@ -251,7 +283,12 @@ mod tests {
         let read = Suite::parse(&text, "suite.toml", Some(home.path())).unwrap();
         assert_eq!((read.name.as_str(), read.datasets.len()), ("a \"quoted\" name", 1));
         assert_eq!((read.datasets[0].limit, read.datasets[0].fields.len()), (Some(300), 3));
-        assert_eq!(read.gate.rules.len(), 3);
+        assert_eq!(read.gate.unit, Some(Unit::Item));
+        let quick = Suite::builtin("quick").unwrap().gate.rules;
+        let texts = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (taken, known) = (texts(&read.gate.rules), texts(&quick));
+        assert_eq!(taken.len(), 3);
+        assert!(taken.iter().all(|rule| known.contains(rule)), "{taken:?} {known:?}");
     }
 
     #[test]
@@ -308,7 +345,11 @@ mod tests {
         std::fs::write(home.path().join("test.jsonl"), rows(20)).unwrap();
         let found = read(home.path(), None, "test", &BTreeMap::new()).unwrap();
         assert_eq!(found.task, TaskType::Classification);
-        assert!(as_text(&args(home.path(), &[""]), &[found]).contains("classification, 20 rows"));
+        let shown = as_text(&args(home.path(), &[""]), &[found]);
+        assert!(
+            shown.contains("classification, 20 rows") && shown.contains("absolute path"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -96,13 +96,12 @@ pub(super) async fn load(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<
     };
     let Some(file) = file else {
         if name.contains(['/', '\\']) || Path::new(name).extension().is_some() {
-            return Err(Failure::usage(format!("{side}: there is no file or folder {name}")));
+            return Err(Failure::usage(format!("{side}: {name}: no such file or folder")));
         }
-        let told = format!("{side}: {name} is no file or folder here, and as a run");
         let json = runs
             .file(name, ReportFormat::Json)
             .await
-            .map_err(|error| error.of_flag(&told))?;
+            .map_err(|error| no_run(side, name, error))?;
         let report = report::read(&json).map_err(|error| invalid(&format!("the report of run {name}"), error))?;
         let items = kept(side, &report, runs).await?;
         return Ok((report, items));
@@ -123,6 +122,11 @@ pub(super) async fn load(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<
     Ok((report, items))
 }
 
+/// The failure to find a name that is neither a path nor a run.
+fn no_run(side: &str, name: &str, error: Failure) -> Failure {
+    error.of_flag(&format!("{side}: no file or folder {name}, and as a run"))
+}
+
 /// The report in a folder or file, or of a run.
 pub(super) async fn load_report(side: &str, name: &str, runs: &mut Runs<'_>) -> Result<Report, Failure> {
     let path = Path::new(name);
@@ -132,8 +136,7 @@ pub(super) async fn load_report(side: &str, name: &str, runs: &mut Runs<'_>) -> 
         path.to_owned()
     };
     if !file.is_file() && !name.contains(['/', '\\']) && path.extension().is_none() {
-        let told = format!("{side}: {name} is no file or folder here, and as a run");
-        return runs.report(name).await.map_err(|error| error.of_flag(&told));
+        return runs.report(name).await.map_err(|error| no_run(side, name, error));
     }
     let json = std::fs::read(&file)
         .map_err(|error| Failure::unreadable(format!("{side}: cannot read {}: {error}", file.display()), &error))?;

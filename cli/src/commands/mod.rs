@@ -50,6 +50,7 @@ use crate::{
     args::{Cli, Command},
     connect::Session,
     exit::Failure,
+    flags,
 };
 
 /// Runs the command.
@@ -85,39 +86,46 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         telemetry.filter = filter;
     }
     let _telemetry = telemetry::init("isomer", &telemetry)?;
+    let requests = flags::requests(&command);
+    execute(&session, command)
+        .await
+        .map_err(|failure| failure.with_flags(requests))
+}
+
+async fn execute(session: &Session, command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Models(command) => models::run(&session, command).await,
-        Command::Embed(args) => embed::run(&session, args).await,
-        Command::Rerank(args) => rerank::run(&session, args).await,
-        Command::Transform(args) => Box::pin(transform::run(&session, args)).await,
-        Command::Datasets(args) => datasets::run(&session, args).await,
-        Command::Eval(args) => Box::pin(eval::run(&session, args)).await,
-        Command::Check(args) => Box::pin(check::run(&session, args)).await,
-        Command::Init(args) => init::run(&session, &args),
-        Command::Suite(command) => suite::run(&session, &command),
-        Command::Stats(command) => stats::run(&session, command).await,
-        Command::Report(args) => report::run(&session, &args).await,
-        Command::Diff(args) => Box::pin(diff::run(&session, args)).await,
+        Command::Models(command) => models::run(session, command).await,
+        Command::Embed(args) => embed::run(session, args).await,
+        Command::Rerank(args) => rerank::run(session, args).await,
+        Command::Transform(args) => Box::pin(transform::run(session, args)).await,
+        Command::Datasets(args) => datasets::run(session, args).await,
+        Command::Eval(args) => Box::pin(eval::run(session, args)).await,
+        Command::Check(args) => Box::pin(check::run(session, args)).await,
+        Command::Init(args) => init::run(session, &args),
+        Command::Suite(command) => suite::run(session, &command),
+        Command::Stats(command) => stats::run(session, command).await,
+        Command::Report(args) => report::run(session, &args).await,
+        Command::Diff(args) => Box::pin(diff::run(session, args)).await,
         #[cfg(feature = "index")]
-        Command::Index(command) => Box::pin(index::run(&session, command)).await,
-        Command::Thresholds(args) => Box::pin(thresholds::run(&session, args)).await,
-        Command::Ratings(command) => Box::pin(ratings::run(&session, command)).await,
-        Command::History(args) => Box::pin(history::run(&session, args)).await,
+        Command::Index(command) => Box::pin(index::run(session, command)).await,
+        Command::Thresholds(args) => Box::pin(thresholds::run(session, args)).await,
+        Command::Ratings(command) => Box::pin(ratings::run(session, command)).await,
+        Command::History(args) => Box::pin(history::run(session, args)).await,
         #[cfg(feature = "registry")]
-        Command::Registry(command) => Box::pin(registry::run(&session, command)).await,
-        Command::Providers(command) => providers::run(&session, command).await,
-        Command::Serve(args) => serve::run(&session, args).await,
+        Command::Registry(command) => Box::pin(registry::run(session, command)).await,
+        Command::Providers(command) => providers::run(session, command).await,
+        Command::Serve(args) => serve::run(session, args).await,
         #[cfg(feature = "fleet")]
-        Command::Worker(args) => Box::pin(worker::run(&session, args)).await,
+        Command::Worker(args) => Box::pin(worker::run(session, args)).await,
         #[cfg(feature = "fleet")]
-        Command::Fleet(args) => Box::pin(fleet::run(&session, args)).await,
+        Command::Fleet(args) => Box::pin(fleet::run(session, args)).await,
         #[cfg(feature = "fleet")]
-        Command::Store(args) => store::run(&session, args).await,
-        Command::Forget(args) => Box::pin(forget::run(&session, args)).await,
-        Command::Keys(args) => keys::run(&session, args).await,
-        Command::Database(command) => database::run(&session, command).await,
-        Command::Probe(args) => probe::run(&session, args).await,
-        Command::Wait(args) => wait::run(&session, args).await,
+        Command::Store(args) => store::run(session, args).await,
+        Command::Forget(args) => Box::pin(forget::run(session, args)).await,
+        Command::Keys(args) => keys::run(session, args).await,
+        Command::Database(command) => database::run(session, command).await,
+        Command::Probe(args) => probe::run(session, args).await,
+        Command::Wait(args) => wait::run(session, args).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }

@@ -39,7 +39,9 @@ pub(super) async fn run(session: &Session, args: RerankArgs) -> Result<ExitCode,
             top_n: args.top,
             label: args.label.clone().unwrap_or_default(),
         };
-        let answer = client.rerank(request).await?.into_inner();
+        let answer = client.rerank(request).await;
+        let of_document = |status| Failure::from(status).after_items("documents", first as usize);
+        let answer = answer.map_err(of_document)?.into_inner();
         labels = answer.labels;
         scored.extend(answer.results.into_iter().map(|result| Scored {
             index: result.index + first,

@@ -26,13 +26,13 @@ impl std::fmt::Display for Unit {
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// Datasets of this kind are not supported.
-    #[error("datasets of the task {task} are not served yet")]
+    #[error("data sets of the task {task} are not served yet")]
     NotServed {
         /// The kind.
         task: TaskType,
     },
     /// No shipped dataset has this name.
-    #[error("there is no built-in dataset `{name}`; there are {}", super::BUILTIN_NAMES.join(", "))]
+    #[error("there is no built-in data set `{name}`; there are {}", super::BUILTIN_NAMES.join(", "))]
     UnknownBuiltin {
         /// The name.
         name: String,

@@ -112,6 +112,14 @@ impl Fault {
         self
     }
 
+    /// Message and hint, for a reader who did not write the request.
+    pub fn without_field(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{} ({hint})", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Truncates the texts to the length of an answer, because they may repeat a caller's input of
     /// any length.
     #[must_use]
@@ -173,14 +181,11 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.without_field();
         match &self.field {
-            Some(field) => f.write_str(&with_subject(field, &self.message))?,
-            None => f.write_str(&self.message)?,
+            Some(field) => f.write_str(&with_subject(field, &text)),
+            None => f.write_str(&text),
         }
-        if let Some(hint) = &self.hint {
-            write!(f, " ({hint})")?;
-        }
-        Ok(())
     }
 }
 

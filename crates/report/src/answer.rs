@@ -5,11 +5,8 @@
 
 use std::cmp::Reverse;
 
-use super::{
-    EncoderVerdict, GateReport, GateRule, GateVerdict, RuleVerdict,
-    format::{beside, counted, percent, percent_beside},
-};
-use crate::terms::{COUNTS_TEXTS, Measure, OnUndecided, RuleScope, Side, Unit};
+use super::{EncoderVerdict, GateReport, GateRule, GateVerdict, RuleVerdict, format::counted};
+use crate::terms::{COUNTS_TEXTS, Measure, MeasureUnit, OnUndecided, RuleScope, Side, Unit};
 
 /// Maximum number of rules that an answer names.
 const NAMED: usize = 2;
@@ -177,7 +174,7 @@ impl GateRule {
         let estimate = said.estimate.filter(|estimate| estimate.is_finite())?;
         let [up, down] = self.kind.row().found;
         let words = if estimate < 0.0 { down } else { up };
-        let words = words.replace("{value}", &self.value(estimate.abs()));
+        let words = words.replace("{value}", &self.unit().value(estimate.abs(), self.limit));
         Some(self.scope().sentence(self.kind, &words))
     }
 
@@ -212,35 +209,18 @@ impl GateRule {
         let [up, down] = self.kind.row().found;
         let turned = up != down && said.estimate.is_some_and(|estimate| estimate < 0.0);
         let (low, high) = if turned { (-high, -low) } else { (low, high) };
-        Some(format!("{} to {}", self.number(low), self.number(high)))
-    }
-
-    /// A value with its unit.
-    fn value(&self, value: f64) -> String {
-        match self.kind.measure() {
-            Measure::Drop | Measure::Score | Measure::Difference => format!("{} points", self.number(value)),
-            _ => self.number(value),
-        }
-    }
-
-    /// A value beside the limit; shares and percentages with their unit.
-    fn number(&self, value: f64) -> String {
-        match self.kind.measure() {
-            Measure::Drop | Measure::Score | Measure::Difference => beside(value, self.limit, 1),
-            Measure::Separation => percent_beside(value, self.limit),
-            Measure::DropPercent | Measure::NegativeFlips | Measure::Overlap => {
-                format!("{} %", beside(value, self.limit, 1))
-            }
-        }
+        let [low, high] = [low, high].map(|bound| self.unit().number(bound, self.limit));
+        Some(format!("{low} to {high}"))
     }
 
     /// The limit as its author wrote it, with the unit of a share or a percentage.
     pub(super) fn limit_value(&self) -> String {
-        match self.kind.measure() {
-            Measure::Drop | Measure::Score | Measure::Difference => self.limit.to_string(),
-            Measure::Separation => percent(self.limit),
-            Measure::DropPercent | Measure::NegativeFlips | Measure::Overlap => format!("{} %", self.limit),
-        }
+        self.unit().limit(self.limit)
+    }
+
+    /// Unit of the compared value and of the limit.
+    fn unit(&self) -> MeasureUnit {
+        self.kind.measure().unit()
     }
 
     /// The reason of a verdict.

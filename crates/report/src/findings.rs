@@ -198,12 +198,13 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
 /// are samples.
 fn sampled(report: &Report) -> Option<String> {
     let samples = report.datasets.iter().filter(|one| one.sample.is_some()).count();
+    let which = match (samples, report.datasets.len()) {
+        (1, 1) => "The data set is a sample of its rows.".to_owned(),
+        (1, all) => format!("1 of {all} data sets is a sample of its rows."),
+        (_, all) => format!("{samples} of {all} data sets are samples of their rows."),
+    };
     (samples > 0).then(|| {
-        format!(
-            "{samples} of {} data sets are samples of their rows. Another sample would have other scores: the 95 % intervals beside the \
-             original scores say by how much.",
-            report.datasets.len()
-        )
+        format!("{which} Another sample would have other scores: the 95 % intervals beside the original scores say by how much.")
     })
 }
 
@@ -272,10 +273,10 @@ pub fn notes(report: &Report) -> Vec<String> {
     }
     match report.profile.n() {
         1 if report.profile.n_datasets > 1 => notes.push(format!(
-            "One group of {} datasets: differences are shown, but there is nothing to test them with.",
+            "One group of {} data sets: differences are shown, but there is nothing to test them with.",
             report.profile.n_datasets
         )),
-        1 => notes.push("One dataset: differences are shown, but there is nothing to test them with.".to_owned()),
+        1 => notes.push("One data set: differences are shown, but there is nothing to test them with.".to_owned()),
         n if n < ENOUGH_DATASETS => notes.push(format!(
             "{}: a two-sided signed-rank test cannot give a p-value under {}. Read the sizes and intervals rather \
              than the p-values.",

@@ -86,6 +86,10 @@ pub struct HistoryReference {
 /// A release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Release {
+    /// A short name: the version in a registry, the first digits of the source's commit, or those
+    /// of the weights' digest.
+    #[serde(default)]
+    pub name: String,
     /// Id of the run.
     pub run: String,
     /// When its report was made.

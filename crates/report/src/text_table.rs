@@ -1,9 +1,17 @@
 //! Tables of texts, which Markdown, HTML and the command line show alike.
 
-use crate::markdown::{header, plain, row};
+use minijinja::Environment;
 
-/// The part of a page that shows tables: `tables`.
-pub(crate) const PART: (&str, &str) = ("text-tables.html", include_str!("page/text-tables.html"));
+use crate::{
+    html,
+    markdown::{header, plain, row},
+};
+
+/// Adds `text-tables.html`, the part of a page that shows `tables`.
+pub(crate) fn add_to(environment: &mut Environment<'_>) -> Result<(), minijinja::Error> {
+    environment.add_filter("name", html::name);
+    environment.add_template("text-tables.html", include_str!("page/text-tables.html"))
+}
 
 /// A table, ready for display.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -31,7 +31,7 @@ pub enum RunError {
     #[error(transparent)]
     Gate(#[from] GateError),
     /// A dataset of the suite cannot be used.
-    #[error("{origin}: dataset `{name}`: {source}")]
+    #[error("{origin}: data set `{name}`: {source}")]
     Dataset {
         /// Place of the suite's entry.
         origin: String,
@@ -43,7 +43,7 @@ pub enum RunError {
     },
     /// Several datasets of the suite cannot be made available.
     #[error(
-        "{} of the suite's {of} datasets cannot be had. The first: {source}. All of them (`isomer datasets` says where they come from): {}",
+        "{} of the suite's {of} data sets cannot be had. The first: {source}. All of them (`isomer datasets` says where they come from): {}",
         .missing.len(),
         .missing.join(", ")
     )]
@@ -77,7 +77,7 @@ pub enum RunError {
         served: Vec<String>,
     },
     /// An encoder refused or failed.
-    #[error("encoder `{id}`: {fault}")]
+    #[error("encoder `{id}`: {}", .fault.without_field())]
     Encoder {
         /// Its id.
         id: String,
@@ -93,7 +93,7 @@ pub enum RunError {
         message: String,
     },
     /// The transform service or its generator refused or failed.
-    #[error("{what}: {fault}")]
+    #[error("{what}: {}", .fault.without_field())]
     Transform {
         /// The requested texts, for example `paraphrase, seed 1337`.
         what: String,

@@ -20,7 +20,7 @@ use crate::{
     dataset::Dataset,
     gate::{Adjust, Basis, Bound, BoundRule, RuleKind, Texts, Unit},
     item_clusters::clusters_of,
-    profile::{Axis, Figure, shares_of},
+    profile::{Axis, Figure, group_weights, shares_of},
     stats::gate::{
         Limit,
         design::{Planned, Share, allocate, chances},
@@ -133,10 +133,9 @@ impl Sized {
     }
 }
 
-/// Weights of data sets: the members of a group share the group's weight.
-fn group_weights<'a>(of: impl Iterator<Item = &'a Sized> + Clone) -> Vec<f64> {
-    let members = |one: &Sized| of.clone().filter(|other| other.group == one.group).count();
-    of.clone().map(|one| 1.0 / members(one) as f64).collect()
+/// Weights of data sets.
+fn weights<'a>(of: impl Iterator<Item = &'a Sized>) -> Vec<f64> {
+    group_weights(&of.map(|one| one.group.as_str()).collect::<Vec<_>>())
 }
 
 /// Divides a number of items among data sets so that the variance of the total is as small as the
@@ -150,7 +149,7 @@ pub(super) fn divide(total: usize, all: &[Sized], concentration: f64) -> Vec<usi
         least: LEAST.min(total / all.len().max(1)),
         most: one.rows,
     };
-    let shares: Vec<Share> = all.iter().zip(group_weights(all.iter())).map(share).collect();
+    let shares: Vec<Share> = all.iter().zip(weights(all.iter())).map(share).collect();
     allocate(total, &shares)
 }
 
@@ -289,7 +288,11 @@ impl ForeseenRule {
             items: one.part(one.clusters, items[*d]).max(1),
             values: pilot(one.task, self.concentration),
         };
-        let weights = group_weights(own.clone());
-        self.datasets.iter().zip(own).zip(weights).map(planned).collect()
+        self.datasets
+            .iter()
+            .zip(own.clone())
+            .zip(weights(own))
+            .map(planned)
+            .collect()
     }
 }

@@ -185,7 +185,7 @@ fn on_failure(top: &Section<'_>) -> Result<OnFailure, SuiteError> {
         "drop" => Err(top.document.invalid(
             &found.span,
             found.field,
-            "a dataset with texts missing cannot be scored against its labels; use `keep_original` or `fail`",
+            "a data set with texts missing cannot be scored against its labels; use `keep_original` or `fail`",
         )),
         other => Err(top
             .document

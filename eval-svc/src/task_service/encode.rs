@@ -235,7 +235,7 @@ fn unusable(problem: &str) -> Fault {
 fn fault(error: EncodingError, text: impl FnOnce(usize) -> String) -> Fault {
     match error {
         EncodingError::Refused(fault) => Fault {
-            message: format!("the encoder answered: {fault}"),
+            message: format!("the encoder answered: {}", fault.without_field()),
             field: Some("dataset.encoder_id".to_owned()),
             hint: None,
             ..*fault

@@ -316,7 +316,7 @@ impl TaskService for TaskHandler {
             Some(Input::Dataset(input)) => {
                 if request.similarity != 0 {
                     return Err(
-                        Fault::invalid("similarity", "a dataset is scored by the encoder's own similarity")
+                        Fault::invalid("similarity", "a data set is scored by the encoder's own similarity")
                             .hint("leave it out")
                             .into(),
                     );
@@ -351,7 +351,7 @@ impl TaskService for TaskHandler {
             None => {
                 task.ok_or_else(request::unknown_task)?;
                 return Err(Fault::invalid("input", "nothing to score")
-                    .hint("give the vectors of the task, or a dataset and an encoder")
+                    .hint("give the vectors of the task, or a data set and an encoder")
                     .into());
             }
         };

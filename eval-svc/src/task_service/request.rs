@@ -181,7 +181,8 @@ pub(super) fn dataset(
     asked: &TaskOptions,
 ) -> Result<Wanted, Fault> {
     let missing = || {
-        Fault::invalid("dataset.dataset", "no dataset is named").hint("give builtin, path, catalogue, hub_id or inline")
+        Fault::invalid("dataset.dataset", "no data set is named")
+            .hint("give builtin, path, catalogue, hub_id or inline")
     };
     let DatasetRef {
         source,

@@ -581,6 +581,13 @@ async fn every_form_escapes_texts_and_has_the_numbers() {
     ] {
         assert!(page.contains(heading), "{heading}");
     }
+    let bars = page.matches("class=\"wrong\"").count();
+    let flipped = found.rows.iter().filter(|row| row.flips.is_some()).count();
+    assert!(
+        flipped > 0 && bars >= flipped,
+        "a bar for each kind of texts: {bars} of {flipped}"
+    );
+    assert!(page.contains("id=\"flips-title\""));
     assert!(!markdown.contains("NaN") && !page.contains("NaN"));
 }
 

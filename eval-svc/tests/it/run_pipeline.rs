@@ -656,7 +656,7 @@ async fn every_dataset_that_cannot_be_had_is_named_before_anything_is_generated(
         (Code::Unavailable, "DATASET_UNREACHABLE")
     );
     for part in [
-        "2 of the suite's 3 datasets",
+        "2 of the suite's 3 data sets",
         "far.toml:3: BIOSSES",
         "put its files into",
         "far.toml:8: org/name",

@@ -4,10 +4,13 @@ use std::{
     collections::HashSet,
     fs,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use isomer_stubs::openai::{Answer, Stub};
+use isomer_stubs::{
+    openai::{Answer, Stub},
+    wait::until,
+};
 use isomer_tests::{
     copy_folder,
     home::Home,
@@ -95,10 +98,7 @@ async fn killed_half_way_it_goes_on_without_asking_for_a_text_twice() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let start = Instant::now();
-    while stub.calls() < PAIRS && start.elapsed() < Duration::from_secs(60) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("half of the texts are asked for", || stub.calls() >= PAIRS).await;
     // SIGKILL while some answers are in flight.
     first.kill().unwrap();
     first.wait().unwrap();
@@ -127,9 +127,7 @@ async fn an_interrupted_check_ends_with_130() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    while stub.calls() == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the generator is asked", || stub.calls() > 0).await;
     let id = check.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let ended = tokio::task::spawn_blocking(move || check.wait())

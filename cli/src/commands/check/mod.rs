@@ -11,7 +11,10 @@ use std::{
 };
 
 use isomer_client::Channel;
-use isomer_eval::report::{Report, terminal};
+use isomer_eval::{
+    report::{Report, terminal},
+    suite::Suite,
+};
 use isomer_models::{ModelKind, Resolver};
 use isomer_proto::{
     ProtoEnum,
@@ -129,7 +132,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
             RunState::Cancelled => (Code::Cancelled, "RUN_CANCELLED"),
             _ => (Code::from_i32(run.error_code), "RUN_FAILED"),
         };
-        return Err(Fault::new(code, reason, why(run)).into());
+        return Err(failed(code, reason, &why(run)).into());
     }
     let json = save_reports(&mut client, &id, &args.out, args.items).await?;
     print(session.global.format, &json)?;
@@ -220,6 +223,17 @@ fn why(run: Run) -> String {
         }
         false => run.error,
     }
+}
+
+/// The fault of a run that ended without a report. Its message begins with the field to blame, if
+/// there is one.
+fn failed(code: Code, reason: &str, message: &str) -> Fault {
+    let field = message.split([' ', ':']).next().unwrap_or_default();
+    if !field.starts_with("spec.") {
+        return Fault::new(code, reason, message);
+    }
+    let rest = message[field.len()..].trim_start_matches(':').trim_start();
+    Fault::new(code, reason, rest).field(field)
 }
 
 /// The judge named by the flags, or their changes to the suite's judge.
@@ -330,15 +344,29 @@ pub(super) async fn prefetch_generators(
         let fetched = prefetch_generator(connection, judge, display).await;
         fetched.map_err(|failure| failure.of_flag("--judge"))?;
     }
-    // Without --generator the suite names the generator; the service then fetches it on first use.
-    if let Some(generator) = args.generator.as_deref().filter(|generator| !generator.is_empty()) {
-        prefetch_generator(connection, generator, display).await?;
-    } else if args.generator.is_none() && args.suite == "quick" {
-        connection
-            .prefetch(isomer_models::DEFAULT_GENERATOR, ModelKind::Generator, display)
-            .await?;
+    let generator = match args.generator.as_deref() {
+        Some(generator) if !generator.is_empty() => Some(generator.to_owned()),
+        _ => generator_of_suite(args),
+    };
+    match generator {
+        Some(generator) => prefetch_generator(connection, &generator, display).await,
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The generator of a suite whose transformations need one; empty: the default. A suite that cannot
+/// be read is refused by the service.
+fn generator_of_suite(args: &RunArgs) -> Option<String> {
+    let suite = match suite(&args.suite).ok()?.source? {
+        suite_ref::Source::Builtin(name) => Suite::builtin(&name),
+        suite_ref::Source::Toml(text) => Suite::parse(&text, &args.suite, Path::new(&args.suite).parent()),
+    };
+    let suite = suite.ok()?;
+    let needs_generator = suite
+        .transformations
+        .iter()
+        .any(|one| one.declaration().needs_generator());
+    (needs_generator && args.transformations.is_empty()).then(|| suite.generator.unwrap_or_default())
 }
 
 /// Shows a run until it ends. The run continues when a server on the way is restarted; `again`
@@ -469,6 +497,18 @@ mod tests {
             variant_of(&[isomer_models::DEFAULT_ENCODER.to_owned()], &default),
             Some((isomer_models::DEFAULT_ENCODER, "+prompt:none"))
         );
+    }
+
+    #[test]
+    fn a_run_that_failed_has_the_field_of_its_message() {
+        let of = |message: &str| {
+            let fault = failed(Code::FailedPrecondition, "RUN_FAILED", message);
+            (fault.field, fault.message)
+        };
+        let field = Some("spec.limits.cost".to_owned());
+        assert_eq!(of("spec.limits.cost: too much"), (field.clone(), "too much".to_owned()));
+        assert_eq!(of("spec.limits.cost is 0"), (field, "is 0".to_owned()));
+        assert_eq!(of("a word: too much"), (None, "a word: too much".to_owned()));
     }
 
     #[test]

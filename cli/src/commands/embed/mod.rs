@@ -75,7 +75,7 @@ pub(super) async fn run(session: &Session, args: EmbedArgs) -> Result<ExitCode, 
             _ => output.batches > 0 && status.source().is_some(),
         };
         if !passing || progress.1.elapsed() > PATIENCE {
-            return Err(status.into());
+            return Err(Failure::from(status).after_items("inputs", output.texts));
         }
         tokio::time::sleep(Fault::from_status(&status).retry_after.unwrap_or(wait).max(wait)).await;
         wait = (wait * 2).min(LONGEST_WAIT);

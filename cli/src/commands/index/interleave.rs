@@ -132,11 +132,11 @@ fn drawn() -> u64 {
 }
 
 fn write(path: &Path, header: &Header, drafts: &[Draft]) -> Result<(), Failure> {
-    let told =
+    let unwritable =
         |error: std::io::Error| Failure::dependency(format!("--lists: cannot write {}: {error}", path.display()));
-    let mut file = BufWriter::new(File::create(path).map_err(told)?);
-    let line = |value: serde_json::Result<String>| value.map_err(|error| told(error.into()));
-    writeln!(file, "{}", line(serde_json::to_string(header))?).map_err(told)?;
+    let mut file = BufWriter::new(File::create(path).map_err(unwritable)?);
+    let line = |value: serde_json::Result<String>| value.map_err(|error| unwritable(error.into()));
+    writeln!(file, "{}", line(serde_json::to_string(header))?).map_err(unwritable)?;
     for draft in drafts {
         let team = |(_, team): &(String, Team)| match team {
             Team::A => 'A',
@@ -148,9 +148,9 @@ fn write(path: &Path, header: &Header, drafts: &[Draft]) -> Result<(), Failure> 
             documents: draft.documents.iter().map(|(document, _)| document.clone()).collect(),
             teams: draft.documents.iter().map(team).collect(),
         };
-        writeln!(file, "{}", line(serde_json::to_string(&own))?).map_err(told)?;
+        writeln!(file, "{}", line(serde_json::to_string(&own))?).map_err(unwritable)?;
     }
-    file.flush().map_err(told)
+    file.flush().map_err(unwritable)
 }
 
 fn lists(path: &Path) -> Result<(Header, Vec<Draft>), Failure> {
@@ -191,12 +191,12 @@ fn lists(path: &Path) -> Result<(Header, Vec<Draft>), Failure> {
 
 /// The lines of a file except the first `skipped`; empty lines do not count.
 fn json_lines<T: DeserializeOwned>(path: &Path, what: &str, skipped: usize) -> Result<Vec<T>, Failure> {
-    let told =
+    let unreadable =
         |error: std::io::Error| Failure::unreadable(format!("{what}: cannot read {}: {error}", path.display()), &error);
-    let file = BufReader::new(File::open(path).map_err(told)?);
+    let file = BufReader::new(File::open(path).map_err(unreadable)?);
     let mut all = Vec::new();
     for (number, line) in file.lines().enumerate().skip(skipped) {
-        let line = line.map_err(told)?;
+        let line = line.map_err(unreadable)?;
         if line.trim().is_empty() {
             continue;
         }

@@ -83,6 +83,12 @@ pub(super) fn both(format: Format, name: &str, serving: &str, other: Option<&str
     print(format, text, json)
 }
 
+/// A rate, with a decimal below ten.
+fn whole_or_tenths(rate: f64) -> String {
+    let decimals = usize::from(rate < 10.0);
+    format!("{rate:.decimals$}")
+}
+
 fn rate(outcome: &Outcome) -> f64 {
     #[allow(clippy::cast_precision_loss)]
     let written = outcome.counts.written as f64;
@@ -137,9 +143,9 @@ fn outcome_text(store: &str, outcome: &Outcome) -> String {
     rows.push((
         "time",
         format!(
-            "{:.1} s, {:.0} rows/s written",
+            "{:.1} s, {} rows/s written",
             outcome.load.as_secs_f64(),
-            rate(outcome)
+            whole_or_tenths(rate(outcome))
         ),
     ));
     if let Some(index) = outcome.index {
@@ -328,7 +334,7 @@ fn verified_text(store: &str, found: &Verified) -> String {
     rows.push(("differ", told(&found.differing)));
     rows.push((
         "largest difference",
-        format!("{:.1e} of those that do not differ", found.largest_difference),
+        format!("{:.1e} among the vectors that count as equal", found.largest_difference),
     ));
     let verdict = if found.is_sound() { "sound" } else { "not sound" };
     format!("{}\n\n{verdict}", lines(&rows))

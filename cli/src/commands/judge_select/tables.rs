@@ -36,14 +36,14 @@ pub(super) fn render(report: &Report) -> String {
     );
     let _ = writeln!(
         text,
-        "\nBy words of the pair, all datasets: Spearman x 100 / mean absolute error (pairs)"
+        "\nBy words of the pair, all data sets: Spearman x 100 / mean absolute error (pairs)"
     );
     let _ = writeln!(
         text,
         "{}",
         bins(report, |judge| judge.all_words(&report.settings.word_bins))
     );
-    let _ = writeln!(text, "\nBy gold score, all datasets: mean absolute error (pairs)");
+    let _ = writeln!(text, "\nBy gold score, all data sets: mean absolute error (pairs)");
     let _ = writeln!(text, "{}", gold_bins(report));
     for judge in &report.judges {
         let seconds = judge.clock.per_text().map_or_else(
@@ -207,7 +207,7 @@ fn by_every_judge(report: &Report) -> Table {
         "generator",
         "judge",
         "mean [95 %]",
-        "Hodges-Lehmann over datasets [95 %]",
+        "Hodges-Lehmann over data sets [95 %]",
         "unrated",
     ];
     let mut table = table(header.map(str::to_owned));

@@ -3,15 +3,20 @@
 
 mod doses;
 mod dumbbell;
+mod flips;
 mod forest;
+mod gain;
 mod heat_map;
 mod history;
 mod judged;
+mod labels;
 mod plane;
 mod rank_flow;
 mod scale;
 mod strip;
 
+pub(super) use flips::{FlipBlock, FlipRow, flips};
+pub(super) use gain::{GainDot, gain};
 pub(super) use heat_map::{heat_class, largest_change};
 pub(super) use history::releases;
 pub(super) use judged::drift_against_ratings;

@@ -27,6 +27,18 @@ impl Scale {
         Self::between(low, high, step, from, to)
     }
 
+    /// A scale from 0 to the largest value, with about five ticks.
+    pub(super) fn from_zero(values: &[f64], from: f64, to: f64) -> Self {
+        let high = values
+            .iter()
+            .copied()
+            .filter(|value| value.is_finite())
+            .fold(0.0, f64::max);
+        let high = if high > 0.0 { high } else { 1.0 };
+        let step = round_step(high / 4.0);
+        Self::between(0.0, (high * 1.04 / step).ceil() * step, step, from, to)
+    }
+
     /// A scale between two values, with a tick every `step`.
     pub(super) fn between(low: f64, high: f64, step: f64, from: f64, to: f64) -> Self {
         Self {
@@ -51,11 +63,8 @@ impl Scale {
 
     /// A tick as text, with as many decimals as the step needs.
     pub(super) fn tick(&self, value: f64) -> String {
-        let text = if self.step < 1.0 {
-            format!("{value:.1}")
-        } else {
-            format!("{value:.0}")
-        };
+        let decimals = (-self.step.log10().floor()).max(0.0) as usize;
+        let text = format!("{value:.decimals$}");
         text.replacen('-', "−", 1)
     }
 }
@@ -84,6 +93,15 @@ mod tests {
         let ticks = scale.ticks();
         assert!((3..=9).contains(&ticks.len()), "{ticks:?}");
         assert_eq!(scale.at(ticks[0]), 100.0);
+    }
+
+    #[test]
+    fn costs_begin_at_zero_and_small_steps_keep_their_decimals() {
+        let scale = Scale::from_zero(&[0.031, 0.11], 0.0, 100.0);
+        let ticks: Vec<String> = scale.ticks().into_iter().map(|tick| scale.tick(tick)).collect();
+        assert_eq!(ticks, ["0.00", "0.05", "0.10", "0.15"]);
+        assert!(scale.at(0.11) < 100.0);
+        assert_eq!(Scale::from_zero(&[0.0], 0.0, 100.0).at(0.0), 0.0);
     }
 
     #[test]

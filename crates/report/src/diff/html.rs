@@ -2,10 +2,10 @@
 
 use minijinja::{Value, context, value::Serde};
 
-use super::{Diff, markdown};
+use super::{Diff, chart, markdown};
 use crate::{
     format::{count, fine, p_value, points, share, signed},
-    html::{STYLE, chain, day, environment, short_digest},
+    html::{FIGURES, STYLE, chain, day, environment, figure, name, short_digest},
 };
 
 const PAGE: &str = include_str!("../page/diff.html");
@@ -24,11 +24,14 @@ fn page(diff: &Diff) -> Result<String, minijinja::Error> {
     environment.add_filter("count", count);
     environment.add_filter("day", day);
     environment.add_filter("short", short_digest);
+    environment.add_filter("name", name);
+    environment.add_template("figures.html", FIGURES)?;
     environment.add_template("diff.html", PAGE)?;
     let remarks: Vec<Vec<String>> = diff.datasets.iter().map(markdown::remarks).collect();
     environment.get_template("diff.html")?.render(context! {
         diff => Value::from(Serde(diff)),
         style => Value::from_safe_string(STYLE.to_owned()),
+        figures => chart::figures(diff).into_iter().map(figure).collect::<Vec<_>>(),
         notes => markdown::notes(diff),
         remarks,
     })

@@ -12,6 +12,7 @@
 //! * `markdown`, `html`: the output formats.
 
 mod agreement;
+mod chart;
 pub(crate) mod comparable;
 mod flips;
 mod headline;

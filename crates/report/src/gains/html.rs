@@ -2,9 +2,9 @@
 
 use minijinja::{Value, context, value::Serde};
 
-use super::{Gains, tables};
+use super::{Gains, chart, tables};
 use crate::{
-    html::{STYLE, chain, environment},
+    html::{FIGURES, STYLE, chain, environment, figure},
     text_table,
 };
 
@@ -16,11 +16,12 @@ pub(super) fn render(gains: &Gains) -> Result<String, String> {
 
 fn page(gains: &Gains) -> Result<String, minijinja::Error> {
     let mut environment = environment();
-    let (name, part) = text_table::PART;
-    environment.add_template(name, part)?;
+    text_table::add_to(&mut environment)?;
+    environment.add_template("figures.html", FIGURES)?;
     environment.add_template("gains.html", PAGE)?;
     environment.get_template("gains.html")?.render(context! {
         gains => Value::from(Serde(gains)),
+        figures => chart::figures(gains).into_iter().map(figure).collect::<Vec<_>>(),
         tables => Value::from(Serde(tables(gains))),
         style => Value::from_safe_string(STYLE.to_owned()),
     })

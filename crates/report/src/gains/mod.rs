@@ -7,9 +7,11 @@
 //!
 //! * `model`: input and result. `measure`: differences and intervals, and the texts that gain.
 //! * `averages`: by task, with fronts of gain against cost. `headline`: the findings.
-//! * `tables`: the result as tables, which `markdown`, `html` and the command line use.
+//! * `chart`: gain against cost. `tables`: the result as tables, which `markdown`, `html` and the
+//!   command line use.
 
 mod averages;
+mod chart;
 mod headline;
 mod html;
 mod markdown;

@@ -4,8 +4,8 @@ use minijinja::{Value, context, value::Serde};
 
 use super::{History, markdown};
 use crate::{
-    charts,
-    html::{STYLE, chain, environment, short_digest},
+    charts::{Figure, releases},
+    html::{FIGURES, STYLE, chain, environment, figure, name, short_digest},
 };
 
 const PAGE: &str = include_str!("../page/history.html");
@@ -17,6 +17,8 @@ pub(super) fn render(history: &History) -> Result<String, String> {
 fn page(history: &History) -> Result<String, minijinja::Error> {
     let mut environment = environment();
     environment.add_filter("short", short_digest);
+    environment.add_filter("name", name);
+    environment.add_template("figures.html", FIGURES)?;
     environment.add_template("history.html", PAGE)?;
     let rows: Vec<Vec<String>> = history
         .releases
@@ -26,8 +28,19 @@ fn page(history: &History) -> Result<String, minijinja::Error> {
     environment.get_template("history.html")?.render(context! {
         history => Value::from(Serde(history)),
         style => Value::from_safe_string(STYLE.to_owned()),
-        chart => Value::from_safe_string(charts::releases(history, "releases")),
+        figures => [figure(scores(history))],
         method => markdown::method(history),
         rows,
     })
+}
+
+/// The chart with its caption.
+fn scores(history: &History) -> Figure {
+    Figure {
+        title: "Scores of each release.".to_owned(),
+        caption: "Green: not worse by the margin. Red: worse by it. Grey: neither is shown, or not tested.".to_owned(),
+        marks: &[],
+        wide: false,
+        svg: releases(history, "releases"),
+    }
 }

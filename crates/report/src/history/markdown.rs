@@ -16,21 +16,22 @@ pub(super) fn render(history: &History) -> String {
     header(
         &mut page,
         &[
+            "Release",
             "Report made",
             "Run",
-            "Revision",
-            "Weights",
             "Original",
             "Transformed",
             "Difference",
             "Gate",
-            "Look",
-            "Alpha",
+            "Verdict",
             "Shift",
             "p",
-            "Verdict",
+            "Look",
+            "Alpha",
+            "Revision",
+            "Weights",
         ],
-        4,
+        3,
     );
     for one in &history.releases {
         row(&mut page, &cells(one).map(|cell| plain(&cell)));
@@ -46,15 +47,32 @@ pub(super) fn render(history: &History) -> String {
 }
 
 /// A release in cells.
-pub(super) fn cells(one: &Release) -> [String; 13] {
+pub(super) fn cells(one: &Release) -> [String; 14] {
     let dash = || "–".to_owned();
     let test = one.test.as_ref();
     let of = |shown: &dyn Fn(&ReleaseTest) -> String| test.map_or_else(dash, shown);
     let day = one.finished.to_string();
     [
+        one.name.clone(),
         day.get(..16)
             .map_or(day.clone(), |start| format!("{} UTC", start.replace('T', " "))),
         one.run.clone(),
+        points(one.original),
+        one.transformed.map_or_else(dash, points),
+        match (one.delta, &one.delta_interval) {
+            (Some(delta), Some(interval)) => format!("{} {}", signed(delta), ends(interval)),
+            (Some(delta), None) => signed(delta),
+            _ => dash(),
+        },
+        one.gate.map_or_else(dash, |verdict| word(verdict).to_owned()),
+        of(&|test| match &test.note {
+            Some(note) => format!("{}: {note}", word(test.verdict)),
+            None => word(test.verdict).to_owned(),
+        }),
+        of(&|test| signed(test.shift)),
+        of(&|test| test.p_value.map_or_else(dash, p_value)),
+        of(&|test| test.look.to_string()),
+        of(&|test| format!("{:.1e}", test.alpha).replace('-', "−")),
         if one.revision.is_empty() {
             dash()
         } else {
@@ -64,22 +82,6 @@ pub(super) fn cells(one: &Release) -> [String; 13] {
             "" => dash(),
             digest => digest.to_owned(),
         },
-        points(one.original),
-        one.transformed.map_or_else(dash, points),
-        match (one.delta, &one.delta_interval) {
-            (Some(delta), Some(interval)) => format!("{} {}", signed(delta), ends(interval)),
-            (Some(delta), None) => signed(delta),
-            _ => dash(),
-        },
-        one.gate.map_or_else(dash, |verdict| word(verdict).to_owned()),
-        of(&|test| test.look.to_string()),
-        of(&|test| format!("{:.1e}", test.alpha).replace('-', "−")),
-        of(&|test| signed(test.shift)),
-        of(&|test| test.p_value.map_or_else(dash, p_value)),
-        of(&|test| match &test.note {
-            Some(note) => format!("{}: {note}", word(test.verdict)),
-            None => word(test.verdict).to_owned(),
-        }),
     ]
 }
 

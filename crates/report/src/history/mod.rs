@@ -119,6 +119,7 @@ pub fn history(encoder: &str, reports: &[Report], options: HistoryOptions) -> Re
         }
         history.releases.push(release);
     }
+    distinguish(&mut history.releases);
     history.notes = notes(&history, &kept);
     history.headline = headline(&history);
     Ok(history)
@@ -269,6 +270,7 @@ fn release(report: &Report, encoder: &str) -> Release {
     let total = profile.and_then(|profile| profile.total.as_ref());
     let verdicts = report.gate.iter().flat_map(|gate| &gate.encoders);
     Release {
+        name: info.map_or_else(String::new, release_name),
         run: report.run.id.clone(),
         finished: report.run.finished,
         isomer_version: report.isomer_version.clone(),
@@ -285,6 +287,36 @@ fn release(report: &Report, encoder: &str) -> Release {
             .next(),
         test: None,
     }
+}
+
+/// A short name of a release.
+fn release_name(info: &crate::EncoderInfo) -> String {
+    let version = info
+        .id
+        .strip_prefix("models:/")
+        .and_then(|model| model.rsplit_once('/'));
+    let short = |digest: &str| digest.chars().take(8).collect::<String>();
+    match version {
+        Some((_, version)) => format!("version {version}"),
+        None if is_commit(&info.revision) => short(&info.revision),
+        // A branch, such as `main`, names many releases.
+        None => short(&info.weights_digest),
+    }
+}
+
+/// Adds the first digits of the vector space to names that several releases have.
+fn distinguish(releases: &mut [Release]) {
+    let names: Vec<String> = releases.iter().map(|one| one.name.clone()).collect();
+    for one in releases {
+        if names.iter().filter(|name| **name == one.name).count() > 1 {
+            let space: String = one.vector_space.chars().take(4).collect();
+            one.name.push_str(&format!(" {space}"));
+        }
+    }
+}
+
+fn is_commit(revision: &str) -> bool {
+    revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Notes for the reader.

@@ -4,7 +4,7 @@
 mod sections;
 mod tables;
 
-use minijinja::{Environment, Value, context, value::Serde};
+use minijinja::{Environment, HtmlEscape, Value, context, value::Serde};
 
 use self::sections::SECTIONS;
 use super::{
@@ -26,8 +26,9 @@ const PARTS: [(&str, &str); 7] = [
     ("cards.html", include_str!("../page/cards.html")),
     ("gate.html", include_str!("../page/gate.html")),
     ("texts.html", include_str!("../page/texts.html")),
-    ("figures.html", include_str!("../page/figures.html")),
+    ("figures.html", FIGURES),
 ];
+pub(crate) const FIGURES: &str = include_str!("../page/figures.html");
 pub(super) const STYLE: &str = include_str!("../page/style.css");
 
 /// Renders the report.
@@ -74,6 +75,7 @@ fn page(report: &Report, given: &Report) -> Result<String, minijinja::Error> {
     environment.add_filter("place", place);
     environment.add_filter("count", count);
     environment.add_filter("counted", |number: usize, noun: String| counted(number, &noun));
+    environment.add_filter("name", name);
     environment.add_filter("brief", tables::brief);
     environment.add_function("quantity", quantity);
     environment.add_filter("short", short_digest);
@@ -144,17 +146,30 @@ const MOVED: usize = 3;
 
 /// The values of charts for the template.
 fn figures(charts: &[fn(&Pages<'_>) -> Vec<Figure>], pages: &Pages<'_>) -> Vec<Value> {
-    let figures = charts.iter().flat_map(|figures| figures(pages));
-    let value = |figure: Figure| {
-        context! {
-            title => figure.title,
-            caption => figure.caption,
-            marks => Value::from(Serde(figure.marks)),
-            wide => figure.wide,
-            svg => Value::from_safe_string(figure.svg),
+    charts.iter().flat_map(|figures| figures(pages)).map(figure).collect()
+}
+
+/// A chart for the template.
+pub(super) fn figure(figure: Figure) -> Value {
+    context! {
+        title => figure.title,
+        caption => figure.caption,
+        marks => Value::from(Serde(figure.marks)),
+        wide => figure.wide,
+        svg => Value::from_safe_string(figure.svg),
+    }
+}
+
+/// A name that may be broken after `/`, `_`, `=`, `:` and `@`, as in `models:/enc/3`.
+pub(super) fn name(name: String) -> Value {
+    let mut html = String::new();
+    for part in name.split_inclusive(['/', '_', '=', ':', '@']) {
+        html.push_str(&HtmlEscape(part).to_string());
+        if part.ends_with(['/', '_', '=', ':', '@']) {
+            html.push_str("<wbr>");
         }
-    };
-    figures.map(value).collect()
+    }
+    Value::from_safe_string(html)
 }
 
 /// A quantity as a heading.

@@ -327,7 +327,7 @@ fn transformations(page: &mut String, report: &Report) {
     if report.profile.encoders.len() > 1 {
         line!(
             page,
-            "Over all encoders (one pair a dataset, mean over encoders and seeds):"
+            "Over all encoders (one pair a data set, mean over encoders and seeds):"
         );
         line!(page);
         header(

@@ -262,7 +262,7 @@ mod tests {
             total.map(|one| (one.shift.n, one.shift.mean_difference)),
             Some((2, -2.0))
         );
-        assert_eq!(made.counted(), "2 groups of 4 datasets");
+        assert_eq!(made.counted(), "2 groups of 4 data sets");
     }
 
     #[test]

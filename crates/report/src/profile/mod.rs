@@ -47,7 +47,7 @@ pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile};
 pub use sequence::sequence;
 pub use shift::{Shift, ShiftInterval, adjust, shift};
 pub(crate) use strata::clusters;
-pub use strata::{Figure, margin_strata, range, strata};
+pub use strata::{Figure, group_weights, margin_strata, range, strata};
 pub use subsets::SubsetRow;
 pub use subsets::{Choice, rows as subset_rows, series as subset_series};
 
@@ -204,14 +204,14 @@ pub struct RobustnessProfile {
     pub baseline: Option<Baseline>,
 }
 
-/// Groups and datasets in words: `13 groups of 63 datasets`, or `6 datasets` where each is a group
-/// of its own.
+/// Groups and data sets in words: `13 groups of 63 data sets`, or `6 data sets` where each is a
+/// group of its own.
 pub fn counted(groups: usize, datasets: usize) -> String {
     let count = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     if groups == datasets {
-        count(datasets, "dataset")
+        count(datasets, "data set")
     } else {
-        format!("{} of {}", count(groups, "group"), count(datasets, "dataset"))
+        format!("{} of {}", count(groups, "group"), count(datasets, "data set"))
     }
 }
 

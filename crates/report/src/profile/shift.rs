@@ -75,7 +75,7 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
         note: None,
     };
     if n < LEAST_FOR_INTERVAL {
-        shift.note = Some("one dataset: neither a test nor an interval is possible".to_owned());
+        shift.note = Some("one data set: neither a test nor an interval is possible".to_owned());
         return Some(shift);
     }
     shift.interval =
@@ -148,7 +148,7 @@ mod tests {
         let shift = shift(&[-2.0]).unwrap();
         assert_eq!((shift.n, shift.hodges_lehmann, shift.p_value), (1, -2.0, None));
         assert!(shift.interval.is_none());
-        assert!(shift.note.unwrap().contains("one dataset"));
+        assert!(shift.note.unwrap().contains("one data set"));
     }
 
     #[test]

@@ -113,18 +113,23 @@ fn each(
     items: &[DatasetItems],
     mut known: impl FnMut(usize, &DatasetItems) -> Result<Known, String>,
 ) -> Result<Vec<Stratum>, String> {
-    let mut of_dataset = |d: usize| {
-        let members = datasets.iter().filter(|other| grid.groups[**other] == grid.groups[d]);
+    let mut of_dataset = |d: usize, weight: f64| {
         let own = items.get(d).ok_or_else(|| "its items are not known".to_owned())?;
-        Ok(Stratum {
-            weight: 1.0 / members.count() as f64,
-            evidence: known(d, own)?,
-        })
+        let evidence = known(d, own)?;
+        Ok(Stratum { weight, evidence })
     };
+    let groups: Vec<&str> = datasets.iter().map(|d| grid.groups[*d].as_str()).collect();
     datasets
         .iter()
-        .map(|d| of_dataset(*d).map_err(|why: String| format!("{}: {why}", grid.datasets[*d])))
+        .zip(group_weights(&groups))
+        .map(|(d, weight)| of_dataset(*d, weight).map_err(|why: String| format!("{}: {why}", grid.datasets[*d])))
         .collect()
+}
+
+/// Weights of data sets, by the group of each: the members of a group share the group's weight.
+pub fn group_weights(groups: &[&str]) -> Vec<f64> {
+    let members = |group: &str| groups.iter().filter(|other| **other == group).count();
+    groups.iter().map(|group| 1.0 / members(group) as f64).collect()
 }
 
 /// The stratum of a sum over scores in points, each with its evidence.
@@ -272,6 +277,11 @@ mod tests {
         assert_eq!(sums(Figure::Total, true), [50.0, 25.0]);
         assert_eq!(sums(Figure::Axis(Axis::Length), false), [50.0, 0.0]);
         assert_eq!(sums(Figure::Original, false), [100.0, 50.0]);
+    }
+
+    #[test]
+    fn members_of_a_group_share_its_weight() {
+        assert_eq!(group_weights(&["a", "b", "a"]), [0.5, 1.0, 0.5]);
     }
 
     #[test]

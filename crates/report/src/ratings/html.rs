@@ -17,8 +17,7 @@ pub(super) fn render(ratings: &HumanRatings) -> Result<String, String> {
 
 fn page(ratings: &HumanRatings) -> Result<String, minijinja::Error> {
     let mut environment = environment();
-    let (name, part) = text_table::PART;
-    environment.add_template(name, part)?;
+    text_table::add_to(&mut environment)?;
     environment.add_template("ratings.html", PAGE)?;
     let rows: Vec<_> = ratings.drift.iter().collect();
     let chart = charts::drift_against_ratings(&rows, "drift");

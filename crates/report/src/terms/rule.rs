@@ -7,7 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Texts;
-use crate::task::TaskType;
+use crate::{
+    format::{beside, percent, percent_beside},
+    task::TaskType,
+};
 
 /// The limits that a rule may set. [`RuleKind::row`] declares each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,6 +51,17 @@ pub enum Measure {
     NegativeFlips,
     /// The share of their first documents that the baseline and the encoder both find, in percent.
     Overlap,
+}
+
+/// How values, limits and bounds are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeasureUnit {
+    /// Hundredths of a score.
+    Points,
+    /// Hundredths, with a percent sign.
+    Percent,
+    /// From 0 to 1; shown in percent.
+    Share,
 }
 
 /// The side of the limit on which a rule is satisfied.
@@ -289,11 +303,11 @@ impl RuleKind {
 
 impl Measure {
     /// Unit of the value and of the limit.
-    pub fn unit(self) -> &'static str {
+    pub fn unit(self) -> MeasureUnit {
         match self {
-            Self::Drop | Self::Score | Self::Difference => "points",
-            Self::DropPercent | Self::NegativeFlips | Self::Overlap => "percent",
-            Self::Separation => "share",
+            Self::Drop | Self::Score | Self::Difference => MeasureUnit::Points,
+            Self::DropPercent | Self::NegativeFlips | Self::Overlap => MeasureUnit::Percent,
+            Self::Separation => MeasureUnit::Share,
         }
     }
 
@@ -330,5 +344,43 @@ impl Measure {
     /// Whether the original texts have a separate value.
     pub fn has_original(self) -> bool {
         self == Self::Score || self.needs_baseline()
+    }
+}
+
+impl MeasureUnit {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Points => "points",
+            Self::Percent => "percent",
+            Self::Share => "share",
+        }
+    }
+
+    /// A value beside its limit, with a percent sign but without the word `points`.
+    pub(crate) fn number(self, value: f64, limit: f64) -> String {
+        match self {
+            Self::Points => beside(value, limit, 1),
+            Self::Percent => format!("{} %", beside(value, limit, 1)),
+            Self::Share => percent_beside(value, limit),
+        }
+    }
+
+    /// A value beside its limit, with its unit.
+    pub(crate) fn value(self, value: f64, limit: f64) -> String {
+        let number = self.number(value, limit);
+        match self {
+            Self::Points => format!("{number} points"),
+            Self::Percent | Self::Share => number,
+        }
+    }
+
+    /// A limit as its author wrote it, with a percent sign but without the word `points`.
+    pub(crate) fn limit(self, limit: f64) -> String {
+        match self {
+            Self::Points => limit.to_string(),
+            Self::Percent => format!("{limit} %"),
+            Self::Share => percent(limit),
+        }
     }
 }

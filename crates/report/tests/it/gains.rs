@@ -320,6 +320,19 @@ fn the_published_schema_is_that_of_the_types_and_the_files_are_valid() {
         }
         assert!(!page.contains("<b>paraphrase"), "{form} escapes names");
     }
+    let page = text("gains.html");
+    let charts = found.tasks.len() * found.encoders.len();
+    assert!(charts > 0 && !page.contains("NaN"));
+    assert_eq!(page.matches("class=\"chart\"").count(), charts);
+    for row in &found.tasks[0].rows {
+        let name = row
+            .setting
+            .as_deref()
+            .unwrap_or("plain")
+            .replace("<b>", "&lt;b&gt;")
+            .replace("</b>", "&lt;/b&gt;");
+        assert!(page.contains(&format!(">\n{name}\n</text>")), "{name}");
+    }
     assert_eq!(
         tables(&found).iter().filter(|table| table.detail).count(),
         found.strata.len()

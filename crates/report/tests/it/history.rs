@@ -113,6 +113,21 @@ fn each_release_is_tested_at_its_share_of_alpha_and_good_and_bad_ones_are_told()
 }
 
 #[test]
+fn a_release_has_a_name_of_its_own() {
+    let mut reports = [release(0, 0.0), release(1, 0.1), release(2, 0.1), release(3, 0.2)];
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    reports[0].encoders[0].revision = commit.to_owned();
+    reports[1].encoders[0].weights_digest = "weights-0".to_owned();
+    for (report, space) in reports.iter_mut().zip(["aaaaaa", "bbbbbb", "cccccc", "dddddd"]) {
+        report.encoders[0].vector_space = space.to_owned();
+    }
+    reports[2].encoders[0].weights_digest = "weights-0".to_owned();
+    let found = of(&reports, HistoryOptions::default());
+    let names: Vec<&str> = found.releases.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["01234567", "weights- bbbb", "weights- cccc", "weights- dddd"]);
+}
+
+#[test]
 fn looks_that_are_no_longer_kept_have_spent_their_share() {
     let reports = [release(0, 0.0), release(1, 0.1)];
     let verdict = |earlier| {
