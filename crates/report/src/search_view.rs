@@ -14,8 +14,8 @@ use crate::{
 
 pub(super) const LEGEND: &str = "Retrieval by the encoder's vectors alone (dense), by BM25, and by both fused. Change: rewritten less \
                                  original, in points. Left: the change of the search divided by that of the vectors, over the same \
-                                 queries. Intervals are 95 % over queries; that of the share is Fieller's, and is missing if the change \
-                                 of the vectors may be 0.";
+                                 queries. Intervals are 95 % over queries; that of the share is Fieller's. Both are missing if the \
+                                 change of the vectors may be 0.";
 pub(super) const HEAD: [&str; 8] = [
     "Encoder",
     "Search",
@@ -76,7 +76,10 @@ fn row(
         points(profile.original),
         signed(moved.delta),
         moved.intervals.items.as_ref().map_or_else(dash, ends),
-        share.and_then(|one| one.share).map_or_else(dash, percent),
+        share
+            .filter(|one| one.low.is_some())
+            .and_then(|one| one.share)
+            .map_or_else(dash, percent),
         share
             .and_then(|one| one.low.zip(one.high))
             .map_or_else(dash, |(low, high)| format!("{} to {}", percent(low), percent(high))),

@@ -23,17 +23,24 @@ use crate::{
 /// The index of documents that was built last. Transformations leave documents as they are, so the
 /// variants of a data set share one.
 #[derive(Debug, Default)]
-pub(super) struct LastIndex(Option<(Vec<u32>, Analysis, Arc<LexicalIndex>)>);
+pub(super) struct LastIndex(Option<BuiltIndex>);
+
+/// An index, and what it was built of.
+#[derive(Debug)]
+struct BuiltIndex {
+    documents: Vec<u32>,
+    analysis: Analysis,
+    index: Arc<LexicalIndex>,
+}
 
 impl LastIndex {
     /// The index of a set's documents.
     async fn of(&mut self, inputs: Inputs<'_>, set: &TextSet) -> Result<Arc<LexicalIndex>, RunError> {
         let (_, documents) = sides(inputs.plan, set);
         let analysis = analysis(&inputs.plan.tables[set.table].dataset);
-        if let Some((own, language, index)) = &self.0
-            && (own.as_slice(), language) == (documents, &analysis)
-        {
-            return Ok(Arc::clone(index));
+        let same = |last: &&BuiltIndex| last.documents == documents && last.analysis == analysis;
+        if let Some(last) = self.0.as_ref().filter(same) {
+            return Ok(Arc::clone(&last.index));
         }
         let (texts, language) = (texts(inputs.plan, documents), analysis.clone());
         let built = inputs
@@ -41,7 +48,11 @@ impl LastIndex {
             .compute
             .batch(move || LexicalIndex::new(&texts, language));
         let index = Arc::new(built.await.map_err(stopped)?);
-        self.0 = Some((documents.to_vec(), analysis, Arc::clone(&index)));
+        self.0 = Some(BuiltIndex {
+            documents: documents.to_vec(),
+            analysis,
+            index: Arc::clone(&index),
+        });
         Ok(index)
     }
 }
