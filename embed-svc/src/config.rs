@@ -29,8 +29,9 @@ pub struct EmbedConfig {
     /// Arithmetic of the transformers: `f32`, `bf16`, `f16` (GPU, or backend `candle`), or `int8`
     /// (CPU with backend `kernels`).
     pub precision: Precision,
-    /// Widest instructions of the CPU's arithmetic: `best` (all vector instructions of the machine),
-    /// `amx` (those and the tiles of Intel processors), `avx2` or `portable`. Machines that compute with the same ones give the same bits.
+    /// Widest instructions of the CPU's arithmetic: `best` (all vector instructions of the
+    /// machine), `amx` (those and the tiles of Intel processors), `avx2` or `portable`. Machines
+    /// that compute with the same ones give the same bits.
     pub instructions: Instructions,
     /// Threads that compute; 0: one per core.
     pub threads: usize,

@@ -180,8 +180,8 @@ impl SearchForm {
         }
     }
 
-    /// What stands for the vector space in the keys of scores: everything beside the texts on which
-    /// a search depends. BM25 depends on no encoder.
+    /// The vector space in the keys of scores: everything on which a search depends, except the
+    /// texts. BM25 depends on no encoder.
     pub(crate) fn space(self, source: &VectorSpace, analysis: Option<&Analysis>) -> VectorSpace {
         let terms = analysis.map(LexicalIndex::stamp).unwrap_or_default();
         let source = match self {

@@ -78,7 +78,7 @@ fn moments(clusters: &[RatioCluster]) -> Option<Moments> {
     let numerator = clusters.iter().map(|one| one.numerator).sum::<f64>() / items;
     let denominator = clusters.iter().map(|one| one.denominator).sum::<f64>() / items;
     let n = clusters.len() as f64;
-    // With one cluster nothing is known of the errors, and there is no degree of freedom.
+    // One cluster leaves no degree of freedom for the errors.
     let scale = if n > 1.0 { n / (n - 1.0) / (items * items) } else { 0.0 };
     let mut own = Moments {
         numerator,

@@ -308,7 +308,8 @@ impl Encoder {
         };
         for batch in batches::batches(texts, most) {
             let those: Vec<&str> = batch.iter().map(|index| texts[*index]).collect();
-            // Boxed because the future is large and would otherwise be part of each caller's future.
+            // Boxed because the future is large and would otherwise be part of each caller's
+            // future.
             let mut answer = retry::calls(self.recipe.patience, || Box::pin(self.ask(&those))).await?;
             self.take(&those, &answer)?;
             isomer_usage::sum::add(&mut done.usage, &answer.usage);

@@ -13,7 +13,7 @@ use crate::stats::{
 /// The part of an encoder's drop that is left in a form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DropShare {
-    /// The encoder.
+    /// Id of the encoder.
     pub encoder: String,
     /// Its form, e.g. `hybrid:rrf`.
     pub form: String,
