@@ -41,11 +41,6 @@ impl FromStr for Form {
     }
 }
 
-/// Name of a form of an encoder in a run.
-pub(crate) fn name(encoder: &str, form: impl fmt::Display) -> String {
-    format!("{encoder}+{form}")
-}
-
 /// Reads distinct forms.
 ///
 /// # Errors

@@ -8,9 +8,9 @@ use ndarray::{ArrayView2, s};
 
 use crate::{
     dataset::{Dataset, Text},
-    form,
     lexical::{Analysis, LexicalIndex},
     metric::{Similarity, fusion::Fusion},
+    stored_form::form_name,
     task::{DenseInput, HybridSearch, LexicalInput, Profile, ScoreError, Scores, score_hybrid, score_lexical},
 };
 
@@ -173,7 +173,7 @@ impl SearchForm {
     /// The encoder that is searched so, as a run names and describes it.
     pub(crate) fn encoder(self, source: &Encoder) -> Encoder {
         Encoder {
-            id: form::name(&source.id, self),
+            id: form_name(&source.id, self),
             dimensions: self.hybrid().map_or(0, |_| source.dimensions),
             vector_space: source.vector_space.as_ref().map(|space| self.space(space, None)),
             ..source.clone()

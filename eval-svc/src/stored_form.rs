@@ -10,8 +10,6 @@ use isomer_proto::{
 };
 use isomer_service_kit::vectors::{self, Ranges};
 
-use crate::form;
-
 /// The type of a stored number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Numbers {
@@ -94,6 +92,11 @@ impl FromStr for StoredForm {
     }
 }
 
+/// Name of a form of an encoder in a run.
+pub(crate) fn form_name(encoder: &str, form: impl fmt::Display) -> String {
+    format!("{encoder}+{form}")
+}
+
 impl StoredForm {
     /// Whether the range of each dimension must be known.
     pub(crate) fn needs_ranges(self) -> bool {
@@ -132,7 +135,7 @@ impl StoredForm {
             }
         }
         let mut encoder = Encoder {
-            id: form::name(id, self),
+            id: form_name(id, self),
             dimensions: self.dimensions.unwrap_or(all),
             normalises: source.normalises && self.keeps_length(),
             vector_space: source.vector_space.as_ref().map(|space| self.space(space, "")),

@@ -9,13 +9,7 @@ use super::{
     prompting,
     record::RunRequest,
 };
-use crate::{
-    encoding,
-    form::{self, Form},
-    gate::EncoderForm,
-    suite::Suite,
-    task::TaskType,
-};
+use crate::{encoding, form::Form, gate::EncoderForm, stored_form::form_name, suite::Suite, task::TaskType};
 
 /// Maximum number of encoders of one run.
 const MOST_ENCODERS: usize = 256;
@@ -34,8 +28,8 @@ impl EncoderChoice {
         Self {
             name: match &variant {
                 EncoderVariant::Plain => id.to_owned(),
-                EncoderVariant::Stored(form) => form::name(id, form),
-                EncoderVariant::Search(form) => form::name(id, form),
+                EncoderVariant::Stored(form) => form_name(id, form),
+                EncoderVariant::Search(form) => form_name(id, form),
                 EncoderVariant::Prompts(variant) => variant.name_of(id),
             },
             id: id.to_owned(),
