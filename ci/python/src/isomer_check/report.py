@@ -1504,7 +1504,7 @@ class Stratum(str, enum.Enum):
 class DropShare:
     """The part of an encoder's drop that is left in a form."""
     encoder: str
-    """The encoder."""
+    """Id of the encoder."""
     form: str
     """Its form, e.g. `hybrid:rrf`."""
     quantity: Quantity
