@@ -161,7 +161,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::{args::Cli, flags::requests};
+    use crate::args::{Cli, requests::requests};
 
     fn code(fault: Fault) -> u8 {
         Failure::from(fault).code

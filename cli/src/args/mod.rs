@@ -25,6 +25,7 @@ pub(crate) mod ratings;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 pub(crate) mod report;
+pub(crate) mod requests;
 pub(crate) mod stats;
 #[cfg(feature = "fleet")]
 pub(crate) mod store;
@@ -210,8 +211,7 @@ pub(crate) enum Command {
     /// A threshold of an encoder's scores, and what it does where words change. With --from, what
     /// becomes of an earlier encoder's threshold.
     Thresholds(thresholds::ThresholdsArgs),
-    /// Ratings of rewrites by people: a sheet to fill in, and the share of faithful rewrites that
-    /// follows from it and the judge.
+    /// People's ratings of rewrites: a sheet, and the share of faithful rewrites.
     #[command(subcommand)]
     Ratings(ratings::RatingsCommand),
     /// The releases of an encoder over kept checks, each tested for non-inferiority.

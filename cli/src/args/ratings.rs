@@ -61,7 +61,7 @@ pub(crate) struct RatingsReportArgs {
     #[arg(long, env = "ISOMER_RATINGS", value_name = "FILE")]
     pub(crate) ratings: PathBuf,
     /// Confidence level of the bound.
-    #[arg(long, env = "ISOMER_CONFIDENCE", default_value_t = 0.95)]
+    #[arg(long, env = "ISOMER_RATINGS_CONFIDENCE", default_value_t = 0.95)]
     pub(crate) confidence: f64,
     /// The rated rewrites were drawn at random by other means than `isomer ratings sheet`. Without
     /// it, a rewrite that the sheet draws before the last rated one counts as not faithful.

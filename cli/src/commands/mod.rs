@@ -47,10 +47,9 @@ use clap::CommandFactory;
 use isomer_service_kit::telemetry;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, requests::requests},
     connect::Session,
     exit::Failure,
-    flags,
 };
 
 /// Runs the command.
@@ -86,10 +85,10 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         telemetry.filter = filter;
     }
     let _telemetry = telemetry::init("isomer", &telemetry)?;
-    let requests = flags::requests(&command);
+    let flags = requests(&command);
     execute(&session, command)
         .await
-        .map_err(|failure| failure.with_flags(requests))
+        .map_err(|failure| failure.with_flags(flags))
 }
 
 async fn execute(session: &Session, command: Command) -> Result<ExitCode, Failure> {

@@ -10,9 +10,10 @@ mod tests;
 use isomer_eval::gate::ValidityLimit;
 
 #[cfg(feature = "registry")]
-use self::table::REGISTRY_RUN;
-use self::table::{AUGMENT, CREATE_RUN, ENCODE, ENCODE_AUGMENTED, ESTIMATE, JUDGE, PLAN_RUN, RERANK, SCORE, TRANSFORM};
-use crate::args::{Command, TransformCommand};
+pub(crate) use table::REGISTRY_RUN;
+pub(crate) use table::{
+    AUGMENT, CREATE_RUN, ENCODE, ENCODE_AUGMENTED, ESTIMATE, JUDGE, PLAN_RUN, RERANK, SCORE, TRANSFORM,
+};
 
 /// A field of a request, and everything below it.
 #[derive(Debug, Clone, Copy)]
@@ -32,26 +33,6 @@ pub(crate) struct RequestFlags {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests compare the fields with the message's"))]
     message: &'static str,
     fields: &'static [&'static [Field]],
-}
-
-/// The requests that a command builds of its flags; empty: its errors keep the names of fields.
-pub(crate) fn requests(command: &Command) -> &'static [RequestFlags] {
-    match command {
-        Command::Check(_) => &[CREATE_RUN, PLAN_RUN],
-        #[cfg(feature = "registry")]
-        Command::Registry(_) => &[REGISTRY_RUN],
-        Command::Eval(_) => &[SCORE, AUGMENT],
-        Command::Embed(args) if args.augmentation.augment.is_empty() => &[ENCODE],
-        Command::Embed(args) if args.plan => &[ESTIMATE],
-        Command::Embed(_) => &[ENCODE_AUGMENTED],
-        Command::Transform(args) => match &args.command {
-            None => &[TRANSFORM],
-            Some(TransformCommand::Judge(_)) => &[JUDGE],
-            Some(_) => &[],
-        },
-        Command::Rerank(_) => &[RERANK],
-        _ => &[],
-    }
 }
 
 /// The flag that sets a field of the requests, e.g. `--rule` for `spec.gate.rules[0].quantity`.

@@ -55,19 +55,19 @@ const RUN_SPEC: &[Field] = &[
     flag("spec.total_items", "--total-items"),
 ];
 
-pub(super) const CREATE_RUN: RequestFlags = RequestFlags {
+pub(crate) const CREATE_RUN: RequestFlags = RequestFlags {
     message: "isomer.eval.v1.CreateRunRequest",
     fields: &[RUN_SPEC, &[unset("request_id")]],
 };
 
-pub(super) const PLAN_RUN: RequestFlags = RequestFlags {
+pub(crate) const PLAN_RUN: RequestFlags = RequestFlags {
     message: "isomer.eval.v1.PlanRunRequest",
     fields: &[RUN_SPEC, &[flag("power", "--power")]],
 };
 
 /// The run of a registry's version: its encoder and its baseline are versions.
 #[cfg(feature = "registry")]
-pub(super) const REGISTRY_RUN: RequestFlags = RequestFlags {
+pub(crate) const REGISTRY_RUN: RequestFlags = RequestFlags {
     message: "isomer.eval.v1.CreateRunRequest",
     fields: &[
         &[
@@ -80,7 +80,7 @@ pub(super) const REGISTRY_RUN: RequestFlags = RequestFlags {
     ],
 };
 
-pub(super) const SCORE: RequestFlags = RequestFlags {
+pub(crate) const SCORE: RequestFlags = RequestFlags {
     message: "isomer.eval.v1.ScoreRequest",
     fields: &[&[
         flag("task_type", "--task"),
@@ -92,6 +92,7 @@ pub(super) const SCORE: RequestFlags = RequestFlags {
         flag("dataset.dataset.fields", "--field"),
         flag("dataset.encoder_id", "--model"),
         flag("dataset.limit", "--limit"),
+        flag("dataset.form", "--form"),
         flag("dataset.sample_seed", "--sample-seed"),
         flag("dataset.augmentation.spec.sources.generator_id", "--generator"),
         flag("dataset.augmentation.spec.sources.transformation", "--augment"),
@@ -160,12 +161,12 @@ const AUGMENTATION_SPEC: &[Field] = &[
 ];
 
 /// The variants of the texts of a data set.
-pub(super) const AUGMENT: RequestFlags = RequestFlags {
+pub(crate) const AUGMENT: RequestFlags = RequestFlags {
     message: "isomer.transform.v1.AugmentRequest",
     fields: &[AUGMENTATION_SPEC, &[items("items", "--data", "text")]],
 };
 
-pub(super) const ENCODE: RequestFlags = RequestFlags {
+pub(crate) const ENCODE: RequestFlags = RequestFlags {
     message: "isomer.encoder.v1.EncodeRequest",
     fields: &[&[
         flag("encoder_id", "--model"),
@@ -178,12 +179,12 @@ pub(super) const ENCODE: RequestFlags = RequestFlags {
         flag("output_dtype", "--dtype"),
         unset("priority"),
         flag("output", "--token-vectors"),
-        unset("outputs"),
-        unset("max_active_dimensions"),
+        flag("outputs", "--outputs"),
+        flag("max_active_dimensions", "--max-active-dimensions"),
     ]],
 };
 
-pub(super) const ENCODE_AUGMENTED: RequestFlags = RequestFlags {
+pub(crate) const ENCODE_AUGMENTED: RequestFlags = RequestFlags {
     message: "isomer.transform.v1.EncodeAugmentedRequest",
     fields: &[
         AUGMENTATION_SPEC,
@@ -204,7 +205,7 @@ pub(super) const ENCODE_AUGMENTED: RequestFlags = RequestFlags {
 };
 
 /// The estimate of the variants of a query log.
-pub(super) const ESTIMATE: RequestFlags = RequestFlags {
+pub(crate) const ESTIMATE: RequestFlags = RequestFlags {
     message: "isomer.transform.v1.EstimateRequest",
     fields: &[&[
         flag("spec.transformation", "--augment"),
@@ -224,7 +225,7 @@ pub(super) const ESTIMATE: RequestFlags = RequestFlags {
     ]],
 };
 
-pub(super) const TRANSFORM: RequestFlags = RequestFlags {
+pub(crate) const TRANSFORM: RequestFlags = RequestFlags {
     message: "isomer.transform.v1.TransformStreamRequest",
     fields: &[&[
         flag("spec.transformation", "--transformation"),
@@ -248,7 +249,7 @@ pub(super) const TRANSFORM: RequestFlags = RequestFlags {
     ]],
 };
 
-pub(super) const JUDGE: RequestFlags = RequestFlags {
+pub(crate) const JUDGE: RequestFlags = RequestFlags {
     message: "isomer.transform.v1.JudgeRequest",
     fields: &[&[
         items("pairs", "--input", "pair"),
@@ -262,7 +263,7 @@ pub(super) const JUDGE: RequestFlags = RequestFlags {
     ]],
 };
 
-pub(super) const RERANK: RequestFlags = RequestFlags {
+pub(crate) const RERANK: RequestFlags = RequestFlags {
     message: "isomer.encoder.v1.RerankRequest",
     fields: &[&[
         flag("encoder_id", "--model"),

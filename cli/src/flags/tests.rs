@@ -6,7 +6,7 @@ use prost::Message;
 use prost_types::{DescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
 
 use super::*;
-use crate::args::Cli;
+use crate::args::{Cli, Command, requests::requests};
 
 /// Command lines of every command whose requests are declared.
 const LINES: &[&[&str]] = &[

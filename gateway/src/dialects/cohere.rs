@@ -12,7 +12,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{EncodeRequest, Input, RerankRequest, Truncation, input},
 };
-use isomer_service_kit::{Fault, off_runtime};
+use isomer_service_kit::{Fault, off_runtime, vectors::floats};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
@@ -282,7 +282,7 @@ fn by_type(types: Vec<EmbeddingType>, vectors: &[Bytes]) -> BTreeMap<&'static st
 /// One bit per dimension, set if the value is above 0; eight bits per byte, the first in the
 /// highest bit (as `numpy.packbits`).
 fn signs(vector: &[u8]) -> impl Iterator<Item = u8> {
-    let bits: Vec<bool> = embeddings::floats(vector).map(|value| value > 0.0).collect();
+    let bits: Vec<bool> = floats(vector).map(|value| value > 0.0).collect();
     let bytes: Vec<u8> = bits
         .chunks(8)
         .map(|eight| {

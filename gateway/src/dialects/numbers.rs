@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
 
-use crate::openai::embeddings::floats;
+use isomer_service_kit::vectors::floats;
 
 /// A vector of little-endian 32-bit floats, written as a list. Each number is the shortest decimal
 /// that reads back as the same bits.

@@ -25,7 +25,8 @@ use super::{
     encoded::Encoded,
     error::ApiError,
     inputs::{Inputs, bounded_or_none},
-    list, nulls,
+    list::{self, EncodingFormat},
+    nulls,
 };
 use crate::{
     billing,
@@ -104,14 +105,6 @@ impl Inputs {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum EncodingFormat {
-    #[default]
-    Float,
-    Base64,
-}
-
 /// Handling of a text that is too long: our names, or Voyage's booleans.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TruncationName(Truncation);
@@ -187,11 +180,6 @@ impl Request {
         }
         Ok(())
     }
-}
-
-/// The numbers of a vector from [`Encoded::vectors`].
-pub(crate) fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> {
-    isomer_service_kit::vectors::floats(vector)
 }
 
 pub(super) async fn create(

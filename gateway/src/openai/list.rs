@@ -4,15 +4,20 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use isomer_proto::encoder::v1::SparseVector;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, vectors::floats};
 use isomer_usage::sum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{
-    decimals,
-    embeddings::{EncodingFormat, floats},
-    encoded::Encoded,
-};
+use super::{decimals, encoded::Encoded};
+
+/// The form of a dense vector.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum EncodingFormat {
+    #[default]
+    Float,
+    Base64,
+}
 
 #[derive(Serialize)]
 struct Tokens {

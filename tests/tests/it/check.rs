@@ -367,7 +367,7 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     };
     let (code, _, stderr) = judged("openai:judge@http://127.0.0.1:1/v1", "12").await;
     assert_eq!(code, 3, "{stderr}");
-    for part in ["spec.judge.generator_id", "cannot be reached", "correct the URL"] {
+    for part in ["--judge", "cannot be reached", "correct the URL"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let (code, _, stderr) = judged("local:qwen2.5-coder-1.5b-instrct", "12").await;

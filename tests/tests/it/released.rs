@@ -68,7 +68,9 @@ fn scores(report: &Value) -> &Value {
 #[test]
 fn a_check_is_repeated_from_the_caches() {
     for (_, home) in released() {
-        let before: Value = serde_json::from_str(&read(&report_of_run(&home))).unwrap();
+        // One note has been reworded since.
+        let report = read(&report_of_run(&home)).replace("one dataset:", "one data set:");
+        let before: Value = serde_json::from_str(&report).unwrap();
         let out = home.path().join("report").display().to_string();
         let mut check = isomer(&home);
         check.args([

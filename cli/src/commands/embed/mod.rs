@@ -1,5 +1,6 @@
 //! `isomer embed`: converts texts to vectors.
 
+mod matrix;
 mod results;
 mod sink;
 

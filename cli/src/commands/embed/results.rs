@@ -9,7 +9,7 @@ use isomer_proto::{
 };
 use serde_json::{Map, Value, json};
 
-use super::sink::{form, values};
+use super::matrix::{form, values};
 use crate::{commands::stdout_failure, exit::Failure};
 
 /// Writes the results of texts from number `first` on. `asked` are the results that were asked for.

@@ -3,19 +3,14 @@
 use std::{io::Write, path::Path};
 
 use isomer_encoder_client::answer::Asked;
-use isomer_proto::{
-    common::v1::{Dtype, Matrix},
-    encoder::v1::EncodeResponse,
-};
-use isomer_service_kit::vectors;
+use isomer_proto::{common::v1::Matrix, encoder::v1::EncodeResponse};
 use serde_json::json;
 
-use super::results;
-use crate::{
-    commands::stdout_failure,
-    exit::Failure,
-    npy::{self, Element},
+use super::{
+    matrix::{form, values},
+    results,
 };
+use crate::{commands::stdout_failure, exit::Failure, npy};
 
 /// The output of vectors.
 pub(crate) enum Sink<'a> {
@@ -82,18 +77,6 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Columns and elements of the rows of a stored matrix.
-pub(super) fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
-    let cols = matrix.cols as usize;
-    match matrix.dtype() {
-        Dtype::F32 => Ok((cols, Element::F32)),
-        Dtype::F16 => Ok((cols, Element::F16)),
-        Dtype::Int8 => Ok((cols, Element::I8)),
-        Dtype::Ubinary => Ok((cols.div_ceil(8), Element::U8)),
-        Dtype::Unspecified => Err(Failure::dependency("the encoder answered with an unknown element type")),
-    }
-}
-
 /// The rows of the matrix file that belong to each text, if a text has several.
 fn rows_of_texts(first: usize, before: usize, response: &EncodeResponse) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
@@ -136,13 +119,4 @@ fn lines(first: usize, response: &EncodeResponse, matrix: &Matrix) -> Result<(),
         writeln!(out, "{line}").map_err(|e| stdout_failure(&e))?;
     }
     out.flush().map_err(|e| stdout_failure(&e))
-}
-
-pub(super) fn values(row: &[u8], element: Element) -> serde_json::Value {
-    match element {
-        Element::F32 => vectors::floats(row).collect(),
-        Element::F16 => vectors::widened(row).collect(),
-        Element::I8 => row.iter().map(|b| i8::from_le_bytes([*b])).collect(),
-        Element::U8 => row.iter().copied().collect(),
-    }
 }

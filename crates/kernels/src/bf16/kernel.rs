@@ -3,11 +3,7 @@
 //! A *panel* is 32 columns side by side, in pairs of depths: `panel[(i / 2 · 32 + j) · 2 + i mod
 //! 2]` is the weight of column `j` at depth `i`. Every kernel reads this layout.
 
-use std::sync::OnceLock;
-
-use super::{DEPTH_STEP, WIDTH, plain};
-#[cfg(target_arch = "x86_64")]
-use super::{amx, avx512};
+use super::{DEPTH_STEP, WIDTH};
 use crate::rounded::{MAX_ROWS, SPAN, ThreadState};
 
 /// The arguments of a kernel: `sums[r · SPAN + j] = Σ_i x[r · stride + i] · weight (i, j)`, in the
@@ -61,43 +57,6 @@ pub struct Bf16Kernel {
 }
 
 impl Bf16Kernel {
-    /// The fastest kernel for this machine; looked up once.
-    pub fn best() -> &'static Bf16Kernel {
-        static BEST: OnceLock<&'static Bf16Kernel> = OnceLock::new();
-        BEST.get_or_init(|| Self::available().first().copied().unwrap_or(&plain::PORTABLE))
-    }
-
-    /// Every kernel for this machine, fastest first.
-    pub fn available() -> Vec<&'static Bf16Kernel> {
-        let mut kernels: Vec<&'static Bf16Kernel> = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        {
-            use crate::instructions::{avx2_and_fma, avx512};
-            if avx512() && amx::usable() {
-                kernels.push(&amx::KERNEL);
-            }
-            if avx512() && std::arch::is_x86_feature_detected!("avx512bf16") {
-                kernels.push(&avx512::KERNEL);
-            }
-            if avx512() {
-                kernels.push(&plain::AVX512);
-            }
-            if avx2_and_fma() {
-                kernels.push(&plain::AVX2);
-            }
-        }
-        kernels.push(&plain::PORTABLE);
-        kernels
-    }
-
-    /// A reference in plain Rust for every order, on any machine.
-    pub fn reference(order: Order) -> &'static Bf16Kernel {
-        match order {
-            Order::Pairs => &plain::PORTABLE,
-            Order::Tiles => &plain::TILES,
-        }
-    }
-
     /// Short name for logs, e.g. `avx512-bf16`.
     pub fn name(&self) -> &'static str {
         self.name

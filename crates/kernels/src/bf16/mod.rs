@@ -15,6 +15,7 @@
 mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod choice;
 mod kernel;
 mod plain;
 mod round;

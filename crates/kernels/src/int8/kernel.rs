@@ -4,11 +4,9 @@
 //! · 4 + i mod 4]` is the code of column `j` at depth `i`. Every kernel reads this layout; only the
 //! width differs.
 
-use std::sync::OnceLock;
-
 #[cfg(target_arch = "x86_64")]
-use super::{GROUP, amx, avx2, vnni};
-use super::{Widths, portable};
+use super::GROUP;
+use super::Widths;
 use crate::rounded::{SPAN, ThreadState};
 
 /// The arguments of a kernel:
@@ -72,43 +70,6 @@ pub struct Int8Kernel {
 }
 
 impl Int8Kernel {
-    /// The fastest kernel for this machine; looked up once.
-    pub fn best() -> &'static Int8Kernel {
-        static BEST: OnceLock<&'static Int8Kernel> = OnceLock::new();
-        BEST.get_or_init(|| Self::available().first().copied().unwrap_or(&portable::KERNEL))
-    }
-
-    /// Every kernel for this machine, fastest first.
-    pub fn available() -> Vec<&'static Int8Kernel> {
-        let mut kernels: Vec<&'static Int8Kernel> = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        {
-            use crate::instructions::{Instructions, allows, avx2, avx512};
-            use std::arch::is_x86_feature_detected as has;
-            if avx512() && amx::usable() {
-                kernels.push(&amx::KERNEL);
-            }
-            if avx512() && has!("avx512vnni") {
-                kernels.push(&vnni::AVX512);
-            }
-            // Not part of AVX2: machines limited to AVX2 must all be of one class.
-            if allows(Instructions::Best) && avx2() && has!("avxvnni") {
-                kernels.push(&vnni::AVX);
-            }
-            if avx2() {
-                kernels.push(&avx2::KERNEL);
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if crate::instructions::allows(crate::instructions::Instructions::Avx2)
-            && std::arch::is_aarch64_feature_detected!("dotprod")
-        {
-            kernels.push(&super::neon::KERNEL);
-        }
-        kernels.push(&portable::KERNEL);
-        kernels
-    }
-
     /// Short name for logs, e.g. `avx512-vnni`.
     pub fn name(&self) -> &'static str {
         self.name

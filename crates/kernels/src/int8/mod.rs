@@ -25,6 +25,7 @@
 mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod choice;
 mod inputs;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
@@ -33,11 +34,13 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 mod weights;
+mod widths;
 
 use crate::{driver::Epilogue, rounded};
 
 pub use kernel::Int8Kernel;
-pub use weights::{Int8Matrix, Widths};
+pub use weights::Int8Matrix;
+pub use widths::Widths;
 
 /// Maximum depth of a product whose sums fit into 32 bits.
 pub const MAX_DEPTH: usize = 1 << 16;

@@ -10,15 +10,12 @@ use rayon::prelude::*;
 
 use super::{
     Form, QuantMatrix,
-    format::{QuantType, RUN},
-    layout::{Blocks, GROUP, OCTET, TILE, split_nibbles},
+    choice::tiles,
+    format::RUN,
+    layout::{Blocks, OCTET, TILE, split_nibbles},
+    tile::{InputRun, OCTETS, ROWS, TileArgs, TileKernel},
 };
 use crate::{driver::Epilogue, gemm_panels};
-
-/// Maximum number of rows that a tile processes at once.
-const ROWS: usize = 12;
-/// Maximum number of octets that a tile processes at once.
-const OCTETS: usize = 2;
 
 /// Bytes of codes of a group of octets that stay in a second-level cache while all rows are
 /// multiplied with them.
@@ -32,26 +29,6 @@ const SERIAL_BELOW: usize = 1 << 21;
 pub struct Int8Rows {
     codes: Vec<i8>,
     runs: Vec<InputRun>,
-}
-
-/// The scale and the sums of 32 inputs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct InputRun {
-    pub(super) scale: f32,
-    /// `Σ codes`.
-    pub(super) total: i32,
-    /// `scale · Σ codes`.
-    pub(super) sum: f32,
-    /// The same for each half, for formats with steps of 16.
-    pub(super) half_sums: [f32; 2],
-}
-
-impl InputRun {
-    /// `scale · Σ codes` of a step, of which the run has `STEPS`.
-    #[inline(always)]
-    pub(super) fn step_sum<const STEPS: usize>(&self, step: usize) -> f32 {
-        if STEPS == 1 { self.sum } else { self.half_sums[step] }
-    }
 }
 
 impl Int8Rows {
@@ -143,56 +120,6 @@ pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut
             multiply(scratch, m, blocks, tiles(blocks.kind)[0], out);
         }
     }
-}
-
-/// The arguments of a tile: `rows` rows times one or two octets of outputs over the whole depth.
-#[derive(Clone, Copy)]
-pub(super) struct TileArgs {
-    /// Rows are `32 · runs` apart.
-    pub(super) x: *const i8,
-    /// Rows are `runs` apart.
-    pub(super) x_runs: *const InputRun,
-    pub(super) rows: usize,
-    pub(super) runs: usize,
-    pub(super) octets: usize,
-    /// Tiles one after another, octet after octet.
-    pub(super) codes: *const u8,
-    /// Eight scales per step, octet after octet.
-    pub(super) scales: *const f32,
-    pub(super) minima: *const f32,
-    pub(super) out: *mut f32,
-    pub(super) out_stride: usize,
-}
-
-/// A function that computes tiles, for one instruction set.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TileKernel {
-    /// Number of rows that it processes at full speed, at most [`ROWS`].
-    pub(super) rows: usize,
-    /// Maximum number of octets, at most [`OCTETS`].
-    pub(super) octets: usize,
-    /// Writes eight outputs per row and octet.
-    ///
-    /// # Safety
-    /// The pointers of [`TileArgs`] are valid for the sizes that `rows`, `runs` and `octets` give,
-    /// and the machine has the instructions for which the function was compiled.
-    pub(super) run: unsafe fn(TileArgs),
-}
-
-/// Every kernel for this machine, fastest first.
-pub(super) fn tiles(kind: QuantType) -> Vec<TileKernel> {
-    let mut tiles = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        if crate::instructions::avx512() && std::arch::is_x86_feature_detected!("avx512vnni") {
-            tiles.push(super::int8_vnni::tile(kind));
-        }
-        if crate::instructions::avx2_and_fma() {
-            tiles.push(super::int8_avx2::tile(kind));
-        }
-    }
-    tiles.push(portable_tile(kind));
-    tiles
 }
 
 struct SharedOut(*mut f32);
@@ -339,69 +266,5 @@ fn open_scales(weights: &Blocks, octet: usize, scales: &mut [f32], minima: &mut 
 fn open_codes(stored: &[u8], tiles: &mut [u8]) {
     for (stored, tile) in stored.chunks_exact(TILE / 2).zip(tiles.chunks_exact_mut(TILE)) {
         split_nibbles(stored, tile);
-    }
-}
-
-/// The tile in plain Rust.
-pub(super) fn portable_tile(kind: QuantType) -> TileKernel {
-    TileKernel {
-        rows: 6,
-        octets: 1,
-        run: match kind {
-            QuantType::Q8_0 => portable::<1, true>,
-            QuantType::Q6K => portable::<2, false>,
-            _ => portable::<1, false>,
-        },
-    }
-}
-
-/// # Safety
-/// As for [`TileKernel::run`]; needs no particular instructions.
-#[allow(clippy::cast_precision_loss)]
-unsafe fn portable<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
-    for r in 0..a.rows {
-        let mut sums = [0.0f32; OCTET];
-        for run in 0..a.runs {
-            // SAFETY: row r and run `run` exist in all of these.
-            let (x, input, codes) = unsafe {
-                (
-                    &*a.x.add((r * a.runs + run) * RUN).cast::<[i8; RUN]>(),
-                    *a.x_runs.add(r * a.runs + run),
-                    &*a.codes.add(run * TILE).cast::<[[[u8; GROUP]; OCTET]; RUN / GROUP]>(),
-                )
-            };
-            for step in 0..STEPS {
-                let mut products = [0i32; OCTET];
-                let groups = RUN / GROUP / STEPS;
-                for g in step * groups..(step + 1) * groups {
-                    for (product, codes) in products.iter_mut().zip(&codes[g]) {
-                        for (&code, &x) in codes.iter().zip(&x[g * GROUP..]) {
-                            let code = if SIGNED {
-                                i32::from(i8::from_le_bytes([code]))
-                            } else {
-                                i32::from(code)
-                            };
-                            *product += code * i32::from(x);
-                        }
-                    }
-                }
-                let at = run * STEPS + step;
-                // SAFETY: step `at` of `runs · STEPS` exists.
-                let (scales, minima) = unsafe {
-                    (
-                        &*a.scales.add(at * OCTET).cast::<[f32; OCTET]>(),
-                        &*a.minima.add(at * OCTET).cast::<[f32; OCTET]>(),
-                    )
-                };
-                for j in 0..OCTET {
-                    sums[j] += scales[j] * input.scale * products[j] as f32;
-                    if !SIGNED {
-                        sums[j] += minima[j] * input.step_sum::<STEPS>(step);
-                    }
-                }
-            }
-        }
-        // SAFETY: row r has room for eight outputs.
-        unsafe { a.out.add(r * a.out_stride).cast::<[f32; OCTET]>().write_unaligned(sums) };
     }
 }

@@ -13,8 +13,8 @@ use std::arch::x86_64::{
 
 use super::{
     format::{QuantType, RUN},
-    int8::{TileArgs, TileKernel},
     layout::{GROUP, OCTET, TILE},
+    tile::{TileArgs, TileKernel},
 };
 
 /// The tile for codes of a kind. Call it only on a machine with AVX2 and FMA.

@@ -13,8 +13,8 @@ use std::arch::x86_64::{
 
 use super::{
     format::{QuantType, RUN},
-    int8::{TileArgs, TileKernel},
     layout::{GROUP, OCTET, TILE},
+    tile::{TileArgs, TileKernel},
 };
 
 /// Rows of a tile.

@@ -14,16 +14,19 @@
 //! Both keep the crate's guarantee: the bits of an output row depend only on that row and the
 //! weights.
 
+mod choice;
 mod format;
 mod int8;
 #[cfg(target_arch = "x86_64")]
 mod int8_avx2;
+mod int8_portable;
 #[cfg(target_arch = "x86_64")]
 mod int8_vnni;
 mod layout;
 mod panels;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 use half::f16;
 

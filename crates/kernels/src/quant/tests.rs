@@ -4,10 +4,7 @@ use half::f16;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{
-    int8::{multiply, portable_tile, tiles},
-    *,
-};
+use super::{choice::tiles, int8::multiply, int8_portable, *};
 
 const KINDS: [QuantType; 8] = [
     QuantType::Q4_0,
@@ -149,7 +146,7 @@ fn int8_tiles_agree_and_those_that_fuse_additions_give_the_same_bits() {
             multiply(&rows, m, &blocks, tile, &mut out);
             out
         };
-        let plain = product(portable_tile(kind));
+        let plain = product(int8_portable::tile(kind));
         let largest = plain.iter().fold(0.0f32, |a, b| a.max(b.abs()));
         let mut fused = tiles(kind);
         fused.pop();

@@ -39,7 +39,7 @@ impl Cpu {
     }
 }
 
-/// Bits of the codes under [`Precision::Int8`]. They are the same on every machine, so that its
+/// Bits of the codes under [`Rounding::Int8`]. They are the same on every machine, so that its
 /// vectors are one space. docs/reference/precision.md has the figures behind the choice. These
 /// widths are part of a vector space's name.
 pub const INT8_WIDTHS: Widths = Widths::EIGHT_SEVEN;

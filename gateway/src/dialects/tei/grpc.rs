@@ -22,7 +22,7 @@ use isomer_proto::{
         tokenize_server::{Tokenize, TokenizeServer},
     },
 };
-use isomer_service_kit::{Fault, Services, until_error};
+use isomer_service_kit::{Fault, Services, until_error, vectors::floats};
 use tokio::sync::OnceCell;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
@@ -31,12 +31,7 @@ use crate::{
     dialects::refusal,
     encoder_service::{STREAM_DEPTH, welcome},
     front::add_charged,
-    openai::{
-        Backends, Call,
-        embeddings::{self, floats},
-        encoded::Encoded,
-        inputs::Inputs,
-    },
+    openai::{Backends, Call, embeddings, encoded::Encoded, inputs::Inputs},
 };
 
 /// The key of a request's metadata that names the encoder.

@@ -23,7 +23,7 @@ use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{Capability, EncodeRequest, Encoder, Output, SparseVector, Truncation, encode_request::Prompt},
 };
-use isomer_service_kit::{Fault, off_runtime};
+use isomer_service_kit::{Fault, off_runtime, vectors::floats};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{
@@ -41,8 +41,7 @@ use super::{
 };
 use crate::json::Json;
 use crate::openai::{
-    ApiError, Backends, Body, Call,
-    embeddings::{self, floats},
+    ApiError, Backends, Body, Call, embeddings,
     inputs::{Inputs, bounded},
     nulls,
 };
