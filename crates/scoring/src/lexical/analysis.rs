@@ -3,7 +3,7 @@
 //! terms.
 //!
 //! mteb has lists of stop words for eleven languages, and this crate the one for English. In every
-//! other language a term of at least [`FREQUENT`] of the documents counts as a stop word, which is
+//! other language a term of at least 90 % of the documents counts as a stop word, which is
 //! mteb's rule for languages without a list.
 
 use std::fmt;
