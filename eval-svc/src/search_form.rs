@@ -141,7 +141,8 @@ impl SearchForm {
         self,
         dataset: &Dataset,
         vectors: ArrayView2<'_, f32>,
-        (profile, similarity): (Profile, Similarity),
+        profile: Profile,
+        similarity: Similarity,
     ) -> Result<Scores, ScoreError> {
         let queries = dataset.retrieval().map_or(0, |labels| labels.query_ids.len());
         let texts: Vec<Text> = dataset.texts().iter().map(|one| one.text.clone()).collect();

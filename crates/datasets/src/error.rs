@@ -32,7 +32,7 @@ pub enum DatasetError {
         task: TaskType,
     },
     /// No shipped dataset has this name.
-    #[error("there is no built-in data set `{name}`; there are {}", super::BUILTIN_NAMES.join(", "))]
+    #[error("the built-in data set `{name}` is unknown; give one of {}", super::BUILTIN_NAMES.join(", "))]
     UnknownBuiltin {
         /// The name.
         name: String,

@@ -20,6 +20,7 @@
 
 pub mod attention;
 pub mod bf16;
+mod dispatch;
 mod driver;
 mod instructions;
 pub mod int8;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_told_from_its_limit() {
+    fn a_value_differs_from_its_limit_on_paper() {
         assert_eq!(beside(16.366, 5.0, 1), "16.4");
         assert_eq!(beside(5.04, 5.0, 1), "5.04");
         assert_eq!(beside(-5.0, -5.0, 1), "−5.0");

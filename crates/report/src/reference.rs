@@ -51,14 +51,14 @@ mod tests {
 
     #[test]
     fn a_score_has_its_place_among_the_known_ones() {
-        let told = |score| place(&ENCODERS, score).unwrap_or_default();
+        let shown = |score| place(&ENCODERS, score).unwrap_or_default();
         assert_eq!(
-            told(65.5),
+            shown(65.5),
             "between glove-6b-50d (50.0) and paraphrase-MiniLM-L3-v2 (70.5)"
         );
-        assert_eq!(told(81.91), "as all-MiniLM-L6-v2 (81.9)");
-        assert_eq!(told(90.0), "above all-mpnet-base-v2 (85.5)");
-        assert_eq!(told(12.0), "below random vectors of words (28.1)");
+        assert_eq!(shown(81.91), "as all-MiniLM-L6-v2 (81.9)");
+        assert_eq!(shown(90.0), "above all-mpnet-base-v2 (85.5)");
+        assert_eq!(shown(12.0), "below random vectors of words (28.1)");
         assert_eq!(place(&[], 50.0), None);
     }
 

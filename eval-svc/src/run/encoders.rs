@@ -28,8 +28,7 @@ impl EncoderChoice {
         Self {
             name: match &variant {
                 EncoderVariant::Plain => id.to_owned(),
-                EncoderVariant::Stored(form) => form_name(id, form),
-                EncoderVariant::Search(form) => form_name(id, form),
+                EncoderVariant::Form(form) => form_name(id, form),
                 EncoderVariant::Prompts(variant) => variant.name_of(id),
             },
             id: id.to_owned(),
@@ -42,10 +41,9 @@ impl EncoderChoice {
         EncoderForm {
             name: match &self.variant {
                 EncoderVariant::Plain | EncoderVariant::Prompts(_) => EncoderForm::NONE.to_owned(),
-                EncoderVariant::Stored(form) => form.to_string(),
-                EncoderVariant::Search(form) => form.to_string(),
+                EncoderVariant::Form(form) => form.to_string(),
             },
-            is_search: matches!(self.variant, EncoderVariant::Search(_)),
+            is_search: matches!(self.variant, EncoderVariant::Form(Form::Search(_))),
         }
     }
 }
@@ -67,10 +65,7 @@ pub(super) fn choices(
         if id.trim().is_empty() {
             return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
         }
-        let forms = suite.forms.iter().map(|form| match form {
-            Form::Stored(form) => EncoderVariant::Stored(*form),
-            Form::Search(form) => EncoderVariant::Search(*form),
-        });
+        let forms = suite.forms.iter().copied().map(EncoderVariant::Form);
         let prompts = suite.prompt_variants.iter().cloned().map(EncoderVariant::Prompts);
         for variant in [EncoderVariant::Plain].into_iter().chain(forms).chain(prompts) {
             let choice = EncoderChoice::new(id, variant);
@@ -133,10 +128,10 @@ pub(super) async fn described(
             None => encoder(context, &choice.id).await?,
         };
         encoders.push(match &choice.variant {
-            EncoderVariant::Stored(form) => form
+            EncoderVariant::Form(Form::Stored(form)) => form
                 .encoder(&described)
                 .map_err(|message| invalid("spec.forms", message))?,
-            EncoderVariant::Search(form) => form.encoder(&described),
+            EncoderVariant::Form(Form::Search(form)) => form.encoder(&described),
             _ => Encoder {
                 id: choice.name,
                 ..described.clone()

@@ -79,37 +79,34 @@ impl<'a> KnownItems<'a> {
 
     /// How much of each encoder's drop is left in its searches by terms.
     pub(super) fn drop_shares(&self) -> Vec<DropShare> {
+        let drops = profile::drops(&self.grid);
         let searches = (0..self.plan.encoders.len()).filter_map(|e| Some((e, self.plan.search(e)?)));
         let searches: Vec<(usize, SearchForm)> = searches.collect();
-        let drops = profile::drops(&self.grid);
-        let mut shares: Vec<DropShare> = Vec::new();
-        for (encoder, form) in searches {
-            let source = self.plan.served(encoder);
+        let served = |search: &(usize, SearchForm)| self.plan.served(search.0);
+        let mut shares = Vec::new();
+        for own in searches.chunk_by(|one, other| served(one) == served(other)) {
+            let source = served(&own[0]);
             for (quantity, figure) in &drops {
-                let both = self.drop_strata(source, *figure).and_then(|own| {
-                    let form = self.drop_strata(encoder, *figure)?;
-                    profile::drop_share(&own, &form)
-                });
-                let interval = both.as_ref().ok().and_then(|ratio| ratio.interval);
-                let open = || "the drop of the vectors may be 0".to_owned();
-                shares.push(DropShare {
-                    encoder: self.plan.encoders[source].id.clone(),
-                    form: form.to_string(),
-                    quantity: quantity.clone(),
-                    share: both.as_ref().ok().map(|ratio| ratio.estimate),
-                    low: interval.map(|ends| ends.0),
-                    high: interval.map(|ends| ends.1),
-                    note: both.err().or_else(|| interval.is_none().then(open)),
-                });
+                let dense = self.drop_strata(source, *figure);
+                for (encoder, form) in own {
+                    let both = dense.as_ref().map_err(String::clone).and_then(|dense| {
+                        let form = self.drop_strata(*encoder, *figure)?;
+                        profile::drop_share(dense, &form)
+                    });
+                    let interval = both.as_ref().ok().and_then(|ratio| ratio.interval);
+                    let open = || "the drop of the vectors may be 0".to_owned();
+                    shares.push(DropShare {
+                        encoder: self.plan.encoders[source].id.clone(),
+                        form: form.to_string(),
+                        quantity: quantity.clone(),
+                        share: both.as_ref().ok().map(|ratio| ratio.estimate),
+                        low: interval.map(|ends| ends.0),
+                        high: interval.map(|ends| ends.1),
+                        note: both.err().or_else(|| interval.is_none().then(open)),
+                    });
+                }
             }
         }
-        shares.sort_by_key(|one| {
-            let place = |name: &str| self.plan.encoders.iter().position(|encoder| encoder.id == name);
-            (
-                place(&one.encoder),
-                drops.iter().position(|(quantity, _)| *quantity == one.quantity),
-            )
-        });
         shares
     }
 

@@ -34,6 +34,31 @@ struct BuiltIndex {
 }
 
 impl LastIndex {
+    /// The work for the score of a set in a form of an encoder.
+    pub(super) async fn task(
+        &mut self,
+        inputs: Inputs<'_>,
+        set: &TextSet,
+        position: usize,
+        form: SearchForm,
+        vectors: &StoredVectors<'_>,
+    ) -> Result<SearchTask, RunError> {
+        let plan = inputs.plan;
+        let keys = match form.hybrid() {
+            Some(_) => set.keys(plan, position),
+            None => Vec::new(),
+        };
+        Ok(SearchTask {
+            form,
+            dataset: Arc::clone(&plan.tables[set.table].dataset),
+            documents: self.of(inputs, set).await?,
+            queries: texts(plan, sides(plan, set).0),
+            vectors: vectors.matrix(&keys)?,
+            similarity: encoding::similarity(&plan.encoders[position]),
+            profile: plan.suite.profile,
+        })
+    }
+
     /// The index of a set's documents.
     async fn of(&mut self, inputs: Inputs<'_>, set: &TextSet) -> Result<Arc<LexicalIndex>, RunError> {
         let (_, documents) = sides(inputs.plan, set);
@@ -84,30 +109,6 @@ pub(super) struct SearchTask {
 }
 
 impl SearchTask {
-    /// The work for the score of a set.
-    pub(super) async fn new(
-        inputs: Inputs<'_>,
-        set: &TextSet,
-        last: &mut LastIndex,
-        (position, form): (usize, SearchForm),
-        vectors: &StoredVectors<'_>,
-    ) -> Result<Self, RunError> {
-        let plan = inputs.plan;
-        let keys = match form.hybrid() {
-            Some(_) => set.keys(plan, position),
-            None => Vec::new(),
-        };
-        Ok(Self {
-            form,
-            dataset: Arc::clone(&plan.tables[set.table].dataset),
-            documents: last.of(inputs, set).await?,
-            queries: texts(plan, sides(plan, set).0),
-            vectors: vectors.matrix(&keys)?,
-            similarity: encoding::similarity(&plan.encoders[position]),
-            profile: plan.suite.profile,
-        })
-    }
-
     /// Scores on a thread of runs.
     pub(super) async fn score(self, compute: Compute) -> Result<ScoreRecord, ScoreFailure> {
         let scored = compute.batch(move || {

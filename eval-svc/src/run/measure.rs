@@ -17,7 +17,7 @@ use super::{
     drift::{self, Drifted, Pair, pairs_of},
     inputs::Inputs,
     judge::Judged,
-    lexical::{LastIndex, SearchTask, WholeTexts},
+    lexical::{LastIndex, WholeTexts},
     plan::{Plan, Variant},
     progress::Meter,
     prompting::{Key, Slot, keys},
@@ -312,7 +312,7 @@ async fn one_encoder(
                 let score = match search {
                     None => tokio::spawn(context.work.score(score_task(inputs, encoder, set, &texts, &stored)?)),
                     Some(form) => {
-                        let task = SearchTask::new(inputs, set, &mut last_index, (position, form), &stored).await?;
+                        let task = last_index.task(inputs, set, position, form, &stored).await?;
                         tokio::spawn(task.score(context.compute.clone()))
                     }
                 };

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     dataset::{Dataset, Text},
+    form::Form,
     gate::Bound,
     profile::Axis,
     prompts::variant::PromptVariant,
@@ -68,10 +69,8 @@ impl Corpus {
 pub(super) enum EncoderVariant {
     /// As the service has it.
     Plain,
-    /// Its vectors in a stored form.
-    Stored(StoredForm),
-    /// With another search.
-    Search(SearchForm),
+    /// With its vectors stored, or its documents searched, in another way.
+    Form(Form),
     /// With other prompts.
     Prompts(PromptVariant),
 }
@@ -294,7 +293,7 @@ impl Plan {
     /// The stored form of an encoder's vectors, if it is one.
     pub(super) fn form(&self, encoder: usize) -> Option<StoredForm> {
         match self.variants.get(encoder)? {
-            EncoderVariant::Stored(form) => Some(*form),
+            EncoderVariant::Form(Form::Stored(form)) => Some(*form),
             _ => None,
         }
     }
@@ -302,7 +301,7 @@ impl Plan {
     /// The search of an encoder, if it is not the one by its vectors alone.
     pub(super) fn search(&self, encoder: usize) -> Option<SearchForm> {
         match self.variants.get(encoder)? {
-            EncoderVariant::Search(form) => Some(*form),
+            EncoderVariant::Form(Form::Search(form)) => Some(*form),
             _ => None,
         }
     }
@@ -315,7 +314,7 @@ impl Plan {
     /// Position of the encoder whose vectors this one has: a form those of its encoder.
     pub(super) fn source(&self, encoder: usize) -> usize {
         match self.variants.get(encoder) {
-            Some(EncoderVariant::Stored(_) | EncoderVariant::Search(_)) => self.served(encoder),
+            Some(EncoderVariant::Form(_)) => self.served(encoder),
             _ => encoder,
         }
     }

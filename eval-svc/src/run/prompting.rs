@@ -10,6 +10,7 @@ use super::{
     plan::{EncoderVariant, Plan, Table, served},
 };
 use crate::{
+    form::Form,
     prompts::{
         self, Chosen, DatasetPrompts, GivenPrompt, Layers, Part, Sent, unknown_role,
         variant::{PromptVariant, Wording},
@@ -188,8 +189,8 @@ fn table_prompts(
         .collect();
     let described = encoder.vector_space.clone().unwrap_or_default();
     let described = &match variant {
-        EncoderVariant::Stored(form) => form.space(&described, dataset.digest()),
-        EncoderVariant::Search(form) => form.space(&described, Some(&analysis(dataset))),
+        EncoderVariant::Form(Form::Stored(form)) => form.space(&described, dataset.digest()),
+        EncoderVariant::Form(Form::Search(form)) => form.space(&described, Some(&analysis(dataset))),
         _ => described,
     };
     let sent = || {
@@ -199,13 +200,13 @@ fn table_prompts(
     };
     let space = match variant {
         // Terms have no prompt.
-        EncoderVariant::Search(SearchForm::Lexical) => described.digest.clone(),
+        EncoderVariant::Form(Form::Search(SearchForm::Lexical)) => described.digest.clone(),
         _ => prompts::key(described, sent()),
     };
     TablePrompts {
         varied_space: match variant {
             // The ranges may rest on texts of another part, under its prompt.
-            EncoderVariant::Stored(form) if form.needs_ranges() => space.clone(),
+            EncoderVariant::Form(Form::Stored(form)) if form.needs_ranges() => space.clone(),
             // A text's vector does not depend on the name of its part.
             _ => prompts::key(described, sent().take(1).map(|(_, sent)| (Part::Text, sent))),
         },

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     change::{Change, same_rewrites},
+    form::Form,
     gate::{RewriteCounts, Rewrites},
     metric::overlap::PERSISTENCE,
     profile::Axis,
@@ -171,8 +172,13 @@ fn variant(plan: &Plan, scored: &[Scored], units: &UnitStore, position: usize) -
     let dimensions = plan.encoders[position].dimensions;
     let (form, prompts, bytes) = match &plan.variants[position] {
         EncoderVariant::Plain => return None,
-        EncoderVariant::Stored(form) => (Some(form.to_string()), None, form.bytes(dimensions)),
-        EncoderVariant::Search(form) => (Some(form.to_string()), None, dimensions.saturating_mul(4)),
+        EncoderVariant::Form(form) => {
+            let bytes = match form {
+                Form::Stored(form) => form.bytes(dimensions),
+                Form::Search(_) => dimensions.saturating_mul(4),
+            };
+            (Some(form.to_string()), None, bytes)
+        }
         EncoderVariant::Prompts(variant) => (None, Some(variant.name.clone()), dimensions.saturating_mul(4)),
     };
     Some(VariantInfo {

@@ -160,7 +160,7 @@ impl TaskHandler {
             let vectors = vectors.view();
             match form {
                 None => scored.score_searching(vectors, profile, similarity, search),
-                Some(form) => form.score_dataset(&scored, vectors, (profile, similarity)),
+                Some(form) => form.score_dataset(&scored, vectors, profile, similarity),
             }
         })
         .await?;

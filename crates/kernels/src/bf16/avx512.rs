@@ -8,6 +8,7 @@ use super::{
     WIDTH,
     kernel::{Bf16Kernel, Order, Tile},
 };
+use crate::dispatch::for_rows;
 use crate::rounded::SPAN;
 
 const ROWS: usize = 14;
@@ -25,24 +26,7 @@ pub(super) static KERNEL: Bf16Kernel = Bf16Kernel {
 unsafe fn run(tile: Tile<'_>) {
     tile.check(tile.rows);
     // SAFETY: checked; forwarded.
-    unsafe {
-        match tile.rows {
-            14 => rows::<14>(tile),
-            13 => rows::<13>(tile),
-            12 => rows::<12>(tile),
-            11 => rows::<11>(tile),
-            10 => rows::<10>(tile),
-            9 => rows::<9>(tile),
-            8 => rows::<8>(tile),
-            7 => rows::<7>(tile),
-            6 => rows::<6>(tile),
-            5 => rows::<5>(tile),
-            4 => rows::<4>(tile),
-            3 => rows::<3>(tile),
-            2 => rows::<2>(tile),
-            _ => rows::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, rows []; 14 13 12 11 10 9 8 7 6 5 4 3 2) }
 }
 
 /// # Safety

@@ -15,6 +15,7 @@ use super::{
     DEPTH_STEP, GROUP, Widths,
     kernel::{Int8Kernel, RunTile, Tile},
 };
+use crate::dispatch::for_rows;
 use crate::rounded::SPAN;
 
 const ROWS: usize = 6;
@@ -46,16 +47,7 @@ fn tile(widths: Widths) -> RunTile {
 unsafe fn run<const FIT: usize>(tile: Tile<'_>) {
     tile.check(ROWS, WIDTH);
     // SAFETY: checked; forwarded.
-    unsafe {
-        match tile.rows {
-            6 => rows::<6, FIT>(tile),
-            5 => rows::<5, FIT>(tile),
-            4 => rows::<4, FIT>(tile),
-            3 => rows::<3, FIT>(tile),
-            2 => rows::<2, FIT>(tile),
-            _ => rows::<1, FIT>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, rows [FIT]; 6 5 4 3 2) }
 }
 
 /// # Safety

@@ -17,6 +17,7 @@ use super::{
     DEPTH_STEP, GROUP,
     kernel::{Int8Kernel, Tile},
 };
+use crate::dispatch::for_rows;
 use crate::rounded::SPAN;
 
 const ROWS: usize = 8;
@@ -36,18 +37,7 @@ pub(super) static KERNEL: Int8Kernel = Int8Kernel {
 unsafe fn run(tile: Tile<'_>) {
     tile.check(ROWS, WIDTH);
     // SAFETY: checked; forwarded.
-    unsafe {
-        match tile.rows {
-            8 => rows::<8>(tile),
-            7 => rows::<7>(tile),
-            6 => rows::<6>(tile),
-            5 => rows::<5>(tile),
-            4 => rows::<4>(tile),
-            3 => rows::<3>(tile),
-            2 => rows::<2>(tile),
-            _ => rows::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, rows []; 8 7 6 5 4 3 2) }
 }
 
 /// `sum[lane] += Σ weights[4 · lane + i] · x[4 · GROUP_OF_X + i]`.

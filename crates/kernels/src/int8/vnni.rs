@@ -12,6 +12,7 @@ use super::{
     DEPTH_STEP, GROUP,
     kernel::{Int8Kernel, Tile},
 };
+use crate::dispatch::for_rows;
 use crate::rounded::SPAN;
 
 pub(super) static AVX512: Int8Kernel = Int8Kernel {
@@ -37,24 +38,7 @@ pub(super) static AVX: Int8Kernel = Int8Kernel {
 unsafe fn run_avx512(tile: Tile<'_>) {
     tile.check(AVX512.rows, AVX512.width);
     // SAFETY: checked; forwarded.
-    unsafe {
-        match tile.rows {
-            14 => avx512::<14>(tile),
-            13 => avx512::<13>(tile),
-            12 => avx512::<12>(tile),
-            11 => avx512::<11>(tile),
-            10 => avx512::<10>(tile),
-            9 => avx512::<9>(tile),
-            8 => avx512::<8>(tile),
-            7 => avx512::<7>(tile),
-            6 => avx512::<6>(tile),
-            5 => avx512::<5>(tile),
-            4 => avx512::<4>(tile),
-            3 => avx512::<3>(tile),
-            2 => avx512::<2>(tile),
-            _ => avx512::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, avx512 []; 14 13 12 11 10 9 8 7 6 5 4 3 2) }
 }
 
 /// # Safety
@@ -92,16 +76,7 @@ unsafe fn avx512<const R: usize>(tile: Tile<'_>) {
 unsafe fn run_avx(tile: Tile<'_>) {
     tile.check(AVX.rows, AVX.width);
     // SAFETY: checked; forwarded.
-    unsafe {
-        match tile.rows {
-            6 => avx::<6>(tile),
-            5 => avx::<5>(tile),
-            4 => avx::<4>(tile),
-            3 => avx::<3>(tile),
-            2 => avx::<2>(tile),
-            _ => avx::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, avx []; 6 5 4 3 2) }
 }
 
 /// # Safety

@@ -5,6 +5,7 @@ use std::arch::x86_64::{
 };
 
 use super::{Kernel, Tile};
+use crate::dispatch::for_rows;
 
 const WIDTH: usize = 16;
 /// How many depths ahead of the arithmetic the panel is prefetched.
@@ -21,16 +22,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 /// The contract of [`Kernel::run_raw`] with whole panels, on a machine with AVX2 and FMA.
 unsafe fn run(tile: Tile) {
     // SAFETY: forwarded.
-    unsafe {
-        match tile.rows {
-            6 => rows::<6>(tile),
-            5 => rows::<5>(tile),
-            4 => rows::<4>(tile),
-            3 => rows::<3>(tile),
-            2 => rows::<2>(tile),
-            _ => rows::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, rows []; 6 5 4 3 2) }
 }
 
 /// # Safety

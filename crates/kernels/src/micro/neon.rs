@@ -4,6 +4,7 @@
 use std::arch::aarch64::{vdupq_n_f32, vfmaq_n_f32, vld1q_f32, vst1q_f32};
 
 use super::{Kernel, Tile};
+use crate::dispatch::for_rows;
 
 const WIDTH: usize = 8;
 
@@ -18,18 +19,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 /// The contract of [`Kernel::run_raw`] with whole panels.
 unsafe fn run(tile: Tile) {
     // SAFETY: forwarded; NEON is part of every aarch64 target.
-    unsafe {
-        match tile.rows {
-            8 => rows::<8>(tile),
-            7 => rows::<7>(tile),
-            6 => rows::<6>(tile),
-            5 => rows::<5>(tile),
-            4 => rows::<4>(tile),
-            3 => rows::<3>(tile),
-            2 => rows::<2>(tile),
-            _ => rows::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, rows []; 8 7 6 5 4 3 2) }
 }
 
 /// # Safety

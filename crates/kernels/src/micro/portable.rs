@@ -2,6 +2,7 @@
 //! accumulators in vector registers.
 
 use super::{Kernel, Tile};
+use crate::dispatch::for_rows;
 
 const WIDTH: usize = 8;
 
@@ -16,14 +17,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 /// The contract of [`Kernel::run_raw`] with whole panels.
 unsafe fn run(tile: Tile) {
     // SAFETY: forwarded.
-    unsafe {
-        match tile.rows {
-            4 => rows::<4>(tile),
-            3 => rows::<3>(tile),
-            2 => rows::<2>(tile),
-            _ => rows::<1>(tile),
-        }
-    }
+    unsafe { for_rows!(tile, rows []; 4 3 2) }
 }
 
 /// # Safety

@@ -16,6 +16,7 @@ use super::{
     layout::{GROUP, OCTET, TILE},
     tile::{TileArgs, TileKernel},
 };
+use crate::dispatch::for_rows;
 
 /// The tile for codes of a kind. Call it only on a machine with AVX2 and FMA.
 pub(super) fn tile(kind: QuantType) -> TileKernel {
@@ -37,16 +38,7 @@ pub(super) fn tile(kind: QuantType) -> TileKernel {
 /// As for [`TileKernel::run`], on a machine with AVX2 and FMA.
 unsafe fn run<const FIT: usize, const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     // SAFETY: forwarded.
-    unsafe {
-        match a.rows {
-            6 => rows::<6, FIT, STEPS, SIGNED>(a),
-            5 => rows::<5, FIT, STEPS, SIGNED>(a),
-            4 => rows::<4, FIT, STEPS, SIGNED>(a),
-            3 => rows::<3, FIT, STEPS, SIGNED>(a),
-            2 => rows::<2, FIT, STEPS, SIGNED>(a),
-            _ => rows::<1, FIT, STEPS, SIGNED>(a),
-        }
-    }
+    unsafe { for_rows!(a, rows [FIT, STEPS, SIGNED]; 6 5 4 3 2) }
 }
 
 /// # Safety

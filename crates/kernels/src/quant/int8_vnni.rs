@@ -16,6 +16,7 @@ use super::{
     layout::{GROUP, OCTET, TILE},
     tile::{TileArgs, TileKernel},
 };
+use crate::dispatch::for_rows;
 
 /// Rows of a tile.
 const ROWS: usize = 12;
@@ -39,22 +40,7 @@ pub(super) fn tile(kind: QuantType) -> TileKernel {
 /// As for [`TileKernel::run`], on a machine with AVX-512 F and VNNI.
 unsafe fn run<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
     // SAFETY: forwarded.
-    unsafe {
-        match a.rows {
-            12 => rows::<12, STEPS, SIGNED>(a),
-            11 => rows::<11, STEPS, SIGNED>(a),
-            10 => rows::<10, STEPS, SIGNED>(a),
-            9 => rows::<9, STEPS, SIGNED>(a),
-            8 => rows::<8, STEPS, SIGNED>(a),
-            7 => rows::<7, STEPS, SIGNED>(a),
-            6 => rows::<6, STEPS, SIGNED>(a),
-            5 => rows::<5, STEPS, SIGNED>(a),
-            4 => rows::<4, STEPS, SIGNED>(a),
-            3 => rows::<3, STEPS, SIGNED>(a),
-            2 => rows::<2, STEPS, SIGNED>(a),
-            _ => rows::<1, STEPS, SIGNED>(a),
-        }
-    }
+    unsafe { for_rows!(a, rows [STEPS, SIGNED]; 12 11 10 9 8 7 6 5 4 3 2) }
 }
 
 /// 32 codes of each octet.

@@ -10,6 +10,7 @@ pub(super) const OCTETS: usize = 2;
 pub(super) struct InputRun {
     pub(super) scale: f32,
     /// `Σ codes`.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) total: i32,
     /// `scale · Σ codes`.
     pub(super) sum: f32,
@@ -34,6 +35,7 @@ pub(super) struct TileArgs {
     pub(super) x_runs: *const InputRun,
     pub(super) rows: usize,
     pub(super) runs: usize,
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) octets: usize,
     /// Tiles one after another, octet after octet.
     pub(super) codes: *const u8,

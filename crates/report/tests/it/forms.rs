@@ -62,15 +62,15 @@ fn the_schema_lists_at_most_ten_fields_that_vary_and_reports_have_them() {
 #[test]
 fn the_schema_names_every_kind_of_rule_as_reports_spell_it() {
     let schema = json_schema();
-    let told = schema["$defs"]["GateRule"]["properties"]["kind"]["description"]
+    let shown = schema["$defs"]["GateRule"]["properties"]["kind"]["description"]
         .as_str()
         .unwrap();
     for kind in RuleKind::ALL {
-        assert!(told.contains(&format!("`{}`", kind.name())), "{told}");
+        assert!(shown.contains(&format!("`{}`", kind.name())), "{shown}");
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         assert_eq!(RuleKind::named(kind.name()), Some(kind));
     }
-    assert_eq!(told.matches('`').count(), 2 * RuleKind::ALL.len());
+    assert_eq!(shown.matches('`').count(), 2 * RuleKind::ALL.len());
     assert_eq!(RuleKind::named("max_dorp"), None);
 }
 
@@ -426,13 +426,13 @@ fn ratings_stand_beside_error_rates_and_drift() {
     let rating = report
         .rating_of(isomer_report::terms::Scale::Similarity, "summarisation")
         .unwrap();
-    let told = format!("{:.2} ± 0.70", rating.mean.unwrap());
+    let shown = format!("{:.2} ± 0.70", rating.mean.unwrap());
     let files = files(&report).unwrap();
     for (name, content) in &files[1..3] {
         let page = String::from_utf8(content.clone()).unwrap();
         // With the ratings themselves, and below the drift; on the page also with the error rates.
         let times = if *name == "report.html" { 3 } else { 2 };
-        assert_eq!(page.matches(&told).count(), times, "{told} in {name}");
+        assert_eq!(page.matches(&shown).count(), times, "{shown} in {name}");
         assert!(page.contains("no correlation is defined"), "{name}");
         assert!(page.contains(&judge.sentence()), "{name}");
         assert!(
@@ -535,11 +535,11 @@ fn drift_stands_in_parallel_gaps_beside_the_plain_one_and_says_where_it_cannot()
             .filter_map(|row| row.in_gaps)
             .collect();
         assert_eq!(scaled.len(), known);
-        let told = format!("{:.2} gaps", mean(&scaled));
+        let shown = format!("{:.2} gaps", mean(&scaled));
         let count = if known == 6 { ")" } else { ", 5 of 6 data sets)" };
         assert!(
-            form(&report, "report.md").contains(&format!("({told}{count}")),
-            "{told}"
+            form(&report, "report.md").contains(&format!("({shown}{count}")),
+            "{shown}"
         );
         let count = if known == 6 {
             "</span>"
@@ -547,8 +547,8 @@ fn drift_stands_in_parallel_gaps_beside_the_plain_one_and_says_where_it_cannot()
             " (5 of 6 data sets)</span>"
         };
         assert!(
-            form(&report, "report.html").contains(&format!("{told}{count}")),
-            "{told}"
+            form(&report, "report.html").contains(&format!("{shown}{count}")),
+            "{shown}"
         );
     }
     let missing: Vec<_> = report
@@ -621,8 +621,8 @@ fn a_rule_whose_estimate_is_no_mean_says_so_and_shows_the_mean_of_the_profile() 
         let tile = -encoder.total.as_ref().unwrap().delta;
         assert!((beside - tile).abs() < 1e-9, "{beside} {tile}");
         assert_eq!(report.mean_beside(gate, mean, &said.rules[1], &encoder.encoder), None);
-        let told = format!("(pseudo-median; mean {beside:.2})");
-        assert!(form(&report, "report.html").contains(&told), "{told}");
+        let shown = format!("(pseudo-median; mean {beside:.2})");
+        assert!(form(&report, "report.html").contains(&shown), "{shown}");
         assert!(form(&report, "report.md").contains(&format!(
             "| pseudo-median | {:.2} | {beside:.2} |",
             said.rules[0].estimate.unwrap()
@@ -701,9 +701,9 @@ fn the_verdict_comes_first_and_the_judges_acceptance_stands_in_the_overview() {
     // 5 transformations, 148 − 3 t of 150 each, six times; 12 of the fourth have no rating.
     let (accepted, rated) = report.judge.as_ref().unwrap().accepted().unwrap();
     assert_eq!((accepted, rated), (6 * (5 * 148 - 30), 5 * 900 - 12));
-    let told = format!("({accepted} of {rated})");
+    let shown = format!("({accepted} of {rated})");
     assert!(
-        report.headline.iter().any(|one| one.contains(&told)),
+        report.headline.iter().any(|one| one.contains(&shown)),
         "{:?}",
         report.headline
     );
@@ -736,7 +736,7 @@ fn the_verdict_comes_first_and_the_judges_acceptance_stands_in_the_overview() {
 }
 
 #[test]
-fn of_few_encoders_the_changed_orders_are_told_and_no_deviation_of_tau() {
+fn of_few_encoders_the_changed_orders_are_shown_and_no_deviation_of_tau() {
     let report = report();
     let total = report.profile.scopes[0]
         .rank_stability
@@ -744,12 +744,12 @@ fn of_few_encoders_the_changed_orders_are_told_and_no_deviation_of_tau() {
         .find(|one| one.quantity.name == "total")
         .unwrap();
     assert!(total.sd.is_some());
-    let told = total.reordered_text().unwrap();
+    let shown = total.reordered_text().unwrap();
     for name in ["report.html", "report.md"] {
         let page = form(&report, name);
         assert!(
-            page.contains(&told) && page.contains("SD over data sets"),
-            "{name}: {told}"
+            page.contains(&shown) && page.contains("SD over data sets"),
+            "{name}: {shown}"
         );
     }
     let columns = &report.tables.iter().find(|one| one.id == "hteb-4").unwrap().columns;
@@ -793,11 +793,11 @@ fn the_page_answers_for_each_encoder_worst_first() {
         "total drops by 8.9 points (bounds 4.8 to 12.6, limit 9)"
     );
     let page = form(&report, "report.html");
-    let told = format!(
+    let shown = format!(
         "<strong>{} fails</strong>: {}.",
         answers[0].own.encoder, answers[0].reasons
     );
-    assert!(page.contains(&told), "{told}");
+    assert!(page.contains(&shown), "{shown}");
     let shown: Vec<&str> = cards(&page)
         .iter()
         .filter_map(|card| encoder_of(&report, card))
