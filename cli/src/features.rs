@@ -17,7 +17,7 @@ struct Feature {
     commands: &'static [&'static [&'static str]],
 }
 
-static FEATURES: [Feature; 6] = [
+static FEATURES: [Feature; 7] = [
     Feature {
         name: "evidence",
         is_built: cfg!(feature = "evidence"),
@@ -32,6 +32,11 @@ static FEATURES: [Feature; 6] = [
         name: "index",
         is_built: cfg!(feature = "index"),
         commands: &[&["index"]],
+    },
+    Feature {
+        name: "man",
+        is_built: cfg!(feature = "man"),
+        commands: &[&["man"]],
     },
     Feature {
         name: "postgres",

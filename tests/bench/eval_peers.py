@@ -1,6 +1,6 @@
 """Scoring beside its peers, interleaved in one run: exact search beside torch.topk, STS and reranking beside mteb's evaluators.
 
-    cargo build --release -p isomer-eval --example search && cargo build --release -p isomer
+    cargo build --release -p isomer-scoring --example search && cargo build --release -p isomer
     python tests/bench/eval_peers.py --search target/release/examples/search --isomer target/release/isomer
 
 Search: 200,000 x 384 random documents, 1,000 queries, the best 1,000 by cosine, all cores, vectors in memory, normalisation

@@ -251,6 +251,7 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write those of all commands into a folder.
+    #[cfg(feature = "man")]
     Man {
         /// Folder for `isomer.1`, `isomer-check.1` and so on; it is made where it does not exist.
         #[arg(long, value_name = "DIR")]

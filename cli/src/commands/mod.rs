@@ -20,6 +20,7 @@ mod judge;
 mod judge_select;
 mod kept_runs;
 mod keys;
+#[cfg(feature = "man")]
 mod manual;
 mod models;
 mod probe;
@@ -65,6 +66,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
             .map_err(|error| stdout_failure(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
+    #[cfg(feature = "man")]
     if let Command::Man { out } = &command {
         manual::write(out.as_deref())?;
         return Ok(ExitCode::SUCCESS);
@@ -125,7 +127,9 @@ async fn execute(session: &Session, command: Command) -> Result<ExitCode, Failur
         Command::Database(command) => database::run(session, command).await,
         Command::Probe(args) => probe::run(session, args).await,
         Command::Wait(args) => wait::run(session, args).await,
-        Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
+        Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        #[cfg(feature = "man")]
+        Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

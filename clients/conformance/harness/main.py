@@ -1,6 +1,7 @@
 """Starts the servers, runs each language's runner on the cases, judges and prints; see ../README.md."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ from .reference import Reference
 from .servers import Failed, ROOT, Servers
 
 PATIENCE_SECONDS = 400
+LANES = 3
 
 
 def runners(wanted):
@@ -114,6 +116,59 @@ def table(cases, columns):
     return "\n".join(lines)
 
 
+def serve(binary, cases):
+    """Starts the servers, writes the cases that a runner gets, and waits."""
+    with Servers(binary) as servers:
+        path = pathlib.Path("conformance-cases.json")
+        path.write_text(json.dumps({"version": 1, "cases": case_files.resolved(cases, servers.names, "by-hand")}, indent=1))
+        print(f"the servers run; {path} has the cases. End with Ctrl-C.", flush=True)
+        while True:
+            time.sleep(1)
+
+
+def check_runners(binary, cases, waiting):
+    """Judges runners until none waits, with servers of its own: some cases stop and restart them. Returns verdicts and faults."""
+    columns, failed = {}, []
+    with Servers(binary) as servers:
+        reference = Reference(servers)
+        while runner := next(waiting, None):
+            servers.proxy.arm()
+            results, took = run(runner, cases, servers)
+            name = runner["name"]
+            columns[name] = results if isinstance(results, str) else verdicts(name, cases, results, reference, servers)
+            print(f"{name}: {results if isinstance(results, str) else f'{took:.0f} s'}", flush=True)
+            if not isinstance(results, str):
+                failed += missed(name, cases, results, columns[name], reference, servers)
+        reference.close()
+    return columns, failed
+
+
+def check_providers(binary, wanted):
+    """Faults of the providers."""
+    failed = []
+    with Servers(binary) as servers:
+        for declared in wanted:
+            verdict = provider.check(declared, servers)
+            print(f"{declared['language']}: provider: {verdict}", flush=True)
+            failed += [f"{declared['language']}: provider: {verdict}"] if not verdict.startswith(("ok", "skipped")) else []
+    return failed
+
+
+def check_all(arguments, cases, found):
+    """Verdicts of all runners in their order, and faults. Runners mostly wait for servers, so several run at a time."""
+    # `next` of a list's iterator is atomic.
+    waiting = iter(found)
+    with concurrent.futures.ThreadPoolExecutor(LANES + 1) as pool:
+        lanes = [pool.submit(check_runners, arguments.isomer, cases, waiting) for _ in range(min(LANES, len(found)))]
+        others = pool.submit(check_providers, arguments.isomer, [] if arguments.case else providers(arguments.only))
+        columns, failed = {}, others.result()
+        for lane in lanes:
+            verdicts_of_lane, faults = lane.result()
+            columns |= verdicts_of_lane
+            failed += faults
+    return {runner["name"]: columns[runner["name"]] for runner in found}, failed
+
+
 def main():
     # The shell that starts this looks for `--only` too, in full.
     parser = argparse.ArgumentParser(
@@ -128,7 +183,7 @@ def main():
     cases = [case for case in case_files.load() if not arguments.case or case["id"].startswith(tuple(arguments.case))]
     if not cases:
         sys.exit(f"no case begins with {', '.join(arguments.case)}")
-    columns, failed = {}, []
+    failed = []
     found = runners(arguments.only)
     if not found:
         sys.exit("there is no runner of that name")
@@ -136,27 +191,10 @@ def main():
     failed += absent
     print(f"rpcs: the clients have all {count}, but for those that left-out.toml names" if not absent else "rpcs: FAILED", flush=True)
     try:
-        with Servers(arguments.isomer) as servers:
-            if arguments.serve:
-                path = pathlib.Path("conformance-cases.json")
-                path.write_text(json.dumps({"version": 1, "cases": case_files.resolved(cases, servers.names, "by-hand")}, indent=1))
-                print(f"the servers run; {path} has the cases. End with Ctrl-C.", flush=True)
-                while True:
-                    time.sleep(1)
-            reference = Reference(servers)
-            for runner in found:
-                servers.proxy.arm()
-                results, took = run(runner, cases, servers)
-                name = runner["name"]
-                columns[name] = results if isinstance(results, str) else verdicts(name, cases, results, reference, servers)
-                print(f"{name}: {results if isinstance(results, str) else f'{took:.0f} s'}", flush=True)
-                if not isinstance(results, str):
-                    failed += missed(name, cases, results, columns[name], reference, servers)
-            for told in providers(arguments.only):
-                verdict = "skipped: one case was asked for" if arguments.case else provider.check(told, servers)
-                print(f"{told['language']}: provider: {verdict}", flush=True)
-                failed += [f"{told['language']}: provider: {verdict}"] if not verdict.startswith(("ok", "skipped")) else []
-            reference.close()
+        if arguments.serve:
+            serve(arguments.isomer, cases)
+        columns, faults = check_all(arguments, cases, found)
+        failed += faults
     except Failed as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -21,6 +21,7 @@ mod complete;
 pub mod diff;
 mod drift;
 mod encoding;
+#[cfg(feature = "export")]
 pub mod export;
 pub mod findings;
 mod format;

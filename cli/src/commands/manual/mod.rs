@@ -6,6 +6,7 @@
     feature = "evidence",
     feature = "fleet",
     feature = "index",
+    feature = "man",
     feature = "registry"
 ))]
 mod reference;
