@@ -104,5 +104,26 @@ ensure_postgres() {
         ISOMER_TEST_POSTGRES="postgres://isomer:isomer@127.0.0.1:$port/isomer"
     fi
     export ISOMER_TEST_POSTGRES
-    trap '"${ISOMER_POSTGRES_STOP[@]}" >/dev/null 2>&1 || true; rm -rf "$ISOMER_POSTGRES_FOLDER"' EXIT
+    trap clean_up EXIT
+}
+
+# temporary_files_in_memory: TMPDIR names a folder in memory, if there is room for 4 GB, until the
+# script ends. Tests flush thousands of small files.
+temporary_files_in_memory() {
+    [ -z "${TMPDIR:-}" ] || return 0
+    local room
+    room="$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -n 1)"
+    [ "${room:-0}" -ge 4 ] || return 0
+    ISOMER_MEMORY_FOLDER="$(mktemp -d /dev/shm/isomer-tests-XXXXXX)"
+    export TMPDIR="$ISOMER_MEMORY_FOLDER"
+    trap clean_up EXIT
+}
+
+# Removes what the functions above leave until the script ends.
+clean_up() {
+    if [ -n "${ISOMER_POSTGRES_FOLDER:-}" ]; then
+        "${ISOMER_POSTGRES_STOP[@]}" >/dev/null 2>&1 || true
+        rm -rf "$ISOMER_POSTGRES_FOLDER"
+    fi
+    rm -rf "${ISOMER_MEMORY_FOLDER:-}"
 }
