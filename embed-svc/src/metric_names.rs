@@ -1,4 +1,4 @@
-//! What this service measures.
+//! Metrics of this service.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 

@@ -52,11 +52,11 @@ pub struct GatewayConfig {
     pub home: Option<std::path::PathBuf>,
     /// The gateway's records.
     pub database: DatabaseConfig,
-    /// Who may call what, and how much.
+    /// Permissions and budgets of callers.
     pub access: AccessConfig,
     /// Encoders of other servers.
     pub providers: ProvidersConfig,
-    /// Which private addresses may be called as providers.
+    /// Private addresses that may be called as providers.
     pub addresses: GuardConfig,
     /// How requests are routed to encoders.
     pub routing: RoutingConfig,
@@ -170,7 +170,7 @@ impl Validate for GatewayConfig {
     }
 }
 
-/// What a name of `[augmented_models]` stands for.
+/// Encoder and augmentation behind a name of `[augmented_models]`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AugmentedModelConfig {

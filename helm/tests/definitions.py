@@ -51,7 +51,7 @@ COMMON = {
     "schedules": "Checks, each with its encoders and its time (cron).",
     "dashboardLabels": "Further labels of the dashboard's ConfigMap.",
 }
-# What the chart's README lists, and its definition.
+# Values that the chart's README lists, and their definitions.
 SHOWN = {
     "an entry of `embed.encoders`": "encoder",
     "an entry of `workers.pools`": "worker",

@@ -43,7 +43,7 @@ SINGLE = {
 }
 
 
-# What a worker says when it has drained.
+# Last message of a worker that has drained.
 DONE = re.compile(r'"drained and stopped","done":(\d+)')
 # Names in the certificates: those of the plain Services.
 HOSTS = {
@@ -208,7 +208,7 @@ def deploy(cluster):
         starting = [threads.submit(start, template) for template in wanted]
         wait(starting, return_when=FIRST_EXCEPTION)
         if any(one.done() and one.exception() for one in starting):
-            # Whoever waits for the one that failed need not wait on.
+            # Nothing else needs to wait once one has failed.
             cluster.stop()
         return [pod for one in starting if (pod := one.result()).template.owner["kind"] == "Deployment"]
 

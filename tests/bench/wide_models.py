@@ -16,7 +16,7 @@ import random
 import shutil
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "embed-svc" / "tests" / "fixtures"
-# What differs from the fixture. Layers are fewer than in the real models, widths are theirs.
+# Differences from the fixture. Layers are fewer than in the real models, widths are theirs.
 SHAPES = {
     # ModernBERT-base: 22 layers there.
     "modernbert": {

@@ -36,7 +36,7 @@ class Fault:
     leader: Callable = lambda fleet: {}
     # Calls of the generator that may be made again, beyond those in flight.
     repeats: int = 0
-    # What has to hold afterwards.
+    # Check of the state afterwards.
     after: Callable = lambda fleet, report: None
     needs_root: bool = False
 

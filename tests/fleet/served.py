@@ -275,7 +275,7 @@ def tried(isomer, name, folder):
         if fence != fault.replicas:
             raise SystemExit(f"the fencing token is {fence} at the end, after {fault.replicas - 1} changes of the leader")
         same, said = compared(alone, report, True)
-        # Who takes a run over tries the judge again.
+        # A replica that takes over a run asks the judge again.
         extra = calls - least - (fault.replicas - 1)
         begun_units, lost = fleet.s3.units()
         units, repeated = len(begun_units), sum(begun_units.values()) - len(begun_units)

@@ -233,7 +233,7 @@ class Migration:
                      (switched, back) == (("docs_2", NEW), ("docs_1", OLD)), (switched[0], back[0]))
             self.step("switch", self.address)
             writer.stop()
-            # What the last run was cut off from, a run without faults brings to both.
+            # A run without faults completes, in both, the work that the last run was cut off from.
             self.fill("--delete")
             for table, model in [("docs_1", OLD), ("docs_2", NEW)]:
                 found = self.held(table, model, difference, 0.05)

@@ -10,7 +10,7 @@ use crate::heading;
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = heading::SETTINGS)]
 pub(crate) struct GainArgs {
-    /// What is compared with plain vectors; repeat or separate by commas for several [default:
+    /// Settings to compare with plain vectors; repeat or separate by commas for several [default:
     /// together].
     #[arg(
         long,

@@ -150,7 +150,7 @@ pub(crate) struct Global {
         hide_short_help = true
     )]
     pub(crate) data_roots: Vec<PathBuf>,
-    /// What to log on stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer
+    /// Log filter for stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer
     /// serve`: the configuration's telemetry.filter, else info].
     #[arg(
         long,
@@ -174,7 +174,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What to do.
+/// Command to run.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Fetch, list and verify model files.
@@ -224,7 +224,7 @@ pub(crate) enum Command {
     /// The workers of a fleet, their lanes, and what runs wait for.
     #[cfg(feature = "fleet")]
     Fleet(fleet::FleetViewArgs),
-    /// What the store that machines share holds, and the removal of what no run relies on.
+    /// List what the store that machines share holds, and remove what no run relies on.
     #[cfg(feature = "fleet")]
     Store(store::StoreArgs),
     /// Remove a text, and all that was made of it, from caches, stores, runs and reports.
@@ -247,7 +247,7 @@ pub(crate) enum Command {
     Wait(deploy::WaitArgs),
     /// Print a shell completion script.
     Completions {
-        /// Which shell.
+        /// Shell to write completions for.
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write those of all commands into a folder.
@@ -323,7 +323,7 @@ pub(crate) enum ModelsCommand {
     },
     /// Check the cached files against their digests.
     Verify {
-        /// Which models; all that are cached if none is named.
+        /// Models to verify; all cached ones if none is named.
         #[arg(value_name = "ID")]
         ids: Vec<String>,
     },
@@ -355,8 +355,8 @@ pub(crate) struct FleetArgs {
     /// fleet.engine].
     #[arg(long, env = "ISOMER_ENGINE", value_name = "URL")]
     pub(crate) engine: Option<String>,
-    /// What all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default: the
-    /// configuration's store.url].
+    /// Store that all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default:
+    /// the configuration's store.url].
     #[arg(long, env = "ISOMER_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
 }
@@ -421,7 +421,7 @@ pub(crate) struct EmbedArgs {
     /// Text put before each input.
     #[arg(long, env = "ISOMER_EMBED_PROMPT", help_heading = heading::ENCODERS)]
     pub(crate) prompt: Option<String>,
-    /// What to do with a text that is too long.
+    /// Handling of a text that is too long.
     #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = Truncation::Tail, help_heading = heading::ENCODERS)]
     pub(crate) truncation: Truncation,
     /// Keep only so many dimensions (Matryoshka).
@@ -439,7 +439,8 @@ pub(crate) struct EmbedArgs {
     pub(crate) batch: u32,
     /// Take the texts for a log of queries, one a line, and make the variants of each distinct one,
     /// the most frequent first, so that caches hold them for --augment-mode cached. No vectors are
-    /// written. What is there already costs nothing, so a run that was stopped goes on.
+    /// written. Variants that the caches hold cost nothing, so the same command resumes a stopped
+    /// run.
     #[arg(
         long,
         env = "ISOMER_WARM_UP",
@@ -512,10 +513,10 @@ pub(crate) struct AugmentArgs {
     /// When variants are used [default: budget with --generation-budget, else always].
     #[arg(long, env = "ISOMER_AUGMENT_MODE", value_enum, requires = "augment")]
     pub(crate) augment_mode: Option<AugmentModeArg>,
-    /// Most seconds that the variants of a request may take; those that have not come are left out.
+    /// Maximum time for the variants of a request in seconds; later ones are left out.
     #[arg(long, env = "ISOMER_GENERATION_BUDGET", value_name = "SECONDS", requires = "augment")]
     pub(crate) generation_budget: Option<f64>,
-    /// What to do where a variant is missing [default: use-arrived].
+    /// Handling of a missing variant [default: use-arrived].
     #[arg(long, env = "ISOMER_MISSING_VARIANTS", value_enum, requires = "augment")]
     pub(crate) missing_variants: Option<PartialFailurePolicy>,
     /// Seed of the variants [default: 1337].
@@ -528,9 +529,9 @@ pub(crate) struct AugmentArgs {
 pub(crate) enum AugmentModeArg {
     /// Wait for every variant.
     Always,
-    /// What comes within --generation-budget.
+    /// Variants that arrive within --generation-budget.
     Budget,
-    /// What the caches hold; a server makes the rest for the next time.
+    /// Variants that the caches hold; a server makes the rest for the next time.
     Cached,
 }
 
@@ -552,7 +553,7 @@ pub(crate) enum TransformCommand {
     after_help = "Input: JSONL with `original` and `transformed` (or `text`, as `isomer transform` writes it; or `sentence1` and `sentence2`), and optionally `id`; output: JSONL, same order. Example:\n  isomer transform --transformation paraphrase --input texts.txt | isomer transform judge --scale similarity"
 )]
 pub(crate) struct JudgeArgs {
-    /// What is rated.
+    /// Scale of the ratings.
     #[arg(long, env = "ISOMER_TRANSFORM_SCALE", value_enum)]
     pub(crate) scale: JudgeScale,
     /// The judge: `local:ID` or `openai:MODEL@URL` [default: the server's generator].
@@ -568,14 +569,14 @@ pub(crate) struct JudgeArgs {
     /// of the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
     pub(crate) prompts_dir: Option<PathBuf>,
-    /// What the pairs claim to be, e.g. `summarisation`: quality is rated against it [default: any
-    /// rewriting].
+    /// Transformation that the pairs claim to be, e.g. `summarisation`: quality is rated against it
+    /// [default: any rewriting].
     #[arg(long, env = "ISOMER_JUDGED_TRANSFORMATION", value_name = "NAME")]
     pub(crate) of: Option<String>,
     /// Seed of the sampling.
     #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
-    /// Most attempts per pair.
+    /// Maximum number of attempts per pair.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
     /// Neither read nor write the cache.
@@ -631,7 +632,7 @@ pub(crate) struct JudgeSelectArgs {
     /// Seed of the sample, the sampling and the intervals.
     #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
-    /// Most attempts per rating and text.
+    /// Maximum number of attempts per rating and text.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
 }
@@ -639,7 +640,7 @@ pub(crate) struct JudgeSelectArgs {
 /// `isomer transform cache …`
 #[derive(Subcommand, Debug)]
 pub(crate) enum CacheCommand {
-    /// What the cache holds.
+    /// Show the size and the contents of the cache.
     Stats,
     /// Write all entries to a file that others can import.
     #[command(after_help = "Example: isomer transform cache export --output shared.parquet")]
@@ -702,10 +703,10 @@ pub(crate) struct TransformArgs {
     /// Seed of draws and sampling.
     #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337)]
     pub(crate) seed: u64,
-    /// Most attempts per text.
+    /// Maximum number of attempts per text.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
-    /// What to return for a text whose attempts all failed a check.
+    /// Result for a text whose attempts all failed a check.
     #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailure::KeepOriginal, help_heading = heading::GENERATION)]
     pub(crate) on_failure: OnFailure,
     /// Sampling temperature; 0 is greedy [default: 0, and 1 for distractors, as in CLSD].
@@ -726,7 +727,7 @@ pub(crate) struct TransformArgs {
     /// Use of stored texts of another version of the generator's model, as the server names it.
     #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChange::Report, help_heading = heading::GENERATION)]
     pub(crate) on_fingerprint_change: OnFingerprintChange,
-    /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
+    /// Effect of a meaning guard (numbers, negations and names lost or changed) that fires.
     #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardMode::Warn, help_heading = heading::GENERATION)]
     pub(crate) guards: GuardMode,
     /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47)
@@ -754,7 +755,7 @@ pub(crate) struct TransformArgs {
     /// the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR", help_heading = heading::PROMPTS)]
     pub(crate) prompts_dir: Option<PathBuf>,
-    /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
+    /// Maximum number of swaps of `multi_swap`, 1 to 3 [default: 3].
     #[arg(long, env = "ISOMER_SWAPS", value_name = "N", help_heading = heading::PARAMETERS)]
     pub(crate) swaps: Option<u32>,
     /// Tokens between the cuts of `continuation` [default: 5].
@@ -990,7 +991,7 @@ pub(crate) struct CheckArgs {
     pub(crate) fleet: FleetArgs,
 }
 
-/// What a check runs, whatever its encoders: the suite with its overrides.
+/// The suite of a check with its overrides, whatever the encoders.
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// A built-in suite's name or a suite file (TOML).
@@ -1061,11 +1062,12 @@ pub(crate) struct CheckJudgeArgs {
     /// [default: the suite's judge, else none].
     #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC", help_heading = heading::FIRST)]
     pub(crate) judge: Option<String>,
-    /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the
+    /// Maximum number of texts rated per data set, transformation and seed; 0: all [default: the
     /// suite's, else 50].
     #[arg(long, env = "ISOMER_JUDGE_SAMPLE", value_name = "N")]
     pub(crate) judge_sample: Option<u32>,
-    /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
+    /// Scales of the ratings; each scale costs a call per pair [default: the suite's, else
+    /// similarity].
     #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
     pub(crate) judge_scales: Vec<JudgeScale>,
     /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the
@@ -1074,12 +1076,12 @@ pub(crate) struct CheckJudgeArgs {
     pub(crate) judge_accept: Option<f64>,
 }
 
-/// What the check may take.
+/// Limits of the check.
 #[derive(Args, Debug)]
 #[command(next_help_heading = heading::COST)]
 pub(crate) struct CheckLimitArgs {
-    /// Most calls to the generator: a check that would take more is not started, one that has taken
-    /// more is stopped [default: the suite's, else no limit].
+    /// Maximum number of calls to the generator: a check that would need more is not started, one
+    /// that has made more is stopped [default: the suite's, else no limit].
     #[arg(long, env = "ISOMER_MAX_CALLS", value_name = "N")]
     pub(crate) max_calls: Option<u64>,
     /// The same in money, in the unit of the generator's prices, which its configuration must have
@@ -1106,7 +1108,7 @@ pub(crate) struct CheckSeparationArgs {
         conflicts_with = "no_separation"
     )]
     pub(crate) separation_kinds: Vec<ChangeArg>,
-    /// Most texts of each data set that are changed [default: the suite's, else 200].
+    /// Maximum number of texts changed per data set [default: the suite's, else 200].
     #[arg(
         long,
         env = "ISOMER_SEPARATION_TEXTS",

@@ -49,7 +49,7 @@ impl RegistryCommand {
         }
     }
 
-    /// What all of them have.
+    /// Options that all these commands share.
     pub(crate) fn common(&self) -> &RegistryCommonArgs {
         match self {
             Self::Check(args) => &args.common,
@@ -68,7 +68,7 @@ pub(crate) enum RegistryKind {
     Sagemaker,
 }
 
-/// What every command of a registry needs.
+/// Options of every command of a registry.
 #[derive(Args, Debug)]
 pub(crate) struct RegistryCommonArgs {
     /// Kind of registry.
@@ -113,10 +113,10 @@ pub(crate) struct RegistryCommonArgs {
     /// store attestation.dsse.json with the report; see `isomer report attest`.
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
     pub(crate) attest: Option<PathBuf>,
-    /// Most bytes of an encoder's files; a version with more is refused.
+    /// Maximum total size of an encoder's files in bytes; a larger version is refused.
     #[arg(long, env = "ISOMER_REGISTRY_MAX_BYTES", value_name = "BYTES", default_value_t = 4 << 30, help_heading = heading::REGISTRY)]
     pub(crate) max_bytes: u64,
-    /// Most files of a version; one with more is refused.
+    /// Maximum number of files of a version; one with more is refused.
     #[arg(long, env = "ISOMER_REGISTRY_MAX_FILES", value_name = "N", default_value_t = 2_000, help_heading = heading::REGISTRY)]
     pub(crate) max_files: usize,
     /// Folder for files that are being checked, and for the ledger. With --server, the gateway has

@@ -45,7 +45,7 @@ pub(crate) enum StatsCommand {
     /// cells are missing ratings.
     #[command(after_help = "Example: isomer stats agreement --input ratings.csv --weights ordinal --scale 1,2,3,4,5")]
     Agreement(AgreementArgs),
-    /// What a design of so many data sets and seeds can detect.
+    /// Compute the effect that a design of so many data sets and seeds can detect.
     #[command(after_help = "Examples:
   isomer stats design --input pilot.csv --effect 2          rows: data sets, columns: seeds, cells: differences
   isomer stats design --sd-between 1.5 --sd-seeds 0.4 --datasets 6 --seeds 3")]
@@ -93,13 +93,13 @@ pub(crate) struct CompareArgs {
     /// The column that the others are compared with [default: the first].
     #[arg(long, env = "ISOMER_REFERENCE", value_name = "NAME")]
     pub(crate) reference: Option<String>,
-    /// Which way the others are expected to differ from the reference.
+    /// Direction in which the others are expected to differ from the reference.
     #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
     pub(crate) alternative: Alternative,
     /// How the p-value of the signed-rank test is computed.
     #[arg(long, env = "ISOMER_METHOD", value_enum, default_value_t = MethodArg::Auto)]
     pub(crate) method: MethodArg,
-    /// What becomes of differences that are zero in the signed-rank test.
+    /// Handling of zero differences in the signed-rank test.
     #[arg(long, env = "ISOMER_ZEROS", value_enum, default_value_t = ZeroMethod::Wilcox)]
     pub(crate) zeros: ZeroMethod,
     /// Correct the normal approximation for continuity.
@@ -114,7 +114,7 @@ pub(crate) struct CompareArgs {
 pub(crate) struct PairsArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// Which paired test.
+    /// Paired test to run.
     #[arg(long, env = "ISOMER_TEST", value_enum, default_value_t = PairedTest::PairedBootstrap)]
     pub(crate) test: PairedTest,
     /// Pairs whose adjusted p-value lies at or below it differ.
@@ -191,7 +191,7 @@ pub(crate) struct BootstrapArgs {
 pub(crate) struct CorrelationArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// Which sign is expected.
+    /// Expected sign.
     #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
     pub(crate) alternative: Alternative,
     #[command(flatten)]

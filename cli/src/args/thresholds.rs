@@ -17,8 +17,8 @@ pub(crate) struct ThresholdsArgs {
     /// Encoder of RUN [default: the only one].
     #[arg(long, env = "ISOMER_ENCODER", value_name = "ID")]
     pub(crate) encoder: Option<String>,
-    /// What a threshold has to reach on the original texts: `precision=P` or `fpr=R` (the lowest
-    /// threshold that does), or `f1` (the highest F1).
+    /// Goal of a threshold on the original texts: `precision=P` or `fpr=R` (the lowest threshold
+    /// that reaches it), or `f1` (the highest F1).
     #[arg(long, env = "ISOMER_TARGET", value_name = "TARGET", default_value = "precision=0.95", value_parser = target)]
     pub(crate) target: ThresholdTarget,
     /// Only this data set; repeat or separate by commas [default: all of the run].

@@ -4,7 +4,7 @@ import pathlib
 import tomllib
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "cases"
-# What the judge reads and runners do not.
+# Keys that the judge reads and runners do not.
 JUDGED = ("expect", "journal", "why", "row")
 
 

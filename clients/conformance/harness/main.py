@@ -183,7 +183,7 @@ def main():
     if failed:
         sys.exit(1)
     if not good:
-        # A machine without a toolchain is no fault of a client, and no proof of one either.
+        # A missing toolchain says nothing about a client: it neither passed nor failed.
         print("NOTHING WAS CHECKED: everything that was asked for was skipped")
 
 

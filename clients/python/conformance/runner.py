@@ -335,7 +335,7 @@ class Case:
         try:
             return await task
         except asyncio.CancelledError:
-            # What a task that is cancelled raises in asyncio.
+            # asyncio raises this in a cancelled task.
             raise ic.Cancelled("the task was cancelled") from None
 
 

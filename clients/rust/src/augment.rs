@@ -156,7 +156,7 @@ impl AugmentOptions {
 pub struct AugmentedEmbeddings {
     /// The vectors.
     pub embeddings: Embeddings,
-    /// Which variants went into each row, and which are missing.
+    /// Variants that went into each row, and missing ones.
     pub used: Vec<Variants>,
 }
 

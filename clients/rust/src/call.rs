@@ -81,7 +81,7 @@ impl Calls {
         let deadline = self.deadline();
         let mut attempt = 1;
         loop {
-            // What cannot be in time is not sent.
+            // A request whose deadline has passed is not sent.
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(Error::deadline(path, attempt));
             }
@@ -173,7 +173,7 @@ mod tests {
         "/isomer.eval.v1.RunService/CreateRun",
         // It sets what it names; keys have no etag.
         "/isomer.gateway.v1.AccessService/UpdateKey",
-        // What is cancelled or revoked stays so.
+        // Cancelling or revoking twice has the same effect as once.
         "/isomer.eval.v1.RunService/CancelRun",
         "/isomer.gateway.v1.AccessService/RevokeKey",
     ];

@@ -1,4 +1,4 @@
-//! What keeps vector spaces apart.
+//! Checks that keep vectors of different spaces apart.
 
 use std::collections::HashMap;
 

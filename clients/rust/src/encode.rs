@@ -83,8 +83,8 @@ impl EncodeOptions {
         self
     }
 
-    /// What the texts are, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt
-    /// for it, where it has one.
+    /// Role of the texts, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt for
+    /// it, where it has one.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = Some(role.into());
@@ -112,7 +112,7 @@ impl EncodeOptions {
         self
     }
 
-    /// What happens to a text that is too long; the tail is cut unless it is given.
+    /// Handling of a text that is too long; the tail is cut by default.
     #[must_use]
     pub fn truncation(mut self, truncation: Truncation) -> Self {
         self.truncation = truncation;

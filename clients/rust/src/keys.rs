@@ -1,4 +1,4 @@
-//! Who may ask the gateway for what.
+//! API keys of the gateway, and their permissions.
 
 use std::fmt;
 
@@ -140,7 +140,7 @@ impl Keys {
         some(answer?.key)
     }
 
-    /// What administrators did after an event (0: from the first), oldest first.
+    /// Actions of administrators after an event (0: from the first), oldest first.
     pub fn audit(&self, after: i64) -> BoxStream<'static, Result<AuditEvent, Error>> {
         let calls = self.0.clone();
         let pages = stream::try_unfold((calls, Some(after)), |(calls, after)| async move {

@@ -85,7 +85,7 @@ impl Matrix {
     /// The bytes of one row.
     ///
     /// # Panics
-    /// Where there is no such row, as a slice does.
+    /// If the row does not exist, as a slice does.
     pub fn row_bytes(&self, row: usize) -> &[u8] {
         let width = row_bytes(self.cols, self.dtype);
         &self.data[row * width..(row + 1) * width]
@@ -104,7 +104,7 @@ impl Matrix {
     /// widened, and `Ubinary` has a 0 or a 1 for each dimension.
     ///
     /// # Panics
-    /// Where there is no such row, as a slice does.
+    /// If the row does not exist, as a slice does.
     pub fn row(&self, row: usize) -> Cow<'_, [f32]> {
         if let Some(all) = self.view() {
             return Cow::Borrowed(&all[row * self.cols..(row + 1) * self.cols]);

@@ -30,7 +30,7 @@ impl RerankOptions {
         }
     }
 
-    /// Most documents to give; all unless it is given.
+    /// Maximum number of documents to return; all by default.
     #[must_use]
     pub fn top_n(mut self, top_n: u32) -> Self {
         self.top_n = Some(top_n);
@@ -65,7 +65,7 @@ pub struct Ranking {
     pub results: Vec<Ranked>,
     /// Names of the labels, for cross-encoders with several.
     pub labels: Vec<String>,
-    /// What the call used.
+    /// Usage of this call.
     pub usage: Usage,
 }
 

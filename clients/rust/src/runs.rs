@@ -32,12 +32,13 @@ pub struct Report {
     pub content: Vec<u8>,
     /// Its media type.
     pub media_type: String,
-    /// What to call it.
+    /// Suggested file name.
     pub file_name: String,
 }
 
-/// What to run: a suite that ships with Isomer by its name, or the file of one (`….toml`), which is
-/// sent as its text; and the encoders. Set gate, judge and so on in what it returns.
+/// Specification of a run: a suite that ships with Isomer by its name, or the file of one
+/// (`….toml`), which is sent as its text; and the encoders. Set gate, judge and so on in what it
+/// returns.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] where the file cannot be read.
@@ -198,7 +199,7 @@ impl Runs {
         self.get(id).await
     }
 
-    /// Stops a run. What is finished stays stored.
+    /// Stops a run. Finished work stays stored.
     ///
     /// # Errors
     /// What the server refuses.

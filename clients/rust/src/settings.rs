@@ -1,4 +1,4 @@
-//! What a client is told before its first call.
+//! Settings that a client needs before its first call.
 
 use std::{env, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     token::KeptToken,
 };
 
-/// Where a server listens that is told nothing else.
+/// Address of a server with default settings.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
 
 /// Time for one request, its retries included.
@@ -178,19 +178,19 @@ impl Builder {
         self
     }
 
-    /// Most requests of one call at once; 4 unless it is given.
+    /// Maximum number of concurrent requests of one call; default 4.
     pub fn in_flight(mut self, count: usize) -> Self {
         self.in_flight = count;
         self
     }
 
-    /// Most texts in one request; 256 unless it is given. The encoder's own limit goes before.
+    /// Maximum number of texts in one request; default 256. The encoder's own limit goes before.
     pub fn batch_items(mut self, items: usize) -> Self {
         self.bounds.items = items;
         self
     }
 
-    /// Most bytes of text in one request; 1 MiB unless it is given.
+    /// Maximum bytes of text in one request; default 1 MiB.
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.bounds.bytes = bytes;
         self

@@ -145,7 +145,7 @@ impl Statistics {
         )
     }
 
-    /// What a design can detect, and what design an effect needs.
+    /// Computes the effect that a design can detect, and the design that an effect needs.
     ///
     /// # Errors
     /// What the server refuses.

@@ -110,7 +110,7 @@ pub struct Transformed {
     pub results: Vec<TransformResult>,
     /// Counts of each request.
     pub summaries: Vec<TransformSummary>,
-    /// What the call used.
+    /// Usage of this call.
     pub usage: Usage,
 }
 
@@ -257,7 +257,8 @@ impl Client {
         answers.try_flatten().boxed()
     }
 
-    /// What [`Client::transform`] would ask the generator for. It costs nothing.
+    /// Estimates the requests that [`Client::transform`] would send to the generator. It costs
+    /// nothing.
     ///
     /// # Errors
     /// What the server refuses.

@@ -1,4 +1,5 @@
-//! What is Rust's own in this client; clients/conformance has what all clients share.
+//! Tests of the parts that are specific to Rust; clients/conformance has the cases that all clients
+//! share.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{

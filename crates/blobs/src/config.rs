@@ -1,4 +1,4 @@
-//! Which store is used.
+//! Configuration of the store.
 
 use std::{path::PathBuf, time::Duration};
 

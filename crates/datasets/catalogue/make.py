@@ -86,7 +86,7 @@ TASKS = {
     "Retrieval": "retrieval",
     "Summarization": "summarisation",
 }
-# Which fields a robustness check transforms (HTEB, Appendix E: of retrieval and reranking the
+# Fields that a robustness check transforms (HTEB, Appendix E: of retrieval and reranking the
 # queries only).
 TRANSFORMED = {
     "sts": ["sentence1", "sentence2"],
@@ -193,7 +193,7 @@ def entry(name, task):
 
 
 GATE = """
-# Which encoder may pass: so many items that an encoder that does not drop passes at a limit of 5
+# Pass criterion: there are enough items for an encoder that does not drop to pass at a limit of 5
 # points (stats/laws.md). An encoder whose vectors are all but one point separates about half of the
 # texts.
 [gate]

@@ -1,4 +1,4 @@
-//! What the gate says; the `gate` section of `report.json`.
+//! Verdict of the gate; the `gate` section of `report.json`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     terms::{Adjust, Basis, OnUndecided, RuleKind, Side, Texts, Unit},
 };
 
-/// What a rule, an encoder's rules, or the gate says.
+/// Verdict of a rule, of an encoder's rules, or of the gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {
@@ -36,11 +36,11 @@ pub struct GateReport {
     /// Whether that blocks: always for fail and invalid, for undecided unless `undecided` is
     /// `warn`.
     pub blocked: bool,
-    /// What an undecided gate means.
+    /// Handling of an undecided gate.
     pub undecided: OnUndecided,
     /// Chance of error of each rule on each side, over all looks.
     pub alpha: f64,
-    /// What became of that chance where several encoders are judged.
+    /// Correction of that chance when several encoders are judged.
     #[serde(default)]
     pub adjust: Adjust,
     /// Largest share of unchanged texts that any rule allows; absent in reports of versions that
@@ -92,12 +92,12 @@ pub struct GateRule {
     pub form: Option<String>,
     /// The data sets it looks at.
     pub datasets: Vec<String>,
-    /// What is held against the limit.
+    /// Quantity compared with the limit.
     pub basis: Basis,
-    /// What counts as drawn; absent in reports of versions that knew groups only.
+    /// Unit of sampling; absent in reports of versions that knew groups only.
     #[serde(default)]
     pub over: Option<Unit>,
-    /// Which rewrites it looks at.
+    /// Rewrites that the rule covers.
     #[serde(default)]
     pub texts: Texts,
     /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had
@@ -125,8 +125,8 @@ pub struct GateRule {
     pub origin: String,
 }
 
-/// What became of the texts that a rule looks at. Each share is the worse of two: pooled over all
-/// texts, and averaged over seeds, transformations, axes and data sets as the scores are.
+/// Outcome of the texts that a rule covers. Each share is the worse of two: pooled over all texts,
+/// and averaged over seeds, transformations, axes and data sets as the scores are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RewriteShare {
     /// Texts x transformations x seeds.
@@ -148,7 +148,7 @@ pub struct RewriteShare {
     pub accepted: Option<f64>,
 }
 
-/// What the rules say of one encoder.
+/// Verdict of all rules on one encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EncoderVerdict {
     /// Encoder id.
@@ -159,10 +159,10 @@ pub struct EncoderVerdict {
     pub rules: Vec<RuleVerdict>,
 }
 
-/// What one rule says of one encoder.
+/// Verdict of one rule on one encoder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RuleVerdict {
-    /// What it says.
+    /// Pass, fail, invalid or undecided.
     pub verdict: GateVerdict,
     /// Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`,
     /// the mean otherwise.
@@ -178,8 +178,8 @@ pub struct RuleVerdict {
     /// Units of observation that it was decided on: groups of data sets, items (those that share a
     /// text count once), or texts for `min_separation`.
     pub units: usize,
-    /// What counts as drawn; absent for `min_separation`, and in reports of versions that knew
-    /// groups only.
+    /// Unit of sampling; absent for `min_separation`, and in reports of versions that knew groups
+    /// only.
     #[serde(default)]
     pub over: Option<Unit>,
     /// Seeds averaged in each of them.
@@ -202,7 +202,7 @@ pub struct RuleVerdict {
     /// search does not have. The verdict is then `pass` and says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_applicable: bool,
-    /// Why there is no decision or why it is invalid, and what else a reader must know.
+    /// Reason why it is undecided or invalid, and other remarks that a reader needs.
     pub note: Option<String>,
 }
 
@@ -348,7 +348,7 @@ impl GateRule {
         format!("{sign}{}{unit}", fine(self.limit))
     }
 
-    /// What is measured, e.g. `drop of total`.
+    /// Measured quantity, e.g. `drop of total`.
     pub fn measured(&self) -> String {
         let texts = match self.texts {
             Texts::All => "",

@@ -20,11 +20,11 @@ pub struct JudgeReport {
     pub digest: String,
     /// Seed of the draw of the texts and of the judge's sampling: the run's first.
     pub seed: u64,
-    /// Most attempts per pair; the first is greedy.
+    /// Maximum number of attempts per pair; the first is greedy.
     pub attempts: u32,
-    /// Most texts of each data set, transformation and seed that were rated; 0: all.
+    /// Maximum number of texts rated per data set, transformation and seed; 0: all.
     pub sample: u32,
-    /// What was rated, and how it was asked.
+    /// Rated scales, with their prompts.
     pub scales: Vec<JudgedScale>,
     /// Generators of the texts that are the judge itself: it rated its own words.
     pub own_texts: Vec<String>,
@@ -50,7 +50,7 @@ pub struct JudgeReport {
 /// A scale that was rated on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedScale {
-    /// Which.
+    /// Rated scale.
     pub scale: Scale,
     /// Lowest rating.
     pub low: u8,
@@ -120,7 +120,7 @@ pub struct DriftRating {
     pub high: Option<f64>,
     /// Resamples left out because the correlation is undefined on them.
     pub undefined_resamples: u64,
-    /// What could not be computed, and why.
+    /// Figures that could not be computed, with the reason.
     pub note: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl DriftRating {
         }
     }
 
-    /// What a reader must know about this row.
+    /// Remark that a reader of this row needs.
     pub(super) fn remark(&self) -> String {
         let resamples = match self.undefined_resamples {
             0 => None,
@@ -182,7 +182,7 @@ impl RatingRow {
 }
 
 impl JudgeReport {
-    /// What was rated and by which judge, in a sentence.
+    /// The rated scale and the judge, in a sentence.
     pub fn sentence(&self) -> String {
         let scales: Vec<String> = self.scales.iter().map(|one| one.scale.title()).collect();
         let how_many = match self.sample {

@@ -11,7 +11,7 @@ use crate::stats::mean;
 /// The languages of `translation`; empty without it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LanguageReport {
-    /// What was drawn (or named), per transformation, seed, data set and source language.
+    /// Targets drawn (or named) per transformation, seed, data set and source language.
     #[serde(default)]
     pub draws: Vec<DrawnTarget>,
     /// Scores per encoder and target language.

@@ -30,7 +30,7 @@ pub struct Report {
     pub headline: Vec<String>,
     /// The run.
     pub run: RunInfo,
-    /// What was run.
+    /// Suite of the run.
     pub suite: SuiteInfo,
     /// Encoders profiled.
     pub encoders: Vec<EncoderInfo>,
@@ -45,7 +45,7 @@ pub struct Report {
     /// accepts.
     #[serde(default)]
     pub subsets: Vec<SubsetReport>,
-    /// What the gate says; absent without rules.
+    /// Verdict of the gate; absent without rules.
     #[serde(default)]
     pub gate: Option<GateReport>,
     /// How the texts are rated, and how drift goes with that; absent where the run named no judge.
@@ -58,8 +58,8 @@ pub struct Report {
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_shares: Vec<DropShare>,
-    /// What became of the texts, per transformation, seed and dataset: the quality of what the
-    /// profile rests on.
+    /// Outcome of the texts per transformation, seed and dataset: the quality of the profile's
+    /// input.
     pub checks: Vec<CheckRow>,
     /// The same per transformation, as shares of its texts, over all seeds and datasets.
     #[serde(default)]
@@ -81,13 +81,13 @@ pub struct Report {
     /// The tables of PTEB and HTEB, in the papers' form.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// What was done and what was found done.
+    /// Work that was done, and work that was found in caches.
     pub counters: Counters,
     /// Seconds per stage.
     pub durations: BTreeMap<String, f64>,
-    /// What a reader should know before trusting a number.
+    /// Remarks that a reader needs before trusting a number.
     pub notes: Vec<String>,
-    /// What a reader may look for and why it is not there.
+    /// Figures that are missing, with the reason.
     #[serde(default)]
     pub not_computed: Vec<NotComputed>,
     /// Version of Isomer.
@@ -114,7 +114,7 @@ pub struct RunInfo {
 pub struct SuiteInfo {
     /// Name.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the suite.
     pub description: String,
     /// BLAKE3 (hex) of the suite's text.
     pub digest: String,
@@ -129,7 +129,7 @@ pub struct SuiteInfo {
     /// Tokens sampled among; absent: the generator's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u32>,
-    /// Most attempts per text.
+    /// Maximum number of attempts per text.
     pub attempts: u32,
     /// Whether texts that came back as they were are asked for again.
     #[serde(default = "yes")]
@@ -137,11 +137,11 @@ pub struct SuiteInfo {
     /// Least temperature of attempts after the first.
     #[serde(default = "warm")]
     pub retry_temperature: f64,
-    /// What a meaning guard that fires leads to: `warn`, `retry` or `off`; empty in reports from
-    /// before there were any.
+    /// Effect of a meaning guard that fires: `warn`, `retry` or `off`; empty in reports from before
+    /// there were any.
     #[serde(default)]
     pub guards: String,
-    /// What stood in for texts that could not be transformed.
+    /// Replacement for texts that could not be transformed.
     pub on_failure: String,
     /// Metric profile with the library versions it equals.
     pub metrics: String,
@@ -282,7 +282,7 @@ pub struct DatasetInfo {
     pub main_score: String,
 }
 
-/// What became of a dataset's distinct texts under one transformation and seed.
+/// Outcome of a dataset's distinct texts under one transformation and seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     /// Name with parameters.
@@ -348,7 +348,7 @@ impl CheckRow {
     }
 }
 
-/// What became of a transformation's texts, over all seeds and datasets.
+/// Outcome of a transformation's texts, over all seeds and datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRates {
     /// Name with parameters.
@@ -416,7 +416,7 @@ pub struct DriftRow {
     /// unrelated text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_gaps: Option<f64>,
-    /// Why there is no `in_gaps`.
+    /// Reason why `in_gaps` is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_note: Option<String>,
 }
@@ -478,7 +478,7 @@ pub struct Example {
     pub outcome: Outcome,
     /// Checks that fired on the last attempt.
     pub failed_checks: Vec<String>,
-    /// Word-level edit distance, where told.
+    /// Word-level edit distance, if computed.
     pub edit_distance: Option<f64>,
     /// Why it is shown.
     #[serde(default)]

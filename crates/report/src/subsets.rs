@@ -9,7 +9,7 @@ use crate::{profile::SubsetRow, terms::Texts};
 /// The profile's differences on rewrites of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetReport {
-    /// Which rewrites: an item counts where all its rewritten texts are of this kind.
+    /// Rewrites that it covers: an item counts if all its rewritten texts are of this kind.
     pub texts: Texts,
     /// Accepted ones: the least similarity that the judge gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]

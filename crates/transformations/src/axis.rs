@@ -1,4 +1,4 @@
-//! What a transformation varies.
+//! Axes along which transformations vary a text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -17,8 +17,8 @@ pub struct FleetConfig {
     pub credentials_file: Option<PathBuf>,
     /// PEM file with the authorities of the NATS servers' certificates; absent: the system's.
     pub ca_file: Option<PathBuf>,
-    /// What this fleet's stream, buckets and subjects are called, where several share a NATS
-    /// server: letters, digits and `-`.
+    /// Name of this fleet's stream, buckets and subjects, if several share a NATS server: letters,
+    /// digits and `-`.
     pub name: String,
     /// Servers of the NATS cluster that keep each queued unit: 1, 3 or 5.
     pub replicas: usize,

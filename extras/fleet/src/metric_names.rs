@@ -1,4 +1,4 @@
-//! What workers and shared limits measure.
+//! Metrics of workers and shared limits.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 
@@ -6,7 +6,7 @@ use isomer_service_kit::{metric_name, metric_names::Metric};
 pub(crate) const PAUSES: &str = metric_name!("fleet", "pauses", "total");
 /// Calls in flight that this process may have of those of the whole fleet, by `generator`.
 pub(crate) const LEASED: &str = metric_name!("fleet", "leased", "calls");
-/// What the whole fleet has used of a budget, by `generator` and `kind`.
+/// Amount of a budget that the whole fleet has used, by `generator` and `kind`.
 pub(crate) const SPENT: &str = metric_name!("fleet", "generator", "spent");
 /// Units that this worker ended, by `kind`, `of` and `end`.
 pub(crate) const UNITS: &str = metric_name!("fleet", "units", "total");

@@ -24,7 +24,7 @@ pub enum Mode {
     Open,
 }
 
-/// Who may read information about the server itself.
+/// Identity required to read information about the server itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Requirement {
@@ -37,16 +37,17 @@ pub enum Requirement {
     Admin,
 }
 
-/// Who may call what, and how much: the section `access`.
+/// Permissions and budgets of callers: the section `access`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
     /// Whether callers must authenticate: `auto` (open on loopback, required elsewhere),
     /// `required`, `open`.
     pub mode: Mode,
-    /// Who may read `/metrics` where access is required: `open`, `identity`, `admin`.
+    /// Identity required to read `/metrics` where access is required: `open`, `identity`, `admin`.
     pub metrics: Requirement,
-    /// Who may use server reflection where access is required: `open`, `identity`, `admin`.
+    /// Identity required to use server reflection where access is required: `open`, `identity`,
+    /// `admin`.
     pub reflection: Requirement,
     /// Tokens of an identity provider (JWT), in addition to keys; absent: keys only.
     pub jwt: Option<JwtConfig>,

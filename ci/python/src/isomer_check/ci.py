@@ -22,7 +22,8 @@ from .report import GateVerdict
 from .request import Progress, text
 from .thread import Forge, GitHub, GitLab, Unposted
 
-# Most bytes that GitHub takes of a step's summary, and characters that both take in a comment.
+# Maximum number of bytes that GitHub accepts in a step's summary, and of characters that both
+# accept in a comment.
 SUMMARY_BYTES = 1024 * 1024
 COMMENT_CHARACTERS = 60_000
 

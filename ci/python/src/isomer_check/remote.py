@@ -79,7 +79,7 @@ def _cancel(client: Client, id: str) -> None:
     try:
         client.runs.cancel(id, "the caller ended the check", timeout=10)
     except IsomerError:
-        # What ended the check is what the caller is to see.
+        # The caller should see the error that ended the check.
         pass
 
 

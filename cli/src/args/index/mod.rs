@@ -73,7 +73,7 @@ never the teams. The log has a line {\"impression\": ID} for each list that was 
 click.
 Example: isomer index interleave postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --lists lists.jsonl")]
     Interleave(Box<IndexInterleaveArgs>),
-    /// Which of two interleaved collections people prefer, by their clicks.
+    /// Measure by clicks which of two interleaved collections people prefer.
     #[command(after_help = "Example: isomer index preference clicks.jsonl --lists lists.jsonl")]
     Preference(IndexPreferenceArgs),
 }
@@ -136,7 +136,7 @@ pub(crate) struct IndexEncoderArgs {
     /// [default: all-MiniLM-L6-v2].
     #[arg(long, env = "ISOMER_INDEX_MODEL", value_name = "ID_OR_DIR", help_heading = heading::FIRST)]
     pub(crate) model: Option<String>,
-    /// Which of the encoder's prompts is put before texts, where it has one [default: document].
+    /// Role of the encoder's prompt to put before texts, if it has one [default: document].
     #[arg(long, env = "ISOMER_PROMPT_ROLE", value_enum)]
     pub(crate) prompt_role: Option<PromptRole>,
     /// The prompt of this name instead.
@@ -214,7 +214,7 @@ pub(crate) struct IndexPassArgs {
     /// Batches at once [default: 4; with workers, the configuration's fleet.units_in_flight].
     #[arg(long, env = "ISOMER_INDEX_IN_FLIGHT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) in_flight: Option<u32>,
-    /// Most rows a second [default: no limit].
+    /// Maximum number of rows per second [default: no limit].
     #[arg(long, env = "ISOMER_INDEX_ROWS_PER_SECOND", value_name = "N")]
     pub(crate) rows_per_second: Option<f64>,
     /// How long a store or an encoder may be away or overloaded.

@@ -140,7 +140,7 @@ class AsyncTransport:
             raise error
         await asyncio.sleep(wait)
 
-    # What goes with each call
+    # Metadata of each call
 
     async def _headers(self) -> Headers:
         headers = list(self.settings.metadata)

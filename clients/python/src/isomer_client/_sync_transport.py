@@ -208,7 +208,7 @@ class Transport:
         if operation.cancel.wait(wait):
             raise Cancelled("the call was cancelled", method=method.path, attempts=attempt) from error
 
-    # What goes with each call
+    # Metadata of each call
 
     def _headers(self) -> Headers:
         headers = list(self.settings.metadata)

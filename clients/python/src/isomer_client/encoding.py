@@ -140,7 +140,7 @@ def inputs(texts: Sequence[Text], start: int) -> List[encoder_pb2.Input]:
     try:
         return [encoder_pb2.Input(text=text) for text in texts]  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        # One of them is not a text. Which one is looked for only now.
+        # One of them is not a text. This finds its index.
         return [one_input(text, start + index) for index, text in enumerate(texts)]
 
 

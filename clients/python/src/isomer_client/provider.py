@@ -99,7 +99,7 @@ class Servicer(encoder_pb2_grpc.EncoderServiceServicer):
         self._provider, self._is = provider, provider.describe()
         self._keys = [f"Bearer {key}" for key in keys]
 
-    # What is asked, and refusals
+    # Requests and refusals
 
     def _answered(self, context: Any, call: Callable[[], Any]) -> Any:
         try:

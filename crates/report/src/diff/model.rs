@@ -23,8 +23,8 @@ pub struct Diff {
     pub new: DiffSide,
     /// How they were compared.
     pub options: DiffOptions,
-    /// What the two runs do not have in common and what was therefore left out; empty unless the
-    /// caller asked for what they share.
+    /// Parts of the runs that were left out because only one of them has them; empty unless the
+    /// caller asked for the shared parts only.
     pub left_out: Vec<String>,
     /// Transformations that are compared although the rewrites differ, with the data sets where
     /// they do; empty unless the caller asked for it.
@@ -244,9 +244,9 @@ pub struct WorstItem {
     pub transformed_old: Vec<String>,
     /// Whether it is right under the old and wrong under the new.
     pub flipped: bool,
-    /// What the old encoder makes of it, in words.
+    /// Result of the old encoder, in words.
     pub old: String,
-    /// What the new encoder makes of it.
+    /// Result of the new encoder, in words.
     pub new: String,
     /// How much it loses: of its score, 0 to 1, or of a pair's distance to the threshold.
     pub loss: f64,

@@ -1,4 +1,4 @@
-//! What `gains.json` holds.
+//! Schema of `gains.json`.
 
 use std::collections::BTreeMap;
 
@@ -66,17 +66,17 @@ pub struct GainCell {
     pub setting: Option<String>,
     /// The main score, in the metric's own unit.
     pub score: f64,
-    /// What it is made of; absent where it cannot be taken apart.
+    /// Items that it is computed from; absent if it cannot be decomposed.
     pub evidence: Option<Evidence>,
     /// The cluster of each item.
     pub clusters: Vec<u32>,
     /// Values of the items by name; absent where undefined.
     pub columns: BTreeMap<String, Vec<Option<f64>>>,
-    /// What augmentation did; absent for plain vectors.
+    /// Work of the augmentation; absent for plain vectors.
     pub work: Option<GainWork>,
 }
 
-/// What an augmentation did. Counts are of distinct texts.
+/// Work of an augmentation. Counts are of distinct texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GainWork {
     /// Texts that were to be augmented.
@@ -116,7 +116,7 @@ pub struct GainTiming {
     pub cached: u64,
 }
 
-/// What was measured.
+/// Data that the gains are computed from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GainInput {
     /// Encoders, in the order of the tables.
@@ -203,7 +203,7 @@ pub struct GainRow {
     /// Why the gain has no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
-    /// What augmentation did; absent for plain vectors.
+    /// Work of the augmentation; absent for plain vectors.
     pub work: Option<GainWork>,
 }
 
@@ -290,7 +290,7 @@ pub struct Stratum {
     pub interval: Option<DeltaInterval>,
 }
 
-/// Which texts gain: the items of a data set divided by a value.
+/// Gains per stratum: the items of a data set divided by a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GainStrata {
     /// Encoder.
@@ -299,7 +299,7 @@ pub struct GainStrata {
     pub dataset: String,
     /// Setting.
     pub setting: String,
-    /// What the items are divided by: `words`, `gap` (similarity of the best document less that of
+    /// Value that divides the items: `words`, `gap` (similarity of the best document less that of
     /// the second, plain) or `similarity` (of the pair, plain).
     pub by: String,
     /// Up to ten parts of about equal size; items with equal values are in one.
@@ -332,7 +332,7 @@ pub struct Gains {
     pub cosines: Vec<CosineRow>,
     /// Times (Table 20).
     pub times: Vec<TimeRow>,
-    /// Which texts gain.
+    /// Gains per stratum of texts.
     pub strata: Vec<GainStrata>,
     /// The profile of the metrics.
     pub profile: String,

@@ -71,7 +71,7 @@ pub struct Moved {
 /// An axis of one encoder (or of one encoder on one dataset).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisScore {
-    /// Which axis.
+    /// Axis of variation.
     pub axis: Axis,
     /// Its transformations.
     pub transformations: Vec<String>,
@@ -177,7 +177,7 @@ pub struct Baseline {
 /// The profile of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RobustnessProfile {
-    /// What the numbers are.
+    /// Unit of the numbers.
     pub unit: String,
     /// How they were averaged.
     pub aggregation: String,

@@ -27,7 +27,7 @@ pub struct SplitHalf {
     pub splits: usize,
     /// Splits without one, because a half scores all encoders alike.
     pub undefined: usize,
-    /// Why there is no median.
+    /// Reason why the median is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -52,7 +52,8 @@ pub struct Shift {
     pub p_value: Option<f64>,
     /// Holm-adjusted over the family the test belongs to.
     pub p_holm: Option<f64>,
-    /// What a reader must know: what could not be computed, or how small p can get at this n.
+    /// Remark that a reader needs: figures that could not be computed, or how small p can get at
+    /// this n.
     pub note: Option<String>,
 }
 

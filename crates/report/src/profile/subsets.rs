@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Which rewrites are looked at.
+/// Rewrites to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// All.
@@ -78,7 +78,7 @@ pub struct SubsetRow {
 }
 
 impl SubsetRow {
-    /// What the other rewrites add to the difference.
+    /// Contribution of the other rewrites to the difference.
     pub fn contribution(&self) -> Option<f64> {
         Some(self.all? - self.chosen?)
     }

@@ -30,7 +30,7 @@ pub struct Table {
     pub id: String,
     /// The table it corresponds to, e.g. `HTEB, table 14`.
     pub paper: String,
-    /// What it shows, and how it differs from the paper's.
+    /// Content of the table, and how it differs from the paper's.
     pub caption: String,
     /// Columns, the rows' names first.
     pub columns: Vec<TableColumn>,
@@ -41,13 +41,13 @@ pub struct Table {
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableColumn {
-    /// What several neighbours have in common, e.g. an encoder; empty where it stands alone.
+    /// Common property of several neighbours, e.g. their encoder; empty if the row stands alone.
     pub group: String,
     /// Its own heading.
     pub name: String,
 }
 
-/// What a row is.
+/// Role of a row in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -62,7 +62,7 @@ pub enum RowKind {
 /// A row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRow {
-    /// What it is.
+    /// Role in the table.
     pub kind: RowKind,
     /// Its cells.
     pub cells: Vec<Cell>,

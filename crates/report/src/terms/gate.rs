@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
+/// Rewrites that a rule covers. An item counts where all its texts that were to be rewritten do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Texts {
@@ -30,7 +30,7 @@ impl Texts {
     }
 }
 
-/// What becomes of the chance of error where several encoders are judged.
+/// Correction of the chance of error when several encoders are judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adjust {
@@ -54,7 +54,7 @@ impl Adjust {
     }
 }
 
-/// What is held against a limit.
+/// Quantity compared with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -105,7 +105,7 @@ impl Basis {
     }
 }
 
-/// What counts as drawn: what a rule's chance of error is over.
+/// Unit of sampling, which a rule's chance of error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -142,7 +142,7 @@ impl Unit {
 /// The note on a rule whose units are texts.
 pub const COUNTS_TEXTS: &str = "n counts texts";
 
-/// What an undecided gate means.
+/// Handling of an undecided gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUndecided {

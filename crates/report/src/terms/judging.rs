@@ -1,9 +1,9 @@
-//! What a judge rates, and the probes that show whether it can be relied on.
+//! Scales of a judge, and the probes that show whether it is reliable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is rated.
+/// Scale of the ratings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -46,7 +46,7 @@ impl Scale {
     }
 }
 
-/// What is known of a probe.
+/// Known relation between the two sides of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
@@ -80,7 +80,7 @@ impl ProbeKind {
 /// How a judge did on the probes of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {
-    /// Which kind.
+    /// Known relation between its two sides.
     pub kind: ProbeKind,
     /// Probes put to the judge.
     pub asked: u64,

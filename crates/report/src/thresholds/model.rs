@@ -19,7 +19,7 @@ pub struct Thresholds {
     /// The encoder. A service whose scores come from another `vector_space` must not use these
     /// thresholds.
     pub encoder: ScoredEncoder,
-    /// What the thresholds were chosen for.
+    /// Goal of the thresholds.
     pub options: ThresholdOptions,
     /// Seeds of the transformed texts.
     pub seeds: Vec<u64>,
@@ -57,7 +57,7 @@ pub struct ScoredEncoder {
     pub suite_digest: String,
 }
 
-/// What a threshold is chosen for, on the original texts.
+/// Goal of a threshold, on the original texts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "of", rename_all = "snake_case")]
 pub enum ThresholdTarget {
@@ -94,7 +94,7 @@ pub struct ThresholdOptions {
     pub shared: bool,
 }
 
-/// What is accepted or not.
+/// Kind of similarity that a threshold is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreKind {
@@ -144,7 +144,7 @@ pub struct ThresholdSet {
     /// Share of positives among the decisions on original texts. Precision in a service with
     /// another share is another one.
     pub prevalence: f64,
-    /// What a reader must know of it.
+    /// Remarks that a reader needs.
     pub notes: Vec<String>,
     /// The original texts, then each transformation.
     pub rows: Vec<ThresholdRow>,
@@ -185,7 +185,7 @@ pub struct ScoreInterval {
 pub struct ThresholdRow {
     /// Name with parameters; absent for the originals.
     pub transformation: Option<String>,
-    /// What became of the decisions, seeds added.
+    /// Counts of the decisions, summed over seeds.
     pub counts: DecisionCounts,
     /// The rates of these decisions.
     pub rates: Rates,
@@ -276,7 +276,7 @@ pub struct Restored {
     pub rates: Rates,
 }
 
-/// What has no threshold, or is in no map.
+/// A data set, or a group of them, without a threshold or outside of the map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WithoutThreshold {
     /// A data set, or a group of them.
@@ -364,10 +364,10 @@ pub struct MappedThreshold {
     pub dataset: String,
     /// The earlier encoder's threshold for the same target.
     pub old: f64,
-    /// What the map makes of it.
+    /// The threshold after mapping.
     pub mapped: f64,
     /// This encoder's own threshold; absent where it has none.
     pub own: Option<f64>,
-    /// What the mapped threshold does on this encoder's original texts.
+    /// Rates of the mapped threshold on this encoder's original texts.
     pub rates: Rates,
 }

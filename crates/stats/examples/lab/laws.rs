@@ -10,9 +10,9 @@ use isomer_stats::{
 };
 use rand_chacha::ChaCha8Rng;
 
-/// What the drop of a data set's score may be: from 70 points to 0, or up to 100.
+/// Range of the drop of a data set's score: from 70 points to 0, or up to 100.
 pub(crate) const UNITS: Range = Range { low: -30.0, high: 70.0 };
-/// What the drop of an item's score may be.
+/// Range of the drop of an item's score.
 pub(crate) const ITEMS: Range = Range {
     low: -100.0,
     high: 100.0,
@@ -23,13 +23,13 @@ const GRID: usize = 200_000;
 /// A law by its quantile function, cut at its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Law {
-    /// What it is called in tables.
+    /// Name in tables.
     pub(crate) name: &'static str,
     /// Its shape.
     pub(crate) shape: Shape,
     /// Turned around: gains where it had drops, about 3 points.
     pub(crate) mirrored: bool,
-    /// What its values may be.
+    /// Range of its values.
     pub(crate) range: Range,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Layout {
     pub(crate) name: &'static str,
     /// Data sets whose scores are taken; the first is a mean of items where there is one.
     pub(crate) sizes: &'static [Size],
-    /// Most points that the total may drop, as its gate has it.
+    /// Maximum drop of the total in points, the limit of its gate.
     pub(crate) limit: f64,
 }
 

@@ -14,7 +14,7 @@ use isomer_stats::{
 };
 use rayon::prelude::*;
 
-/// What came of many simulated gates.
+/// Results of many simulated gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Simulated {
     /// Gates.
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// What a run of the gate does: 16 data sets, 3 seeds.
+    /// Schedule of a gate's run: 16 data sets, 3 seeds.
     fn schedule(mean: f64) -> ScheduleLaw {
         ScheduleLaw {
             mean,

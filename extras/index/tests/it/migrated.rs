@@ -164,7 +164,7 @@ async fn pgvector_moves_a_name_step_by_step() {
         assert!(may, "{on}");
     }
 
-    // Whoever writes past the name is told.
+    // A process that writes past the name gets an error.
     write(&place.path, &rows(45));
     let collection = |name: &str| place.address.replace("#docs", &format!("#{name}"));
     for (name, stub) in [("docs", &first), ("docs_1", &first), ("docs_2", &second)] {

@@ -1,4 +1,4 @@
-//! What every store is promised.
+//! Promises of every store.
 
 use std::collections::HashSet;
 

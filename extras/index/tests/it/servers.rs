@@ -154,7 +154,7 @@ pub(crate) async fn qdrant() -> String {
             ("PUT", ["index"]) => ok(json!({})),
             ("PUT", ["points"]) => {
                 for point in body["points"].as_array().unwrap() {
-                    // What is not a number must be a UUID.
+                    // A point's id is a number or a UUID.
                     let id = uuid::Uuid::parse_str(point["id"].as_str().unwrap())
                         .unwrap()
                         .to_string();

@@ -249,7 +249,8 @@ class Transformations(Part):
         found = transforming.evidence(evidence, texts)
         asked = encoding.prompt(None, prompt_name, prompt, None)
         how = transforming.chosen("pooling", pooling, transforming.POOLINGS)
-        # What the space depends on beside the encoder, so that the same question has one space.
+        # The settings that the space depends on beside the encoder, so that equal settings share
+        # one space.
         marks = (spec.SerializeToString(deterministic=True), how, original_weight, normalise_before, normalise_after)
         checker = encoding.Checker(Options(encoder, Prompt(asked.name, repr((asked.literal, marks))), None, dimensions), collection, self._spaces)
 

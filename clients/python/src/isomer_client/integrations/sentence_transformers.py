@@ -54,7 +54,7 @@ class IsomerSentenceTransformer:
         self.truncate_dim = truncate_dim
         self.model_card_data = Card()
 
-    # What it is
+    # Properties
 
     @property
     def prompts(self) -> Dict[str, str]:

@@ -47,7 +47,7 @@ pub struct DeltaInterval {
     pub level: f64,
     /// Standard error of the difference.
     pub standard_error: f64,
-    /// What was resampled: clusters of items that share a text, or groups of data sets.
+    /// Resampled units: clusters of items that share a text, or groups of data sets.
     pub units: usize,
     /// The method.
     pub method: String,
