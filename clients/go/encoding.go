@@ -227,7 +227,7 @@ func checkText(text, list string, place int) error {
 	return invalid(field, "give UTF-8", "%s is not valid UTF-8", field)
 }
 
-// checker holds the answers of one call against what was asked, and against each other.
+// checker compares the answers of one call with its request, and with each other.
 type checker struct {
 	options  *EncodeOptions
 	question string

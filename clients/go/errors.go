@@ -162,7 +162,7 @@ func fromRPC(err error, method string, attempts int) *Error {
 var indexed = regexp.MustCompile(`\b(inputs|items|documents|texts|pairs)\[(\d+)\]`)
 
 // moved is the error with places in lists counted from start: a request of several may hold any
-// part of a list. What was refused before it was sent has its place already.
+// part of a list. Requests refused before they were sent have their index already.
 func moved(err error, start int) error {
 	var failed *Error
 	if start == 0 || !errors.As(err, &failed) || failed.Method == "" {

@@ -60,8 +60,8 @@ pub struct EmbedConfig {
     /// Texts, one a line, on which the ranges of an encoder's int8 vectors are found: id → file.
     pub calibration: BTreeMap<String, PathBuf>,
     /// Bound on the bytes of models in memory, counted by the values of their weights in the
-    /// precision that computes (int8 as f32); 0: no bound. To make room the model that was asked
-    /// for longest ago goes, never one that works.
+    /// precision that computes (int8 as f32); 0: no bound. To make room, the least recently
+    /// requested model is unloaded, never one at work.
     pub max_model_bytes: u64,
     /// Folder in which vectors are kept; none: they are not. Several processes may share it.
     pub cache_dir: Option<PathBuf>,

@@ -12,7 +12,6 @@ use crate::{
     weights::Weights,
 };
 
-/// A loaded head.
 pub(crate) struct LoadedHead {
     pub(crate) pooling: PoolingMode,
     /// From the pooled vector to the logits.

@@ -50,7 +50,6 @@ impl Default for LedgerConfig {
 }
 
 impl LedgerConfig {
-    /// Whether there is a ledger.
     pub fn is_set(&self) -> bool {
         self.url.expose().is_some()
     }
@@ -149,7 +148,6 @@ impl Default for EvalConfig {
 }
 
 impl EvalConfig {
-    /// Folder of the runs.
     pub fn runs_dir(&self) -> PathBuf {
         self.state_dir.clone().unwrap_or_else(|| self.home.join("runs"))
     }

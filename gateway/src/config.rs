@@ -96,7 +96,6 @@ pub struct ServersConfig {
 }
 
 impl ServersConfig {
-    /// The client configuration of each server.
     pub fn each(&self) -> impl Iterator<Item = ClientConfig> + '_ {
         let alone = self.addresses.is_empty().then_some(&self.address);
         self.addresses.iter().chain(alone).map(|address| ClientConfig {
@@ -174,7 +173,7 @@ impl Validate for GatewayConfig {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AugmentedModelConfig {
-    /// The encoder.
+    /// Id of the encoder that it stands for.
     pub encoder: String,
     /// A prompt of the encoder, put before originals and variants; absent: the encoder's default.
     pub prompt_name: Option<String>,

@@ -233,7 +233,7 @@ def sections(root):
 
 
 def reads(root):
-    """What each server reads: its name → sections and keys."""
+    """Sections and keys that each server reads, by its name."""
     found = {}
     for line in (root / "docs/reference/configuration.md").read_text().splitlines():
         row = re.match(r"^\| `(isomer-[a-z-]+)` \| (.*) \|$", line)

@@ -278,7 +278,7 @@ def call(address, key, path, message, context):
 
 
 def runs(address, key, context):
-    """States of the runs, as the gateway tells them."""
+    """States of the runs, as the gateway reports them."""
     status, answer = call(address, key, "/isomer.eval.v1.RunService/ListRuns", {}, context)
     return [run["state"] for run in answer.get("runs", [])] if status == 200 else [f"{status} {answer}"]
 
@@ -305,7 +305,7 @@ def encodes(pods, context):
 
 
 def spread(running, context):
-    """What is wrong with how requests are spread over the pods of the encoder that has two."""
+    """Errors in how requests are spread over the pods of the encoder that has two."""
     counts = encodes([pod for pod in running if pod.template.owner["metadata"]["name"] == "rel-isomer-embed-minilm"], context)
     return [f"of the encoder's pods not all get their share: {counts}"] if len(counts) != 2 or min(counts.values()) * 4 < max(counts.values()) else []
 

@@ -32,7 +32,7 @@ LONGEST = 8192
 
 
 def text_of(tokenizer, tokens, numbers, words):
-    """Random words that are so many tokens with what the tokenizer adds."""
+    """Random words with a given number of tokens, those that the tokenizer adds included."""
     chosen, count = [], len(tokenizer.encode("").ids)
     while count < tokens:
         chosen.append(numbers.choice(words))

@@ -44,7 +44,7 @@ FORMS = ["isomer/attestation.dsse.json", *REPORTS]
 
 
 class Table:
-    """What was checked, and what was found."""
+    """Assertions, and their results."""
 
     def __init__(self):
         self.failed = 0

@@ -20,7 +20,7 @@ FAILS = 5
 
 
 def variant(text: str) -> str:
-    """What the stub makes of a text: its words in another order."""
+    """Answer of the stub to a text: its words in another order."""
     return " ".join(reversed(text.rstrip(".").split())) + "."
 
 
@@ -88,7 +88,7 @@ class Augmented:
         return done.returncode, json.loads(done.stdout)
 
     def wrong(self, difference) -> dict[str, int]:
-        """Rows that are not what text and variant come to, computed without `isomer index`."""
+        """Rows whose vectors differ from those of text and variant, computed without `isomer index`."""
         plain = dict(zip(self.texts, self.gateway.vectors(list(self.texts.values()), MODEL), strict=True))
         varied = dict(zip(self.texts, self.gateway.vectors([variant(text) for text in self.texts.values()], MODEL), strict=True))
         counts = {"lost": DOCUMENTS, "of another vector": 0, "lack their variant": 0}

@@ -70,7 +70,7 @@ def write(folder: pathlib.Path, documents: list[dict], queries: list[dict], judg
 
 
 def part(folder: pathlib.Path, source: Judged, most: int) -> Judged:
-    """Queries of a collection, in its order, with all documents that are judged for them, until there are so many documents."""
+    """Queries of a collection, in its order, with all documents that are judged for them, up to a number of documents."""
     taken: dict[str, None] = {}
     queries = []
     for query, grades in source.judgements.items():

@@ -27,7 +27,7 @@ class Mixed(Exception):
 
 
 def search(connection, gateway, key: str, text: str) -> int:
-    """One search, as docs/how-to/search.md tells applications to make it. Returns how often the name
+    """One search, as docs/how-to/search.md advises applications to make it. Returns how often the name
     had moved on. Whether rows are of the space of the vector is not only what they say: the nearest
     one must be that of the text itself."""
     for tries in range(TRIES):

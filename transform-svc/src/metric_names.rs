@@ -50,7 +50,7 @@ pub(crate) const ALL: &[Metric] = &[
     Metric::gauge(
         SPENT,
         metrics::Unit::Count,
-        "What a generator has used of its budget, by generator and kind.",
+        "Amount of its budget that a generator has used, by generator and kind.",
     ),
     Metric::histogram(
         GENERATION,

@@ -25,8 +25,8 @@ pub(crate) struct MigrateArgs {
 /// `isomer probe`
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without --server the configuration's own server is asked at its port: that of `isomer serve` on this machine. With TLS it is
-shown that server's certificate, which must be for localhost.
+Without --server the probe calls `isomer serve` on this machine, at the port of the configuration. With TLS that server's
+certificate must be for localhost.
 Examples:
   isomer probe --server 127.0.0.1:50051
   isomer --config isomer.toml probe --probe live

@@ -12,7 +12,7 @@ use isomer_proto::eval::v1::GateUndecided;
 /// Queries, and how they are searched for.
 #[derive(Args, Debug)]
 pub(crate) struct IndexSearchArgs {
-    /// Queries.
+    /// File with the queries.
     #[arg(long, env = "ISOMER_INDEX_QUERIES", value_name = "FILE")]
     pub(crate) queries: PathBuf,
     /// Documents of a list.
@@ -29,8 +29,8 @@ pub(crate) struct IndexJudgedArgs {
     /// Judgements [default: none, so that only overlaps are reported].
     #[arg(long, env = "ISOMER_INDEX_QRELS", value_name = "FILE")]
     pub(crate) qrels: Option<PathBuf>,
-    /// Search exactly too, where the store can (pgvector, Qdrant, Parquet), and tell which share of
-    /// its documents the index finds. It compares every vector for every query.
+    /// Search exactly too, where the store can (pgvector, Qdrant, Parquet), and report the share of
+    /// its documents that the index finds. It compares every vector for every query.
     #[arg(long)]
     pub(crate) index_recall: bool,
 }
@@ -121,7 +121,7 @@ pub(crate) enum AugmentedSide {
     A,
     /// The second.
     B,
-    /// Both.
+    /// Both collections.
     Both,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct IndexPreferenceArgs {
 /// `isomer index robustness`
 #[derive(Args, Debug)]
 pub(crate) struct IndexRobustnessArgs {
-    /// The collection.
+    /// URL of the collection.
     #[arg(value_name = "COLLECTION")]
     pub(crate) collection: String,
     /// Transformations of the queries (`isomer transform --transformation list`), each by itself.
@@ -202,7 +202,6 @@ pub(crate) struct IndexRobustnessArgs {
     pub(crate) engine: EngineArgs,
 }
 
-/// Reads a rule.
 fn rule(text: &str) -> Result<RuleLimit, String> {
     let (mut limit, mut of) = (None, None);
     for part in text.split(',') {

@@ -68,7 +68,7 @@ Examples:
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// List what administrators did, or verify that nobody changed the list.
+    /// List the actions of administrators, or verify that the list was not changed.
     #[command(after_help = "Examples:
   isomer keys audit --format json
   isomer keys audit --verify

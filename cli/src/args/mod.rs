@@ -202,14 +202,15 @@ pub(crate) enum Command {
     Stats(stats::StatsCommand),
     /// Write a report's files again, from its report.json.
     Report(report::ReportArgs),
-    /// Two encoders on the same items: what became wrong or right, and which loses more.
+    /// Compare two encoders on the same items: items that turned wrong or right, and which encoder
+    /// loses more.
     Diff(diff::DiffArgs),
     /// Fill a search index with vectors, keep it up to date, check it, compare two.
     #[cfg(feature = "index")]
     #[command(subcommand)]
     Index(index::IndexCommand),
-    /// A threshold of an encoder's scores, and what it does where words change. With --from, what
-    /// becomes of an earlier encoder's threshold.
+    /// A threshold of an encoder's scores, and what it does where words change. With --from, also
+    /// map an earlier encoder's threshold.
     Thresholds(thresholds::ThresholdsArgs),
     /// People's ratings of rewrites: a sheet, and the share of faithful rewrites.
     #[command(subcommand)]
@@ -412,7 +413,7 @@ pub(crate) struct EmbedArgs {
         conflicts_with_all = ["augment", "token_vectors", "output"]
     )]
     pub(crate) outputs: Vec<Output>,
-    /// With --outputs sparse: keep only so many entries of each sparse vector, the largest.
+    /// With --outputs sparse: number of entries to keep of each sparse vector, the largest.
     #[arg(long, env = "ISOMER_MAX_ACTIVE_DIMENSIONS", value_name = "N", requires = "outputs", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_active_dimensions: Option<u32>,
     /// Named prompt of the encoder.
@@ -424,7 +425,7 @@ pub(crate) struct EmbedArgs {
     /// Handling of a text that is too long.
     #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = Truncation::Tail, help_heading = heading::ENCODERS)]
     pub(crate) truncation: Truncation,
-    /// Keep only so many dimensions (Matryoshka).
+    /// Number of dimensions to keep (Matryoshka) [default: all].
     #[arg(long, env = "ISOMER_DIMENSIONS", help_heading = heading::ENCODERS)]
     pub(crate) dimensions: Option<u32>,
     /// Scale to unit length, or not [default: as the encoder does].
@@ -449,7 +450,7 @@ pub(crate) struct EmbedArgs {
         value_parser = clap::builder::FalseyValueParser::new()
     )]
     pub(crate) warm_up: bool,
-    /// With --warm-up: only so many distinct queries.
+    /// With --warm-up: maximum number of distinct queries.
     #[arg(long, env = "ISOMER_MOST_QUERIES", value_name = "N", requires = "warm_up", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most_queries: Option<u64>,
     /// With --warm-up: say what it would take, and make nothing.
@@ -470,13 +471,13 @@ pub(crate) struct RerankArgs {
     /// Cross-encoder: a sequence-classification folder, or an id on the hub.
     #[arg(long, env = "ISOMER_RERANK_MODEL", value_name = "ID_OR_DIR")]
     pub(crate) model: String,
-    /// The query.
+    /// Text that the documents are ranked for.
     #[arg(long, env = "ISOMER_QUERY")]
     pub(crate) query: String,
     /// Documents; `-` or nothing: stdin.
     #[arg(long, env = "ISOMER_RERANK_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Only the best so many.
+    /// Maximum number of results, the best.
     #[arg(long, env = "ISOMER_TOP", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: Option<u32>,
     /// The label to rank by, where the model has several.
@@ -587,7 +588,7 @@ pub(crate) struct JudgeArgs {
 /// `isomer transform judge-select`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Ratings and texts come from the cache where they are there: a run that was stopped goes on where it was. Example:\n  isomer transform judge-select --judge local:qwen2.5-coder-1.5b-instruct --judge local:qwen2.5-coder-0.5b-instruct --generator local:qwen2.5-coder-1.5b-instruct --data STSBenchmark --data SICK-R@1:5 --limit 100"
+    after_help = "Cached ratings and texts are used again, so the same command resumes a stopped run. Example:\n  isomer transform judge-select --judge local:qwen2.5-coder-1.5b-instruct --judge local:qwen2.5-coder-0.5b-instruct --generator local:qwen2.5-coder-1.5b-instruct --data STSBenchmark --data SICK-R@1:5 --limit 100"
 )]
 pub(crate) struct JudgeSelectArgs {
     /// Judges to compare; repeat for several.
@@ -605,13 +606,13 @@ pub(crate) struct JudgeSelectArgs {
         required = true
     )]
     pub(crate) data: Vec<String>,
-    /// Split [default: what the catalogue says of a data set with a name, else test].
+    /// Split [default: the catalogue's for a data set with a name, else test].
     #[arg(long, env = "ISOMER_SPLIT")]
     pub(crate) split: Option<String>,
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_TRANSFORM_LANGUAGE")]
     pub(crate) language: Option<String>,
-    /// At most so many pairs of each data set, drawn by the seed.
+    /// Maximum number of pairs per data set, drawn by the seed.
     #[arg(long, env = "ISOMER_TRANSFORM_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// Transformation of step 2.
@@ -657,8 +658,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, value_name = "FILE")]
         input: PathBuf,
     },
-    /// Remove what was used longest ago, by whole segments, until the cache takes at most so many
-    /// bytes.
+    /// Remove the least recently used segments until the cache takes at most this many bytes.
     #[command(after_help = "Example: isomer transform cache prune --max-bytes 1000000000")]
     Prune {
         /// Bytes on disk; 0 removes everything that no process is writing to.
@@ -715,7 +715,7 @@ pub(crate) struct TransformArgs {
     /// Nucleus sampling.
     #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0, help_heading = heading::GENERATION)]
     pub(crate) top_p: f64,
-    /// Sample among so many of the likeliest tokens [default: the generator's].
+    /// Number of the likeliest tokens to sample from [default: the generator's].
     #[arg(long, env = "ISOMER_TOP_K", value_name = "N", help_heading = heading::GENERATION)]
     pub(crate) top_k: Option<u32>,
     /// Whether another attempt is made when the generator returns a text unchanged.
@@ -858,7 +858,7 @@ pub(crate) struct EvalArgs {
     /// several.
     #[arg(long, env = "ISOMER_EVAL_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]
     pub(crate) data: Vec<String>,
-    /// A column that has another name than ours, e.g. `sentence1=text_a`; repeat for several.
+    /// A column whose name differs from ours, e.g. `sentence1=text_a`; repeat for several.
     #[arg(
         long = "field",
         env = "ISOMER_FIELDS",
@@ -869,7 +869,7 @@ pub(crate) struct EvalArgs {
     /// Metric definitions: mteb-v2, mteb-v1 or hteb.
     #[arg(long, env = "ISOMER_PROFILE", default_value = "mteb-v2")]
     pub(crate) profile: String,
-    /// Split [default: what the catalogue says of a data set with a name, else test].
+    /// Split [default: the catalogue's for a data set with a name, else test].
     #[arg(long, env = "ISOMER_SPLIT", help_heading = heading::DATA)]
     pub(crate) split: Option<String>,
     /// Language subset (BCP-47); repeat or separate by commas for several, each of which is scored
@@ -885,11 +885,11 @@ pub(crate) struct EvalArgs {
     /// [default: the catalogue's, else what --language names].
     #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',', help_heading = heading::DATA)]
     pub(crate) languages: Vec<String>,
-    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
+    /// Maximum number of rows (pairs, queries, texts, groups), drawn in proportion to labels or
     /// gold scores where rows have them.
     #[arg(long, env = "ISOMER_EVAL_LIMIT")]
     pub(crate) limit: Option<u32>,
-    /// Classification: a sample of at most so many train rows [default: all].
+    /// Classification: maximum number of train rows, drawn by the seed [default: all].
     #[arg(long, env = "ISOMER_TRAIN_LIMIT", value_name = "N", help_heading = heading::DATA)]
     pub(crate) train_limit: Option<u32>,
     /// Seed of the samples [default: 42].
@@ -966,7 +966,7 @@ pub(crate) struct CheckArgs {
     /// Folder for report.json, report.html, report.md and junit.xml.
     #[arg(long, env = "ISOMER_CHECK_OUT", default_value = "isomer-report", value_name = "DIR", help_heading = heading::FIRST)]
     pub(crate) out: PathBuf,
-    /// Sign what the check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), into
+    /// Sign the result of the check with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), into
     /// attestation.dsse.json in the same folder; see `isomer report attest`.
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE", help_heading = heading::FIRST)]
     pub(crate) attest: Option<PathBuf>,
@@ -1007,7 +1007,7 @@ pub(crate) struct RunArgs {
     /// Sampling temperature of the generator, 0 to 2; 0 is greedy [default: the suite's].
     #[arg(long, env = "ISOMER_CHECK_TEMPERATURE", value_name = "T", help_heading = heading::GENERATION)]
     pub(crate) temperature: Option<f64>,
-    /// A sample of at most so many rows of each data set [default: the suite's].
+    /// Maximum number of rows per data set, drawn by the seed [default: the suite's].
     #[arg(long, env = "ISOMER_CHECK_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// Rows of all data sets together, in place of --limit: a data set whose score varies more gets
@@ -1076,7 +1076,7 @@ pub(crate) struct CheckJudgeArgs {
     pub(crate) judge_accept: Option<f64>,
 }
 
-/// Limits of the check.
+/// Maximum work of the check.
 #[derive(Args, Debug)]
 #[command(next_help_heading = heading::COST)]
 pub(crate) struct CheckLimitArgs {
@@ -1090,11 +1090,11 @@ pub(crate) struct CheckLimitArgs {
     pub(crate) max_cost: Option<f64>,
 }
 
-/// Whether encoders tell rewrites from changes of meaning.
+/// Whether encoders distinguish rewrites from changes of meaning.
 #[derive(Args, Debug)]
 #[command(next_help_heading = heading::SEPARATION)]
 pub(crate) struct CheckSeparationArgs {
-    /// Leave out the control of sensitivity: no text is changed in meaning and held against its
+    /// Leave out the control of sensitivity: no text is changed in meaning and compared with its
     /// rewrite.
     #[arg(long, env = "ISOMER_NO_SEPARATION")]
     pub(crate) no_separation: bool,

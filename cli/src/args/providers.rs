@@ -29,7 +29,7 @@ pub(crate) enum ProvidersCommand {
     List,
     /// Show one provider, as a table for `apply` (or as JSON with --format json).
     Get {
-        /// Its id.
+        /// Id of the provider.
         #[arg(value_name = "ID")]
         id: String,
     },
@@ -45,13 +45,13 @@ pub(crate) enum ProvidersCommand {
     },
     /// Begin the lease of a provider anew.
     Renew {
-        /// Its id.
+        /// Id of the provider.
         #[arg(value_name = "ID")]
         id: String,
     },
     /// Take a provider away.
     Delete {
-        /// Its id.
+        /// Id of the provider.
         #[arg(value_name = "ID")]
         id: String,
         /// Only if its etag is still this one.

@@ -40,7 +40,7 @@ Example:
 }
 
 impl RegistryCommand {
-    /// Whether it goes on until it is stopped.
+    /// Whether it runs until it is stopped.
     pub(crate) fn serves(&self) -> bool {
         match self {
             Self::Check(_) => false,
@@ -59,7 +59,7 @@ impl RegistryCommand {
     }
 }
 
-/// Kind of registry.
+/// Software of the registry.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegistryKind {
     /// MLflow 3, with a tracking server.
@@ -109,7 +109,7 @@ pub(crate) struct RegistryCommonArgs {
     /// moved.
     #[arg(long, env = "ISOMER_REGISTRY_PROMOTE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) promote: bool,
-    /// Sign what each check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), and
+    /// Sign the result of each check with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), and
     /// store attestation.dsse.json with the report; see `isomer report attest`.
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
     pub(crate) attest: Option<PathBuf>,
@@ -135,10 +135,10 @@ pub(crate) struct RegistryCommonArgs {
 /// `isomer registry check`
 #[derive(Args, Debug)]
 pub(crate) struct RegistryCheckArgs {
-    /// The model.
+    /// Registered name of the model.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
-    /// Its version.
+    /// Version to check.
     #[arg(long, value_name = "N")]
     pub(crate) version: String,
     #[command(flatten)]

@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// The same client, whose calls end after this time whatever they have come to
+    /// The same client, whose calls end after this time, finished or not
     /// ([`Error::DeadlineExceeded`]). The server receives the remaining time. Make one for each
     /// piece of work: the time begins now.
     #[must_use]

@@ -192,7 +192,7 @@ impl EncodeOptions {
     }
 }
 
-/// Holds the answers of one call against what was asked, and against each other.
+/// Compares the answers of one call with its request, and with each other.
 pub(crate) struct Checker {
     pub(crate) encoder: String,
     pub(crate) collection: Option<Arc<Collection>>,
@@ -223,7 +223,7 @@ impl Checker {
         }
     }
 
-    /// Checks the answer to so many inputs.
+    /// Checks the answer to this number of inputs.
     pub(crate) fn check(&mut self, answer: &EncodeResponse, inputs: usize) -> Result<(), Error> {
         let asked = Asked { inputs, ..self.asked };
         answer::matrix(answer, asked).map_err(|what| Error::bad_answer(format!("`{}` {what}", self.encoder)))?;
@@ -288,7 +288,7 @@ where
     let answers = requests.map(move |batch| {
         let (place, count) = (start, batch.len());
         start += count;
-        // A task, so that it goes on while the reader of the stream does something else.
+        // A task, so that it continues while the reader of the stream does something else.
         let task = AbortOnDropHandle::new(tokio::spawn(work(batch).in_current_span()));
         async move {
             let answer = match task.await {

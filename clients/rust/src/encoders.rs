@@ -51,7 +51,7 @@ impl Client {
         Ok(encoder)
     }
 
-    /// The same, asked for once.
+    /// The same, requested once.
     pub(crate) async fn known(&self, id: &str) -> Result<Arc<Encoder>, Error> {
         let known = self.encoders.lock().get(id).cloned();
         match known {

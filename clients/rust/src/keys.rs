@@ -22,7 +22,7 @@ pub struct Keys(pub(crate) Calls);
 /// A key with its text, which no later call shows.
 #[derive(Clone)]
 pub struct NewKey {
-    /// The record.
+    /// The record as stored; it holds no secret.
     pub record: ApiKey,
     secret: String,
 }

@@ -17,7 +17,6 @@ pub struct Matrix {
     data: Bytes,
 }
 
-/// Bytes of a row.
 fn row_bytes(cols: usize, dtype: Dtype) -> usize {
     match dtype {
         Dtype::F32 | Dtype::Unspecified => 4 * cols,
@@ -28,7 +27,7 @@ fn row_bytes(cols: usize, dtype: Dtype) -> usize {
 }
 
 impl Matrix {
-    /// Of a message that was held against its request.
+    /// Of a message that was compared with its request.
     pub(crate) fn of(message: common::Matrix) -> Self {
         let dtype = message.dtype();
         let data = if dtype == Dtype::F32 {

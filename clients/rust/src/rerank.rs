@@ -7,7 +7,7 @@ use isomer_usage::sum;
 
 use crate::{Client, Error, Usage, call::unary, encode::ordered};
 
-/// Everything of a rerank call but its texts.
+/// Options of a rerank call.
 #[derive(Debug, Clone, Default)]
 pub struct RerankOptions {
     encoder: String,

@@ -66,8 +66,7 @@ pub(crate) fn item_errors(errors: Vec<common::ItemError>, start: usize) -> Vec<I
     moved.collect()
 }
 
-/// The vectors of a checked answer to so many texts, the first of them at a place of the caller's
-/// list.
+/// The vectors of a checked answer; its first text has a given index in the caller's list.
 pub(crate) fn embeddings(answer: EncodeResponse, start: usize, count: usize) -> Embeddings {
     Embeddings {
         matrix: Matrix::of(answer.embeddings.unwrap_or_default()),

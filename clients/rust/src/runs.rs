@@ -30,7 +30,7 @@ pub struct Runs(pub(crate) Calls);
 pub struct Report {
     /// The file.
     pub content: Vec<u8>,
-    /// Its media type.
+    /// Media type of the content.
     pub media_type: String,
     /// Suggested file name.
     pub file_name: String,

@@ -35,7 +35,7 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// The client's certificate chain (mTLS).
     pub certificate_file: Option<PathBuf>,
-    /// Its key.
+    /// The certificate's private key.
     pub key_file: Option<PathBuf>,
     /// The name expected in the server's certificate; absent: the address's host.
     pub server_name: Option<String>,
@@ -301,7 +301,8 @@ impl Builder {
         for (name, value) in &self.metadata {
             let hint = "give a name in lower case and a value in ASCII; a key is given by Builder::key";
             let bad = |what: &str| Error::invalid("metadata", format!("`{name}` {what}"), hint);
-            let header = HeaderName::from_lowercase(name.as_bytes()).map_err(|_| bad("is no name of metadata"))?;
+            let header =
+                HeaderName::from_lowercase(name.as_bytes()).map_err(|_| bad("is not a valid name of metadata"))?;
             let has_secret = !self.config.api_key.is_empty() || self.token.is_some();
             if has_secret && SECRETS.contains(&header) {
                 return Err(bad("is where the key goes"));

@@ -1,6 +1,6 @@
 //! Tests of the parts that are specific to Rust; clients/conformance has the cases that all clients
 //! share.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     sync::{

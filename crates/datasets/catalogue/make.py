@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes datasets.toml, the data sets of the papers with what mteb's own metadata says of them, and the papers' suites beside
+"""Writes datasets.toml, the data sets of the papers with mteb's own metadata, and the papers' suites beside
 eval-svc/suites/quick.toml (needs `pip install mteb==2.20.0`; no network).
 
     python3 crates/datasets/catalogue/make.py

@@ -27,7 +27,7 @@ pub enum GateVerdict {
     Fail,
 }
 
-/// The gate.
+/// Rules, settings and verdicts of the gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateReport {
     /// Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where
@@ -59,15 +59,15 @@ pub struct GateReport {
     pub unit: String,
     /// Encoder that others are compared with; it is not judged itself where there are others.
     pub baseline: Option<String>,
-    /// The rules.
+    /// Rules as the suite or the command states them.
     pub rules: Vec<GateRule>,
-    /// Per encoder, in the order asked for.
+    /// Per encoder, in the order of the request.
     pub encoders: Vec<EncoderVerdict>,
     /// How the run went in rounds; absent where everything was run and looked at once.
     pub sequential: Option<SequentialReport>,
 }
 
-/// A rule.
+/// One rule with its limit and scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateRule {
     /// Its name, or the rule in words.
@@ -136,14 +136,14 @@ pub struct RewriteShare {
     /// Share of near copies: at most 15 % of the words differ, or the rewrite contains the
     /// original.
     pub near_copies: f64,
-    /// Share of the rewrites that the encoder cut; absent where it says of none whether it cut it.
+    /// Share of the rewrites that the encoder cut; absent if it does not report cuts.
     #[serde(default)]
     pub cut: Option<f64>,
     /// Rewrites that have a rating.
     #[serde(default)]
     pub rated: u64,
     /// Share of these that the judge accepts; absent where none is rated, or the judge does not
-    /// tell pairs of known rating apart.
+    /// distinguish pairs of known rating.
     #[serde(default)]
     pub accepted: Option<f64>,
 }
@@ -287,7 +287,7 @@ impl From<Verdict> for GateVerdict {
 }
 
 impl SequentialReport {
-    /// Share of the full run's texts that were not asked for.
+    /// Share of the full run's texts that were not requested.
     pub fn texts_saved(&self) -> f64 {
         saved(self.texts_asked, self.texts_planned)
     }

@@ -38,7 +38,7 @@ pub struct JudgeReport {
     /// rated.
     #[serde(default)]
     pub probes: Vec<ProbeResult>,
-    /// Why its acceptance counts for nothing: it does not tell the probes apart. Absent where it
+    /// Why its acceptance is ignored: it does not distinguish the probes. Absent where it
     /// does.
     #[serde(default)]
     pub inseparable: Option<String>,
@@ -107,9 +107,9 @@ pub struct DriftRating {
     pub dataset: Option<String>,
     /// Distinct texts with a rating and a drift, a text's seeds averaged first.
     pub texts: u64,
-    /// Their mean rating.
+    /// Mean of their ratings on the scale.
     pub mean_rating: Option<f64>,
-    /// Their mean drift.
+    /// Mean drift (1 − cosine) of these texts.
     pub mean_drift: Option<f64>,
     /// Spearman's rho of drift with rating over these texts; absent where there are too few or all
     /// are equal.
@@ -228,7 +228,7 @@ impl JudgeReport {
         }
         let (accepted, rated) = self.accepted()?;
         Some(format!(
-            "It tells pairs of known rating apart, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
+            "It distinguishes pairs of known rating, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
         ))
     }
 
@@ -238,7 +238,7 @@ impl JudgeReport {
         self.threshold_text()?;
         let Some((accepted, rated)) = self.accepted() else {
             return Some(format!(
-                "Whether the rewrites keep the meaning is not known: the judge {} does not tell pairs of known rating apart.",
+                "Whether the rewrites keep the meaning is not known: the judge {} does not distinguish pairs of known rating.",
                 self.id
             ));
         };

@@ -24,7 +24,7 @@ pub struct LanguageReport {
 pub struct DrawnTarget {
     /// Name with parameters.
     pub transformation: String,
-    /// Seed.
+    /// Seed that the target was drawn with.
     pub seed: u64,
     /// Dataset name.
     pub dataset: String,

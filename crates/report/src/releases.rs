@@ -36,7 +36,7 @@ pub struct History {
     pub left_out: Vec<LeftOutRun>,
     /// Remarks that a reader needs.
     pub notes: Vec<String>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
@@ -83,7 +83,7 @@ pub struct HistoryReference {
     pub baseline: bool,
 }
 
-/// A release.
+/// One tested release of the encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Release {
     /// A short name: the version in a registry, the first digits of the source's commit, or those
@@ -112,7 +112,7 @@ pub struct Release {
     pub delta_interval: Option<DeltaInterval>,
     /// Verdict of the run's gate on the encoder.
     pub gate: Option<GateVerdict>,
-    /// The test; absent for the release that the others are held against.
+    /// The test; absent for the release that the others are compared with.
     pub test: Option<ReleaseTest>,
 }
 
@@ -143,6 +143,6 @@ pub struct ReleaseTest {
 pub struct LeftOutRun {
     /// Id of the run.
     pub run: String,
-    /// Why.
+    /// Reason, in words.
     pub why: String,
 }

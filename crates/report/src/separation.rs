@@ -12,10 +12,10 @@ use super::{
 };
 use crate::terms::{Kind, Stratum};
 
-/// How often each encoder tells a rewrite of a text from a change of its meaning. A comparison
-/// takes a text, its rewrite and a copy of the text with another meaning; it is separated if the
-/// rewrite is nearer to the text than to the copy, by cosine and by more than `resolution`. Chance
-/// is 0.5; an encoder that sees no difference has 0.
+/// How often each encoder distinguishes a rewrite of a text from a change of its meaning. A
+/// comparison takes a text, its rewrite and a copy of the text with another meaning; it is
+/// separated if the rewrite is nearer to the text than to the copy, by cosine and by more than
+/// `resolution`. Chance is 0.5; an encoder that sees no difference has 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeparationReport {
     /// How meaning was changed.
@@ -44,7 +44,7 @@ pub struct SeparationCoverage {
     pub dataset: String,
     /// Kind of change.
     pub kind: Kind,
-    /// Texts.
+    /// Number of texts with a copy of this kind.
     pub texts: u64,
     /// Requests to the transform service; absent for kinds that are made by rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub struct CopyCounts {
     pub copies: u64,
 }
 
-/// Separation of an encoder.
+/// How well one encoder separates rewrites from copies with another meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EncoderSeparation {
     /// Encoder id.
@@ -110,7 +110,7 @@ pub struct SeparationRow {
     pub stratum: Option<Stratum>,
     /// Distinct texts.
     pub texts: u64,
-    /// Comparisons.
+    /// Number of comparisons behind the share.
     pub comparisons: u64,
     /// Share of the texts that are separated; absent without texts.
     pub separation: Option<f64>,

@@ -3,7 +3,7 @@
 //! `search QUERIES DOCUMENTS WIDTH K REPEATS HITS`: two files of little-endian f32 rows; writes the
 //! document rows found (u32, K a query, best first) to HITS and prints the seconds of each repeat,
 //! one a line.
-#![allow(clippy::print_stdout, missing_docs)]
+#![allow(clippy::print_stdout)]
 
 use std::{error::Error, fs, time::Instant};
 

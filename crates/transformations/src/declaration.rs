@@ -119,7 +119,6 @@ impl Declaration {
         }
     }
 
-    /// Whether it needs a generator.
     pub fn needs_generator(&self) -> bool {
         !matches!(self.making, Making::Rule)
     }
@@ -142,7 +141,6 @@ impl Declaration {
         matches!(self.length, Length::Shorter | Length::Part)
     }
 
-    /// The parameter of this name.
     pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }

@@ -16,7 +16,6 @@ use crate::error::EmbedError;
 /// The source of token vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A transformer.
     Transformer,
     /// One fixed vector per word (`WordEmbeddings`).
     WordEmbeddings,

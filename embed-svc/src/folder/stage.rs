@@ -55,7 +55,6 @@ pub struct Dense {
     pub inputs: usize,
     /// Width out.
     pub outputs: usize,
-    /// Whether there is a bias.
     pub bias: bool,
     /// Activation applied to the result.
     pub activation: Elementwise,

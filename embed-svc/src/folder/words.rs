@@ -34,7 +34,6 @@ pub struct WordList {
 pub struct Words {
     /// Maximum length of a text in words.
     pub max_seq_length: usize,
-    /// The tokenizer.
     pub tokens: WordTokens,
 }
 

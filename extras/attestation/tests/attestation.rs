@@ -1,5 +1,5 @@
 //! Attestations hold for what was checked and for nothing else.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{fs, path::Path};
 

@@ -1,6 +1,6 @@
 //! Evidence in a registry in memory that implements what is asked of one: with and without the
 //! referrers API, open and with both kinds of authentication. `tests/evidence/run` has a real one.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{collections::BTreeMap, sync::Arc};
 

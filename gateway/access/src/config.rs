@@ -53,8 +53,8 @@ pub struct AccessConfig {
     pub jwt: Option<JwtConfig>,
     /// Whether callers share what the caches hold: generated texts, vectors, scores. By default
     /// each key, and each subject of a token, is served only what it has caused itself. Sharing
-    /// saves calls and computation, and a caller can tell from the time, the price and the counts
-    /// of an answer whether somebody has asked for the same text before.
+    /// saves calls and computation, but the time, the price and the counts of an answer show a
+    /// caller whether the same text was requested before.
     pub share_caches: bool,
     /// File that holds the newest event of the audit log, signed, so that a database that lost
     /// events is noticed; absent: `audit-head.json` in the home folder. Best on another disk than

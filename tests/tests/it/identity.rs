@@ -34,7 +34,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Changes one file of a folder.
 fn edit(folder: &Path, file: &str, change: impl FnOnce(&mut Value)) {
     let path = folder.join(file);
     let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap_or_else(|_| b"{}".to_vec())).unwrap();

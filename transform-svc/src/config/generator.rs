@@ -47,8 +47,8 @@ pub struct GeneratorConfig {
     /// Maximum number of tokens per second to this server, those of prompts (estimated) and the
     /// longest allowed answers; 0: no limit.
     pub tokens_per_second: f64,
-    /// Initial maximum of requests in flight to this server. It is begun with; 429, 503 and answers
-    /// that do not come in time halve what is allowed, good answers raise it again.
+    /// Initial maximum of requests in flight to this server. 429, 503 and timeouts halve the
+    /// current maximum; good answers raise it again.
     pub concurrency: usize,
     /// Fewest requests in flight that overload can bring it down to; equal to `concurrency`, the
     /// number is fixed.
@@ -116,7 +116,7 @@ pub enum Hedge {
     Off,
     /// When it takes longer than 95 of 100 recent ones.
     P95,
-    /// When it takes longer than so many seconds.
+    /// Calls that take longer than this many seconds are sent again.
     Seconds(f64),
 }
 

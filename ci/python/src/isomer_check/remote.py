@@ -41,7 +41,7 @@ def run(client: Client, request: Request, progress: Optional[OnProgress]) -> Tup
 
 
 def exit_code(ended: run_pb2.Run) -> int:
-    """What `isomer check` exits with after this run."""
+    """Exit code of `isomer check` after this run."""
     if not ended.blocked:
         return 0
     if ended.verdict == run_pb2.VERDICT_INVALID:

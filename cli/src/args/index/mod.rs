@@ -22,7 +22,7 @@ use crate::heading;
 #[derive(Subcommand, Debug)]
 pub(crate) enum IndexCommand {
     /// Fill a collection of vectors from a source, or bring it up to date: only rows that changed
-    /// are encoded and written. A run that was killed is gone on with by the same command.
+    /// are encoded and written. Run the same command again to resume an interrupted run.
     #[command(after_help = "\
 Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
 milvus+http://HOST:19530#COLLECTION, opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet
@@ -38,7 +38,7 @@ Examples:
   isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --engine nats://127.0.0.1:4222 --store s3://fleet/isomer")]
     Run(Box<IndexRunArgs>),
-    /// Compute a sample of a collection's vectors again, and hold its rows against their digests
+    /// Compute a sample of a collection's vectors again, and compare its rows with their digests
     /// and their source.
     #[command(after_help = "\
 The flags of the encoder are those of the run that filled it. Without --source, vectors are computed from texts that the collection
@@ -145,7 +145,7 @@ pub(crate) struct IndexEncoderArgs {
     /// This text instead; empty for none.
     #[arg(long, env = "ISOMER_INDEX_PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Keep only so many dimensions (Matryoshka).
+    /// Number of dimensions to keep (Matryoshka) [default: all].
     #[arg(long, env = "ISOMER_DIMENSIONS")]
     pub(crate) dimensions: Option<u32>,
     /// Scale to unit length, or not [default: as the encoder does].
@@ -189,7 +189,7 @@ impl IndexEncoderArgs {
 pub(crate) enum PromptRole {
     /// `document`, `passage` or `corpus`.
     Document,
-    /// `query`.
+    /// A role that encoders write as `query`.
     Query,
 }
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions: the code, the field and the hint that a server gives are attributes."""
+"""Errors as exceptions: the code, the field and the hint that a server gives are attributes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Aborted(IsomerError):
 
 
 class Unimplemented(IsomerError):
-    """What this server or encoder does not do."""
+    """The server or encoder does not support the request."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
 
@@ -214,7 +214,7 @@ BY_NUMBER: Dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.St
 
 
 class _Raw:
-    """A failed call of either library: what both say of it."""
+    """A failed call of either library, with the fields that both have."""
 
     __slots__ = ("code", "details", "trailers")
 

@@ -12,14 +12,14 @@ Headers = List[Tuple[str, str]]
 
 
 class Span:
-    """What happens to a call. This one records nothing."""
+    """Telemetry of a call. This one records nothing."""
 
     def failed(self, error: IsomerError) -> None:
         """Notes the error that the call ended with."""
 
 
 class Telemetry:
-    """No telemetry: OpenTelemetry is not installed, or the client was told not to use it."""
+    """No telemetry: OpenTelemetry is not installed, or the client is configured not to use it."""
 
     def call(self, path: str, attempt: int, headers: Headers, address: str) -> ContextManager[Span]:
         """Surrounds one attempt; headers that carry the trace are added to `headers`."""

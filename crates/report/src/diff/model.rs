@@ -38,7 +38,7 @@ pub struct Diff {
     pub languages: Vec<DiffGroup>,
     /// The same for each data set.
     pub datasets: Vec<DatasetDiff>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
@@ -233,7 +233,7 @@ pub struct WorstItem {
     pub item: usize,
     /// The variant on which it loses most; absent for the originals.
     pub transformation: Option<String>,
-    /// Its seed.
+    /// Seed of that variant.
     pub seed: Option<u64>,
     /// Its texts as they were.
     pub original: Vec<String>,
@@ -252,6 +252,6 @@ pub struct WorstItem {
     pub loss: f64,
     /// On how many variants it is right under the old and wrong under the new.
     pub flips: u64,
-    /// Of so many.
+    /// Total that it is a part of.
     pub of: u64,
 }

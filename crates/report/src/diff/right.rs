@@ -35,9 +35,7 @@ pub enum Right {
 /// The items behind one score.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoredItems<'a> {
-    /// The task.
     pub task: TaskType,
-    /// Key of the main score.
     pub main_key: &'a str,
     /// Items that the score is computed from.
     pub evidence: Option<&'a Evidence>,

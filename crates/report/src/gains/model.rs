@@ -43,7 +43,7 @@ pub struct GainDataset {
     pub group: String,
     /// The language subset; empty where there is none.
     pub language: String,
-    /// Its task.
+    /// Kind of task.
     pub task: TaskType,
     /// Key of the main score.
     pub main_score: String,
@@ -58,7 +58,6 @@ pub struct GainDataset {
 /// One score: an encoder on a data set, plain or augmented.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GainCell {
-    /// Encoder.
     pub encoder: String,
     /// Name of the data set.
     pub dataset: String,
@@ -93,7 +92,7 @@ pub struct GainWork {
     pub cached: u64,
     /// Tokens generated for the variants pooled, whether now or when the cache was filled.
     pub generated_tokens: u64,
-    /// Tokens of their prompts.
+    /// Tokens of the prompts for these variants.
     pub prompt_tokens: u64,
     /// Whether some of these tokens are estimated.
     pub tokens_estimated: bool,
@@ -102,7 +101,6 @@ pub struct GainWork {
 /// Times of one kind of vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GainTiming {
-    /// Encoder.
     pub encoder: String,
     /// Name of the data set.
     pub dataset: String,
@@ -123,11 +121,9 @@ pub struct GainInput {
     pub encoders: Vec<String>,
     /// Data sets, likewise; without items and clusters, which follow from the cells.
     pub datasets: Vec<GainDataset>,
-    /// Settings, likewise.
     pub settings: Vec<GainSetting>,
     /// Scores.
     pub cells: Vec<GainCell>,
-    /// Times.
     pub timings: Vec<GainTiming>,
     /// The profile of the metrics.
     pub profile: String,
@@ -140,7 +136,7 @@ pub struct GainInput {
 pub struct Gain {
     /// Augmented less plain.
     pub value: f64,
-    /// Its intervals.
+    /// Intervals of the difference over other items and over other data sets.
     #[serde(default, skip_serializing_if = "DeltaIntervals::is_empty")]
     pub intervals: DeltaIntervals,
 }
@@ -148,7 +144,7 @@ pub struct Gain {
 /// An encoder over the data sets of a task, plain or augmented in one way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AverageGain {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Setting; absent: plain.
     pub setting: Option<String>,
@@ -175,7 +171,7 @@ pub struct AverageGain {
 /// The averages of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskGains {
-    /// The task.
+    /// Kind of task.
     pub task: TaskType,
     /// Key of the main score.
     pub main_score: String,
@@ -190,7 +186,7 @@ pub struct TaskGains {
 /// An encoder on a data set, plain or augmented in one way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GainRow {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
@@ -221,7 +217,7 @@ pub struct MeanCosine {
 /// Cosines of texts with their variants (Table 5 of the paper).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CosineRow {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
@@ -249,13 +245,13 @@ pub struct TimeInterval {
 /// Times (Table 20 of the paper).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeRow {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
     /// Setting; absent: plain.
     pub setting: Option<String>,
-    /// Runs.
+    /// Number of timed runs.
     pub runs: usize,
     /// Mean seconds of a run.
     pub seconds: f64,
@@ -278,7 +274,7 @@ pub struct Stratum {
     pub low: f64,
     /// Largest value.
     pub high: f64,
-    /// Items.
+    /// Number of items in the part.
     pub items: usize,
     /// Score x 100 of these items alone, plain.
     pub plain: Option<f64>,
@@ -293,11 +289,11 @@ pub struct Stratum {
 /// Gains per stratum: the items of a data set divided by a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GainStrata {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
-    /// Setting.
+    /// Name of the setting.
     pub setting: String,
     /// Value that divides the items: `words`, `gap` (similarity of the best document less that of
     /// the second, plain) or `similarity` (of the pair, plain).
@@ -318,11 +314,11 @@ pub struct Gains {
     pub schema: String,
     /// The findings, in sentences.
     pub headline: Vec<String>,
-    /// Encoders.
+    /// Ids of the measured encoders.
     pub encoders: Vec<String>,
     /// Data sets.
     pub datasets: Vec<GainDataset>,
-    /// Settings.
+    /// Settings that were compared with plain vectors.
     pub settings: Vec<GainSetting>,
     /// Averages by task (tables 1, 6, 9 and 10 of the paper).
     pub tasks: Vec<TaskGains>,
@@ -338,6 +334,6 @@ pub struct Gains {
     pub profile: String,
     /// Remarks.
     pub notes: Vec<String>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }

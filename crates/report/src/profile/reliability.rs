@@ -8,7 +8,6 @@ use crate::stats::reliability::split_half_reliability;
 
 /// Splits drawn (HTEB: 1000).
 const SPLITS: usize = 1_000;
-/// Their seed.
 const SEED: u64 = 1337;
 
 /// How alike two task-stratified halves of the datasets rank the encoders.

@@ -26,7 +26,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::All => "All data sets",

@@ -14,7 +14,7 @@ const SEED: u64 = 1337;
 /// Fewest pairs for an interval.
 const LEAST_FOR_INTERVAL: usize = 2;
 
-/// An interval.
+/// Ends of an interval of a shift.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShiftInterval {
     /// Lower end.
@@ -32,9 +32,9 @@ pub struct ShiftInterval {
 pub struct Shift {
     /// Pairs.
     pub n: usize,
-    /// Mean difference.
+    /// Mean of the paired differences.
     pub mean_difference: f64,
-    /// Median of the absolute differences.
+    /// Median of the absolute paired differences.
     pub median_absolute_difference: f64,
     /// Hodges-Lehmann shift: median of the Walsh averages (i <= j).
     pub hodges_lehmann: f64,

@@ -29,9 +29,8 @@ use crate::{
 /// Rewrites to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// All.
     All,
-    /// Those that are another text than the original.
+    /// Those that differ from the original.
     Changed,
     /// Those that a judge accepts.
     Accepted,

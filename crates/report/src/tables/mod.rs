@@ -23,7 +23,7 @@ use crate::{
     terms::ChannelDose,
 };
 
-/// A table.
+/// A table as shown in reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
     /// Short name, e.g. `hteb-14`.
@@ -38,10 +38,10 @@ pub struct Table {
     pub rows: Vec<TableRow>,
 }
 
-/// A column.
+/// Heading of a column, and how it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableColumn {
-    /// Common property of several neighbours, e.g. their encoder; empty if the row stands alone.
+    /// Common property of several neighbours, e.g. their encoder; empty if the column stands alone.
     pub group: String,
     /// Its own heading.
     pub name: String,
@@ -59,16 +59,16 @@ pub enum RowKind {
     Sum,
 }
 
-/// A row.
+/// One line of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRow {
     /// Role in the table.
     pub kind: RowKind,
-    /// Its cells.
+    /// One cell per column.
     pub cells: Vec<Cell>,
 }
 
-/// A cell.
+/// Text or number at one place of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// As it is shown.
@@ -144,7 +144,6 @@ fn sum(cells: Vec<Cell>) -> TableRow {
     }
 }
 
-/// Tables of a report.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) tables: Vec<Table>,

@@ -10,14 +10,13 @@ pub enum Texts {
     /// All of them.
     #[default]
     All,
-    /// Those that are another text than the original.
+    /// Those that differ from the original.
     Changed,
     /// Those that a judge rated at or above its threshold.
     Accepted,
 }
 
 impl Texts {
-    /// Every choice.
     pub const ALL: [Self; 3] = [Self::All, Self::Changed, Self::Accepted];
 
     /// As a suite spells it.
@@ -42,7 +41,6 @@ pub enum Adjust {
 }
 
 impl Adjust {
-    /// Every choice.
     pub const ALL: [Self; 2] = [Self::None, Self::Holm];
 
     /// As a suite spells it.
@@ -117,7 +115,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Item, Self::Group];
     /// With fewer groups than this, a rule that names no unit counts items.
     pub const FEWEST_GROUPS: usize = 6;
@@ -156,7 +153,6 @@ pub enum OnUndecided {
 }
 
 impl OnUndecided {
-    /// Every choice.
     pub const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Fail];
 
     /// As a suite spells it.

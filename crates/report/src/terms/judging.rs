@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Semantic similarity of a text and what became of it, 0 to 5 (PTEB).
+    /// Semantic similarity of a text and its rewrite, 0 to 5 (PTEB).
     Similarity,
     /// Quality of the transformation, 1 to 5 (HTEB).
     Quality,
@@ -16,7 +16,6 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Every scale.
     pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
 
     /// Default of the lowest rating of an accepted rewrite (HTEB's threshold for human ratings).
@@ -59,7 +58,6 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Identical, Self::Paraphrase, Self::Unrelated];
 
     /// In words, e.g. `unrelated texts`.

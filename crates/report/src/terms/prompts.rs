@@ -18,7 +18,6 @@ pub enum PromptSource {
 }
 
 impl PromptSource {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Request => "given with the request",

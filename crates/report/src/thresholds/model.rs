@@ -32,7 +32,7 @@ pub struct Thresholds {
     pub maps: Vec<ScoreMap>,
     /// Why data sets, or parts of the two runs, are in no map.
     pub not_mapped: Vec<WithoutThreshold>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
@@ -78,9 +78,9 @@ pub enum ThresholdTarget {
 /// How thresholds are chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThresholdOptions {
-    /// The target.
+    /// Goal of the thresholds.
     pub target: ThresholdTarget,
-    /// A search returns at most so many documents of a query.
+    /// Maximum number of documents that a search returns per query.
     pub k: usize,
     /// Gold score from which a graded pair (STS) is positive; absent: graded pairs have no
     /// threshold.
@@ -125,7 +125,7 @@ pub struct ThresholdSet {
     pub datasets: Vec<String>,
     /// Kind of task.
     pub task: TaskType,
-    /// The score.
+    /// Kind of similarity that the threshold applies to.
     pub score: ScoreKind,
     /// Prompts of the texts. A service must use the same; empty: the encoder's default.
     pub prompts: Vec<SetPrompt>,
@@ -176,7 +176,7 @@ pub struct ScoreInterval {
     pub resamples: usize,
     /// Resamples without a threshold, which are left out.
     pub without: usize,
-    /// The method.
+    /// Method of the interval.
     pub method: String,
 }
 
@@ -208,7 +208,7 @@ pub struct ThresholdRow {
     pub not_restored: Option<String>,
 }
 
-/// Decisions.
+/// Numbers of right and wrong decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionCounts {
     /// Positives accepted.
@@ -281,7 +281,7 @@ pub struct Restored {
 pub struct WithoutThreshold {
     /// A data set, or a group of them.
     pub name: String,
-    /// Why.
+    /// Reason, in words.
     pub why: String,
 }
 
@@ -292,7 +292,7 @@ pub struct ScoreMap {
     pub from: ScoredEncoder,
     /// Names of the data sets.
     pub datasets: Vec<String>,
-    /// The score.
+    /// Kind of similarity that the map applies to.
     pub score: ScoreKind,
     /// Prompts of the earlier encoder's texts.
     pub from_prompts: Vec<SetPrompt>,
@@ -351,7 +351,7 @@ pub struct MapError {
 pub struct TransformationMapError {
     /// Name with parameters.
     pub transformation: String,
-    /// Its error.
+    /// Error on the transformed texts.
     pub error: MapError,
     /// Share of the old scores beyond the map's knots.
     pub beyond: f64,

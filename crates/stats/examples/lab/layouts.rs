@@ -36,7 +36,6 @@ pub(crate) struct Size {
 /// A suite's data sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Layout {
-    /// Its name.
     pub(crate) name: &'static str,
     /// Data sets whose scores are taken; the first is a mean of items where there is one.
     pub(crate) sizes: &'static [Size],
@@ -60,7 +59,7 @@ const fn figure_of(items: usize) -> Size {
     }
 }
 
-/// The same as one of so many data sets of a group.
+/// The same as one of the data sets of a group.
 const fn among(members: usize, size: Size) -> Size {
     Size { members, ..size }
 }

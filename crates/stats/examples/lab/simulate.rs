@@ -17,7 +17,6 @@ use rayon::prelude::*;
 /// Results of many simulated gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Simulated {
-    /// Gates.
     pub(crate) gates: usize,
     /// Share that passed.
     pub(crate) passed: f64,
@@ -49,7 +48,6 @@ pub(crate) enum ItemLaw {
 }
 
 impl ItemLaw {
-    /// Mean of the law.
     pub(crate) fn mean(&self) -> f64 {
         match self {
             Self::Answers { lost, won } => won - lost,
@@ -114,7 +112,6 @@ pub(crate) struct RoundsLaw {
     pub(crate) sd_seeds: f64,
     /// Seeds a unit.
     pub(crate) seeds: usize,
-    /// Units in each round.
     pub(crate) units_a_round: usize,
     /// Rounds planned.
     pub(crate) rounds: usize,

@@ -24,7 +24,6 @@ const ITS_HOMES: [&str; 4] = [
     "dunzhang/stella_en_1.5B_v5--",
 ];
 
-/// Llama.
 pub(in crate::arch) fn llama(settings: Settings<'_>) -> Result<Config, EmbedError> {
     library_code(settings)?;
     let bias = settings.flag_or("attention_bias", false)?;

@@ -162,7 +162,6 @@ impl Group {
 pub(super) struct Run {
     /// Warps of a block; each has 16 queries.
     pub(super) warps: usize,
-    /// The tiles by number.
     pub(super) tiles: Range<usize>,
 }
 
@@ -237,7 +236,6 @@ impl Plan {
         &self.ranges
     }
 
-    /// The groups.
     pub(super) fn groups(&self) -> Result<&[Group]> {
         if let Some(known) = self.groups.get() {
             return Ok(known);

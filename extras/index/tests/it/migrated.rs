@@ -187,7 +187,7 @@ async fn pgvector_moves_a_name_step_by_step() {
         );
     }
 
-    // Where the new one cannot be written to, the old one goes on, and the record says so.
+    // If the new one cannot be written to, the old one stays in use, and the record says so.
     let mut documents = rows(45);
     documents[3].1 = "changed".to_owned();
     write(&place.path, &documents);

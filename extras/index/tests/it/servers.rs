@@ -198,7 +198,7 @@ pub(crate) async fn qdrant() -> String {
                     wanted.as_ref().is_none_or(|wanted| wanted.contains(document))
                         && body["offset"].as_str().is_none_or(|from| id.as_str() >= from)
                 });
-                // Pages are short here, whatever is asked for.
+                // Pages are short here, whatever size is requested.
                 let mut rows: Vec<_> = rows.take(11).collect();
                 let next = (rows.len() == 11).then(|| rows.pop().unwrap().0.clone());
                 ok(json!({ "points": rows.iter().map(|(_, row)| row).collect::<Vec<_>>(), "next_page_offset": next }))

@@ -122,7 +122,6 @@ async fn tables_and_queries_are_read_page_by_page() {
     assert_eq!(empty.unwrap(), Vec::<Vec<Document>>::new());
 }
 
-/// A collection as a source.
 async fn collection(address: &str, payload: Payload) -> Result<Option<CollectionRows>, IndexError> {
     CollectionRows::open(open(address), payload).await
 }

@@ -212,7 +212,7 @@ impl Aliased for Memory {
 /// Callback during a run; it gets the run's number, from 1.
 type During = Box<dyn Fn(usize) + Send + Sync>;
 
-/// An engine that gives one verdict, and keeps what it was asked for.
+/// An engine that gives one verdict, and records its requests.
 pub struct Given {
     pub verdict: Verdict,
     pub during: During,
@@ -226,7 +226,6 @@ pub struct Asked {
     pub request_id: String,
     /// Name of the encoder in the report.
     pub encoder: String,
-    /// And the baseline.
     pub baseline: Option<String>,
 }
 

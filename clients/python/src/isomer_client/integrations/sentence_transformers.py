@@ -25,7 +25,8 @@ SIMILARITIES = {
 
 
 class Card:
-    """What the library's evaluators tell their results to. They also return them, so nothing is kept here."""
+    """Receiver of the results of the library's evaluators.
+    They also return them, so nothing is kept here."""
 
     def set_evaluation_metrics(self, *results: Any, **more: Any) -> None:
         """Keeps nothing."""

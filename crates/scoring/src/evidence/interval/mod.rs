@@ -49,7 +49,7 @@ pub struct DeltaInterval {
     pub standard_error: f64,
     /// Resampled units: clusters of items that share a text, or groups of data sets.
     pub units: usize,
-    /// The method.
+    /// Method, e.g. `Student's t over groups of data sets`.
     pub method: String,
     /// A remark for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -50,7 +50,7 @@ public final class Embeddings {
     return Optional.ofNullable(truncated);
   }
 
-  /** What the call consumed, over all its requests. */
+  /** Usage of the call, over all its requests. */
   public Usage usage() {
     return usage;
   }

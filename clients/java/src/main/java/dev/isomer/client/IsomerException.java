@@ -20,7 +20,7 @@ import java.util.regex.Pattern;
 
 /**
  * A call that failed, or an argument that cannot be meant. The nested classes are the kinds that
- * callers tell apart; {@link #code()} tells the others.
+ * callers distinguish; {@link #code()} has the others.
  */
 public class IsomerException extends RuntimeException {
   private static final long serialVersionUID = 1L;
@@ -55,7 +55,7 @@ public class IsomerException extends RuntimeException {
     this.attempts = facts.attempts;
   }
 
-  /** What is wrong, in one sentence that names the field, and what to do about it. */
+  /** The message, one sentence that names the field, with the hint. */
   @Override
   public String getMessage() {
     return hint.isEmpty() ? text : text + " (" + hint + ")";
@@ -71,7 +71,7 @@ public class IsomerException extends RuntimeException {
     return reason;
   }
 
-  /** What is wrong, without the hint. */
+  /** The message, without the hint. */
   public String text() {
     return text;
   }
@@ -85,7 +85,7 @@ public class IsomerException extends RuntimeException {
     return field;
   }
 
-  /** What to do about it; empty where nothing is said. */
+  /** The hint; empty if there is none. */
   public String hint() {
     return hint;
   }
@@ -256,7 +256,7 @@ public class IsomerException extends RuntimeException {
     }
   }
 
-  /** What an exception is made of. */
+  /** Properties of an exception. */
   static final class Facts {
     Status.Code code = Status.Code.UNKNOWN;
     String reason = "";
@@ -438,7 +438,7 @@ public class IsomerException extends RuntimeException {
 
   /**
    * The same with places in lists counted from {@code start}: a request of several may hold any
-   * part of a list. What was refused before it was sent has its place already.
+   * part of a list. Requests refused before they were sent have their index already.
    */
   IsomerException moved(int start) {
     if (start == 0 || method.isEmpty()) {
