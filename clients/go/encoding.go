@@ -238,7 +238,7 @@ type checker struct {
 func (c *checker) space(message *commonv1.VectorSpace) (VectorSpace, error) {
 	space := spaceOf(message)
 	if c.first == nil {
-		// First the caller's own expectation, then what the server said before.
+		// Compares with the caller's expectation first, then with the space of earlier answers.
 		if c.options.Collection != nil {
 			if err := c.options.Collection.Check(space); err != nil {
 				return space, err

@@ -42,8 +42,8 @@ type Error struct {
 	Reason string
 	// Message says what is wrong, in one sentence that names the field.
 	Message string
-	// Field is the path of the request's field that is to blame, e.g. `inputs[3].text`. Places in
-	// lists are those of the list that the caller gave, whatever requests it was sent in.
+	// Field is the path of the invalid field, e.g. `inputs[3].text`. An index
+	// refers to the caller's list, however it was split into requests.
 	Field string
 	// Hint says what to do about it.
 	Hint string

@@ -233,7 +233,7 @@ impl Checker {
             Some(first) => return Err(mismatch(first, &space, "the texts before them in the same call")),
             None => {}
         }
-        // First the caller's own expectation, then what the server said before.
+        // Compares with the caller's expectation first, then with the space of earlier answers.
         if let Some(collection) = &self.collection {
             collection.check(&space)?;
         }

@@ -51,7 +51,7 @@ impl Client {
         Ok(encoder)
     }
 
-    /// The same, requested once.
+    /// Describes an encoder; the description is cached.
     pub(crate) async fn known(&self, id: &str) -> Result<Arc<Encoder>, Error> {
         let known = self.encoders.lock().get(id).cloned();
         match known {

@@ -108,8 +108,8 @@ impl Failure {
         }
     }
 
-    /// Path of the request's field that is to blame, e.g. `inputs[3].text`. Places in lists are
-    /// those of the list that the caller gave, whatever requests it was sent in.
+    /// Path of the invalid field, e.g. `inputs[3].text`. An index refers to the
+    /// caller's list, however it was split into requests.
     pub fn field(&self) -> Option<&str> {
         self.fault.field.as_deref()
     }

@@ -132,7 +132,7 @@ export class Client extends Transformations {
     return this.#described(id, new Operation(options));
   }
 
-  /** The same, requested once, within the time of the call that needs it. */
+  /** Describes an encoder within the time of the call that needs it; the description is cached. */
   async #described(id: string, operation: Operation): Promise<Encoder> {
     operation.check();
     const known = this.#encoders.get(id);

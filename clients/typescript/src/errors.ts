@@ -53,8 +53,8 @@ export class IsomerError extends Error {
   /** The stable reason of the server, e.g. `UNKNOWN_ENCODER`; empty where there is none. */
   readonly reason: string;
   /**
-   * Path of the invalid field of the request, e.g. `inputs[3].text`. Places in lists are those
-   * of the list that the caller gave, whatever requests it was sent in.
+   * Path of the invalid field of the request, e.g. `inputs[3].text`. An index refers to the
+   * caller's list, however it was split into requests.
    */
   field: string | undefined;
   /** Hint that says how to fix the error. */

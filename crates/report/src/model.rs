@@ -77,7 +77,7 @@ pub struct Report {
     pub truncation: Vec<TruncationRow>,
     /// Every score.
     pub scores: Vec<ScoreRow>,
-    /// Texts as they were and as they became.
+    /// Texts before and after their transformation.
     pub examples: Vec<Example>,
     /// The tables of PTEB and HTEB, in the papers' form.
     #[serde(default)]
@@ -462,7 +462,7 @@ pub enum Picked {
     WorstMoved,
 }
 
-/// A text as it was and as it became.
+/// A text before and after its transformation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Example {
     /// Dataset name.

@@ -150,7 +150,7 @@ impl<'a> Settings<'a> {
             "silu" | "swish" => Ok(Activation::Silu),
             other => Err(self.refuse(
                 format!("{key} `{other}` is not served"),
-                "served are: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu",
+                "supported: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu",
             )),
         }
     }

@@ -47,7 +47,7 @@ struct ModuleEntry {
     class: String,
 }
 
-const ORDER: &str = "served are Transformer or WordEmbeddings, then WordWeights, Dense and Normalize on token embeddings, \
+const ORDER: &str = "supported: Transformer or WordEmbeddings, then WordWeights, Dense and Normalize on token embeddings, \
                      then Pooling or nothing (token vectors only); or StaticEmbedding; or a transformer and SpladePooling; after Pooling or StaticEmbedding Dense, LayerNorm, \
                      Normalize and Dropout in any order";
 

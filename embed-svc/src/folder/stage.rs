@@ -133,7 +133,7 @@ fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
             EmbedError::file(
                 &file,
                 format!("activation {name} is not served"),
-                format!("served are torch.nn's {}", Elementwise::names()),
+                format!("supported: torch.nn's {}", Elementwise::names()),
             )
         })?,
     };

@@ -59,7 +59,7 @@ pub(super) fn read(folder: &Path) -> Result<Words, EmbedError> {
             return Err(EmbedError::file(
                 &file,
                 format!("tokenizer_class `{class}` is not served"),
-                "served are sentence-transformers' WhitespaceTokenizer and TransformersTokenizerWrapper",
+                "supported: sentence-transformers' WhitespaceTokenizer and TransformersTokenizerWrapper",
             ));
         }
     };

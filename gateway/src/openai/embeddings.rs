@@ -37,8 +37,8 @@ use crate::{
 /// Header of the answer with the digest of the vectors' space. Vectors of different spaces may not
 /// be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
+/// The spaces of sparse and of token vectors in an answer with several outputs.
 const SPARSE_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-sparse-vector-space");
-/// The same of vectors of tokens beside others.
 const TOKEN_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-token-vector-space");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

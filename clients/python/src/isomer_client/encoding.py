@@ -233,7 +233,7 @@ class Checker:
         """The space of a part of an answer, compared with the expected one."""
         space = VectorSpace.of(message)
         if self._first is None:
-            # First the caller's own expectation, then what the server said before.
+            # Compares with the caller's expectation first, then with the space of earlier answers.
             if self._collection is not None:
                 self._collection.check(space)
             if self._known is not None:

@@ -23,8 +23,8 @@ class IsomerError(Exception):
         code: the gRPC code.
         reason: the stable reason of the server, e.g. `UNKNOWN_ENCODER`; empty where there is none.
         message: what is wrong, in one sentence that names the field.
-        field: path of the request's field that is to blame, e.g. `inputs[3].text`. Places in lists
-            are those of the list that the caller gave, whatever requests it was sent in.
+        field: path of the invalid field, e.g. `inputs[3].text`. An index refers
+            to the caller's list, however it was split into requests.
         hint: what to do about it.
         retry_after: seconds after which the server says that trying again makes sense.
         metadata: further facts, e.g. `scope`.

@@ -40,7 +40,7 @@ class _OtelSpan(Span):
 
 
 class _Otel(Telemetry):
-    """OpenTelemetry's semantic conventions for rpc clients. Texts and keys are in no attribute."""
+    """OpenTelemetry's semantic conventions for rpc clients. No attribute holds texts or keys."""
 
     def __init__(self, trace: Any, propagate: Any) -> None:
         self._trace, self._propagate = trace, propagate

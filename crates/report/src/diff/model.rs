@@ -126,7 +126,7 @@ pub struct DatasetDiff {
     /// When an item of the old encoder counts as right; absent where none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_old: Option<Right>,
-    /// The same of the new encoder.
+    /// When an item of the new encoder counts as right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_new: Option<Right>,
     /// Why there are no flips.

@@ -30,7 +30,7 @@ pub struct Thresholds {
     pub without: Vec<WithoutThreshold>,
     /// Maps from an earlier encoder's scores; empty where none was named.
     pub maps: Vec<ScoreMap>,
-    /// Why data sets, or parts of the two runs, are in no map.
+    /// Why data sets, or parts of the two runs, are not in any map.
     pub not_mapped: Vec<WithoutThreshold>,
     /// Version of Isomer that wrote this.
     pub isomer_version: String,

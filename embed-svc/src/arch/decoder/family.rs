@@ -291,7 +291,7 @@ fn library_code(settings: Settings<'_>) -> Result<(), EmbedError> {
 fn other_code(settings: Settings<'_>, name: &str) -> EmbedError {
     settings.refuse(
         format!("auto_map names `{name}`, code that is not served"),
-        format!("served are the library's own classes, and {TWO_SIDED_QWEN} of gte-Qwen2 and Stella"),
+        format!("supported: the library's own classes, and {TWO_SIDED_QWEN} of gte-Qwen2 and Stella"),
     )
 }
 

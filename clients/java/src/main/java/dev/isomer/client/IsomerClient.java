@@ -377,7 +377,7 @@ public final class IsomerClient implements AutoCloseable {
     return found;
   }
 
-  /** The same, requested once. */
+  /** Describes an encoder; the description is cached. */
   private Encoder known(String id) {
     Encoder found = encoders.get(id);
     return found == null ? encoder(id) : found;

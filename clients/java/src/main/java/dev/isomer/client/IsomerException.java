@@ -77,9 +77,8 @@ public class IsomerException extends RuntimeException {
   }
 
   /**
-   * Path of the request's field that is to blame, e.g. {@code inputs[3].text}; empty where there is
-   * none. Places in lists are those of the list that the caller gave, whatever requests it was sent
-   * in.
+   * Path of the invalid field, e.g. {@code inputs[3].text}; empty where there is
+   * none. An index refers to the caller's list, however it was split into requests.
    */
   public String field() {
     return field;
