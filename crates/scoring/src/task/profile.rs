@@ -6,6 +6,7 @@ use std::{fmt, str::FromStr};
 /// The published definition of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Profile {
+    /// Current mteb.
     #[default]
     #[serde(rename = "mteb-v2")]
     MtebV2,
