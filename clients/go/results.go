@@ -37,7 +37,7 @@ func (u *Usage) add(message *commonv1.Usage) {
 	u.CostNanoUSD += uint64(message.GetCostNanoUsd())
 }
 
-// Embeddings are vectors of texts, in the order of the texts: a row a text. Vectors of one answer
+// Embeddings are vectors of texts, in the order of the texts: one row per text. Vectors of one answer
 // are a view of that answer's bytes; vectors of several answers are one slice of their own.
 type Embeddings struct {
 	Matrix

@@ -57,7 +57,7 @@ pub struct EmbedConfig {
     pub warm_up: Vec<String>,
     /// Further encoders: id → model folder.
     pub encoders: BTreeMap<String, PathBuf>,
-    /// Texts, one a line, on which the ranges of an encoder's int8 vectors are found: id → file.
+    /// Calibration texts for the ranges of an encoder's int8 vectors, one per line: id → file.
     pub calibration: BTreeMap<String, PathBuf>,
     /// Bound on the bytes of models in memory, counted by the values of their weights in the
     /// precision that computes (int8 as f32); 0: no bound. To make room, the least recently

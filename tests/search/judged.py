@@ -128,7 +128,7 @@ def claims(folder: pathlib.Path, source: Judged | None = None, count: int = 300)
 
 
 def plenty(file: pathlib.Path, count: int) -> pathlib.Path:
-    """So many documents of 8 to 12 words and a number, one a line, for measurements of loading."""
+    """A number of documents of 8 to 12 words and a number, one per line, for measurements of loading."""
     draw = random.Random(13)
     subjects = list(SUBJECTS.values())
     with file.open("w", encoding="utf-8") as out:

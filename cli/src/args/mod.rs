@@ -399,7 +399,7 @@ pub(crate) struct EmbedArgs {
     /// Matrix file (.npy); nothing: JSONL on stdout.
     #[arg(long, env = "ISOMER_EMBED_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// One vector a token instead of one a text, special tokens and prompt included (late
+    /// One vector per token instead of one per text, special tokens and prompt included (late
     /// interaction). With --output the matrix holds the rows of all texts, and stdout says which
     /// are whose.
     #[arg(long, env = "ISOMER_TOKEN_VECTORS", conflicts_with = "augment", value_parser = clap::builder::FalseyValueParser::new())]
@@ -438,10 +438,10 @@ pub(crate) struct EmbedArgs {
     /// Texts per request.
     #[arg(long, env = "ISOMER_EMBED_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = heading::REQUESTS)]
     pub(crate) batch: u32,
-    /// Take the texts for a log of queries, one a line, and make the variants of each distinct one,
-    /// the most frequent first, so that caches hold them for --augment-mode cached. No vectors are
-    /// written. Variants that the caches hold cost nothing, so the same command resumes a stopped
-    /// run.
+    /// Read the texts as a log of queries, one per line, and make the variants of each distinct
+    /// one, the most frequent first, so that caches hold them for --augment-mode cached. No vectors
+    /// are written. Variants that the caches hold cost nothing, so the same command resumes a
+    /// stopped run.
     #[arg(
         long,
         env = "ISOMER_WARM_UP",
@@ -1058,8 +1058,8 @@ pub(crate) struct RunArgs {
 #[command(next_help_heading = heading::JUDGE)]
 pub(crate) struct CheckJudgeArgs {
     /// Language model that rates the transformed texts, named as for --generator; `none`: no judge.
-    /// The report then shows how drift goes with the ratings. Use another model than the generator
-    /// [default: the suite's judge, else none].
+    /// The report then shows how drift goes with the ratings. Use a model other than the
+    /// generator to avoid that it rates its own texts [default: the suite's judge, else none].
     #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC", help_heading = heading::FIRST)]
     pub(crate) judge: Option<String>,
     /// Maximum number of texts rated per data set, transformation and seed; 0: all [default: the
@@ -1132,7 +1132,8 @@ pub(crate) enum ChangeArg {
     /// Words and names of one kind change places; English, without a generator.
     #[value(name = "multi_swap")]
     MultiSwap,
-    /// Look-alikes with another meaning, written by the generator at temperature 1; a call a text.
+    /// Look-alikes with another meaning, written by the generator at temperature 1; one call per
+    /// text.
     Distractors,
 }
 

@@ -408,7 +408,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::TextsFailed`] where some texts have no vector; [`Error::SpaceMismatch`] where
-    /// vectors are of another space than is expected; what the server refuses.
+    /// vectors are not of the expected space; what the server refuses.
     pub async fn encode<T: Into<String>>(
         &self,
         texts: impl IntoIterator<Item = T>,

@@ -18,9 +18,9 @@ pub struct ItemError {
     pub message: String,
 }
 
-/// Vectors of texts, in the order of the texts: a row a text. It derefs to its [`Matrix`]. Vectors
-/// of one answer are a view of that answer's bytes; vectors of several answers are copied into one
-/// buffer.
+/// Vectors of texts, in the order of the texts: one row per text. It derefs to its [`Matrix`].
+/// Vectors of one answer are a view of that answer's bytes; vectors of several answers are copied
+/// into one buffer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
     /// The rows.

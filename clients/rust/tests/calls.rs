@@ -18,7 +18,7 @@ use isomer_client::{
 use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
 use tonic::Status;
 
-/// An encoder of which each vector is the length of its text, two texts a request. Texts with an
+/// An encoder of which each vector is the length of its text, two texts per request. Texts with an
 /// `!` are refused.
 fn lengths() -> StubEncoder {
     let encoder = Encoder {

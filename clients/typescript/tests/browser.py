@@ -67,7 +67,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 def due(address, key):
-    """Vectors by the bare stub, over gRPC, one text a request."""
+    """Vectors by the bare stub, over gRPC, one text per request."""
     whole = hashlib.sha256()
     metadata = (("authorization", f"Bearer {key}"),)
     with grpc.insecure_channel(address) as channel:

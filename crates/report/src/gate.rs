@@ -51,8 +51,7 @@ pub struct GateReport {
     /// versions that did not say.
     #[serde(default)]
     pub rewrites_rated: Option<bool>,
-    /// Why the judge's ratings count for nothing; absent where they count, and where there are
-    /// none.
+    /// Reason why the judge's ratings are ignored; absent if they count, and if there are none.
     #[serde(default)]
     pub ratings_refused: Option<String>,
     /// Unit of observation.

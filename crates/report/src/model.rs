@@ -356,7 +356,7 @@ pub struct ErrorRates {
     pub transformation: String,
     /// Distinct texts of the datasets x seeds.
     pub texts: u64,
-    /// Share for which the original stood in: HTEB's total error rate, one a text.
+    /// Share for which the original stood in: HTEB's total error rate, at most one per text.
     pub unchanged: f64,
     /// Share that stayed as it was, the original standing in or not: see [`CheckRow::unchanged`].
     #[serde(default)]
@@ -368,7 +368,7 @@ pub struct ErrorRates {
     pub recovered: f64,
     /// Share on which each check still fired at the last attempt; several may on one text.
     pub checks: BTreeMap<String, f64>,
-    /// Share that failed a check at the first attempt, one a text.
+    /// Share that failed a check at the first attempt, at most one per text.
     #[serde(default)]
     pub first_failed: f64,
     /// Share on which each check fired at the first attempt.

@@ -33,7 +33,7 @@ pub struct SeparationReport {
     pub transformations: Vec<String>,
     /// How many of the texts drawn have a changed copy of each kind.
     pub coverage: Vec<SeparationCoverage>,
-    /// One an encoder.
+    /// One per encoder.
     pub encoders: Vec<EncoderSeparation>,
 }
 

@@ -131,7 +131,7 @@ impl Declaration {
         }
     }
 
-    /// Whether its result is in another language than its text.
+    /// Whether its result is in a different language from its text.
     pub fn changes_language(&self) -> bool {
         matches!(self.draw, Draw::Target | Draw::TargetPerText)
     }

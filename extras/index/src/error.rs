@@ -40,7 +40,7 @@ pub enum IndexError {
     #[error("the source has the key `{key}` twice; which of the two rows is indexed would depend on chance")]
     SameKey { key: String },
     /// The collection holds vectors of another space, augmentation or division into chunks.
-    #[error("{collection} holds other vectors than these settings give: {difference}")]
+    #[error("{collection} holds vectors that differ from those of these settings: {difference}")]
     OtherSpace {
         collection: String,
         /// The difference, in words.

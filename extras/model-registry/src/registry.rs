@@ -85,8 +85,8 @@ pub async fn champion_by_alias(registry: &impl Aliased, version: &Version, alias
     Ok(found.filter(|champion| champion.number != version.number))
 }
 
-/// [`Registry::award`] by an alias, unless a later version that passed has it: checks may end in
-/// another order than versions were created.
+/// [`Registry::award`] by an alias, unless a later version that passed has it: checks may not end
+/// in the order in which versions were created.
 ///
 /// # Errors
 /// If the registry fails.

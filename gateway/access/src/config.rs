@@ -57,8 +57,8 @@ pub struct AccessConfig {
     /// caller whether the same text was requested before.
     pub share_caches: bool,
     /// File that holds the newest event of the audit log, signed, so that a database that lost
-    /// events is noticed; absent: `audit-head.json` in the home folder. Best on another disk than
-    /// the database.
+    /// events is noticed; absent: `audit-head.json` in the home folder. Preferably not on the disk
+    /// of the database.
     pub audit_head: Option<PathBuf>,
 }
 

@@ -250,8 +250,8 @@ type VectorSpace struct {
 	// Literal prompt put before each text; empty where none.
 	Prompt string `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// Pooling, e.g. `mean`, `cls`, `mean>dense>normalize`: the pipeline after the transformer, as it
-	// ran. A transformer that was computed in another arithmetic than 32-bit floats is named in
-	// front, e.g. `int8-8x7>mean`, `bf16>mean`.
+	// ran. A transformer that was not computed in 32-bit floats is named in front, e.g.
+	// `int8-8x7>mean`, `bf16>mean`.
 	Pooling string `protobuf:"bytes,5,opt,name=pooling,proto3" json:"pooling,omitempty"`
 	// Whether vectors have unit Euclidean length.
 	Normalised bool `protobuf:"varint,6,opt,name=normalised,proto3" json:"normalised,omitempty"`

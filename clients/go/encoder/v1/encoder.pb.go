@@ -144,15 +144,15 @@ type Output int32
 const (
 	// TEXT_VECTOR.
 	Output_OUTPUT_UNSPECIFIED Output = 0
-	// One vector an input.
+	// One vector per input.
 	Output_OUTPUT_TEXT_VECTOR Output = 1
-	// One vector a token, special tokens and prompt included: what the pooling would see.
+	// One vector per token, special tokens and prompt included: the input of the pooling.
 	// `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
 	//
 	// Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
 	// every token but the first.
 	Output_OUTPUT_TOKEN_VECTORS Output = 2
-	// One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
+	// One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
 	Output_OUTPUT_SPARSE Output = 3
 )
 
@@ -204,11 +204,11 @@ type Capability int32
 
 const (
 	Capability_CAPABILITY_UNSPECIFIED Capability = 0
-	// One dense vector a text.
+	// One dense vector per text.
 	Capability_CAPABILITY_DENSE Capability = 1
 	// Sparse lexical weights.
 	Capability_CAPABILITY_SPARSE Capability = 2
-	// One vector a token (late interaction).
+	// One vector per token (late interaction).
 	Capability_CAPABILITY_MULTI_VECTOR Capability = 3
 	// Scores for query-document pairs.
 	Capability_CAPABILITY_RERANK Capability = 4

@@ -639,8 +639,8 @@ type Comparison struct {
 	// Why something is missing.
 	Note string `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`
 	// The shifts that the signed-rank test does not reject; `level` is the level reached, at least
-	// the one asked for up to 50 pairs. One-sided alternatives leave one end infinite. Absent where
-	// so few pairs reach no such level.
+	// the requested one for up to 50 pairs. One-sided alternatives leave one end infinite. Absent if
+	// there are too few pairs for the level.
 	SignedRankInterval *Interval `protobuf:"bytes,12,opt,name=signed_rank_interval,json=signedRankInterval,proto3" json:"signed_rank_interval,omitempty"`
 	// Benjamini-Hochberg-adjusted over the request's treatments.
 	PBenjaminiHochberg *float64 `protobuf:"fixed64,13,opt,name=p_benjamini_hochberg,json=pBenjaminiHochberg,proto3,oneof" json:"p_benjamini_hochberg,omitempty"`

@@ -691,7 +691,7 @@ type DatasetRef struct {
 	// Hub: commit, tag or branch; default: the catalogue's, else `main`. The result names the commit.
 	// INVALID_ARGUMENT for other sources.
 	Revision string `protobuf:"bytes,11,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Columns of other names than ours: our name (`sentence1`) to theirs (`text_a`).
+	// Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`).
 	Fields map[string]string `protobuf:"bytes,12,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Languages of the texts (BCP-47): one for all, or those of the first and of the second side
 	// (queries and documents). Default: the catalogue's; else those that `language` names, which is

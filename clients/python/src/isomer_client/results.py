@@ -49,7 +49,7 @@ class Usage:
 class Embeddings:
     """Vectors of texts, in the order of the texts.
 
-    `vectors` has a row a text. Vectors of one answer are a read-only view of that answer's bytes,
+    `vectors` has one row per text. Vectors of one answer are a read-only view of that answer's bytes,
     without a copy; vectors of several answers are one array of their own.
     `ubinary` rows are packed bits.
     """

@@ -86,7 +86,7 @@ pub struct GainWork {
     pub variants: u64,
     /// Variants missing: their texts were pooled without them.
     pub missing: u64,
-    /// Why, with the number of each.
+    /// Reasons why variants are missing, with the number of each.
     pub missing_reasons: BTreeMap<String, u64>,
     /// Variants that came from a cache.
     pub cached: u64,

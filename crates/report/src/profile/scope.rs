@@ -53,7 +53,7 @@ pub struct AxisChange {
 pub struct NotComputed {
     /// Name of the missing figure.
     pub what: String,
-    /// Why, and what it would take.
+    /// Reason, and the data that it would need.
     pub why: String,
 }
 

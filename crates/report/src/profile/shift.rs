@@ -40,8 +40,8 @@ pub struct Shift {
     pub hodges_lehmann: f64,
     /// Percentile bootstrap interval of the shift.
     pub interval: Option<ShiftInterval>,
-    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent
-    /// where so few pairs reach no such level.
+    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent if
+    /// there are too few pairs for the level.
     #[serde(default)]
     pub signed_rank_interval: Option<ShiftInterval>,
     /// Wilcoxon's signed-rank statistic, min(W+, W-).

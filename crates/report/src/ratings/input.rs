@@ -18,7 +18,7 @@ pub struct RatingOptions {
     pub accept: Option<f64>,
     /// Confidence level of the bound and of intervals.
     pub confidence: f64,
-    /// The rated rewrites were drawn at random by other means than the sheet.
+    /// The rated rewrites were drawn at random, but not by the sheet.
     pub drawn_elsewhere: bool,
 }
 

@@ -203,7 +203,7 @@ pub struct ThresholdRow {
     pub changed: Option<Rates>,
     /// The threshold that restores the target on these texts; absent for the originals.
     pub restored: Option<Restored>,
-    /// Why there is none.
+    /// Reason why it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_restored: Option<String>,
 }

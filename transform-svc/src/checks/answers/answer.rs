@@ -25,7 +25,7 @@ pub(super) const DISTINCT: [&str; 6] = ["paraphrase", "rewrite", "summary", "tra
 pub(in crate::checks) struct Answer<'a> {
     pub(super) original: &'a str,
     pub(super) text: &'a str,
-    /// Whether the answer is in another language than the original.
+    /// Whether the answer is in a different language from the original.
     pub(super) translated: bool,
     /// Concepts of the original.
     pub(super) before: Concepts,

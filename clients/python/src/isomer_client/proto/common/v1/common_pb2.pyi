@@ -184,8 +184,8 @@ class VectorSpace(_message.Message):
     """Literal prompt put before each text; empty where none."""
     pooling: _builtins.str
     """Pooling, e.g. `mean`, `cls`, `mean>dense>normalize`: the pipeline after the transformer, as it
-    ran. A transformer that was computed in another arithmetic than 32-bit floats is named in
-    front, e.g. `int8-8x7>mean`, `bf16>mean`.
+    ran. A transformer that was not computed in 32-bit floats is named in front, e.g.
+    `int8-8x7>mean`, `bf16>mean`.
     """
     normalised: _builtins.bool
     """Whether vectors have unit Euclidean length."""

@@ -90,16 +90,16 @@ class _OutputEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Output.ValueTy
     OUTPUT_UNSPECIFIED: _Output.ValueType  # 0
     """TEXT_VECTOR."""
     OUTPUT_TEXT_VECTOR: _Output.ValueType  # 1
-    """One vector an input."""
+    """One vector per input."""
     OUTPUT_TOKEN_VECTORS: _Output.ValueType  # 2
-    """One vector a token, special tokens and prompt included: what the pooling would see.
+    """One vector per token, special tokens and prompt included: the input of the pooling.
     `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
 
     Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
     every token but the first.
     """
     OUTPUT_SPARSE: _Output.ValueType  # 3
-    """One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
+    """One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
 
 class Output(_Output, metaclass=_OutputEnumTypeWrapper):
     """Kind of value to return for each input."""
@@ -107,16 +107,16 @@ class Output(_Output, metaclass=_OutputEnumTypeWrapper):
 OUTPUT_UNSPECIFIED: Output.ValueType  # 0
 """TEXT_VECTOR."""
 OUTPUT_TEXT_VECTOR: Output.ValueType  # 1
-"""One vector an input."""
+"""One vector per input."""
 OUTPUT_TOKEN_VECTORS: Output.ValueType  # 2
-"""One vector a token, special tokens and prompt included: what the pooling would see.
+"""One vector per token, special tokens and prompt included: the input of the pooling.
 `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
 
 Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
 every token but the first.
 """
 OUTPUT_SPARSE: Output.ValueType  # 3
-"""One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
+"""One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
 Global___Output: _TypeAlias = Output  # noqa: Y015
 
 class _Capability:
@@ -127,11 +127,11 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     DESCRIPTOR: _descriptor.EnumDescriptor
     CAPABILITY_UNSPECIFIED: _Capability.ValueType  # 0
     CAPABILITY_DENSE: _Capability.ValueType  # 1
-    """One dense vector a text."""
+    """One dense vector per text."""
     CAPABILITY_SPARSE: _Capability.ValueType  # 2
     """Sparse lexical weights."""
     CAPABILITY_MULTI_VECTOR: _Capability.ValueType  # 3
-    """One vector a token (late interaction)."""
+    """One vector per token (late interaction)."""
     CAPABILITY_RERANK: _Capability.ValueType  # 4
     """Scores for query-document pairs."""
 
@@ -140,11 +140,11 @@ class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
 
 CAPABILITY_UNSPECIFIED: Capability.ValueType  # 0
 CAPABILITY_DENSE: Capability.ValueType  # 1
-"""One dense vector a text."""
+"""One dense vector per text."""
 CAPABILITY_SPARSE: Capability.ValueType  # 2
 """Sparse lexical weights."""
 CAPABILITY_MULTI_VECTOR: Capability.ValueType  # 3
-"""One vector a token (late interaction)."""
+"""One vector per token (late interaction)."""
 CAPABILITY_RERANK: Capability.ValueType  # 4
 """Scores for query-document pairs."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015

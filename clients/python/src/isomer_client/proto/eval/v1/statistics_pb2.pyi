@@ -378,8 +378,8 @@ class Comparison(_message.Message):
     @_builtins.property
     def signed_rank_interval(self) -> Global___Interval:
         """The shifts that the signed-rank test does not reject; `level` is the level reached, at least
-        the one asked for up to 50 pairs. One-sided alternatives leave one end infinite. Absent where
-        so few pairs reach no such level.
+        the requested one for up to 50 pairs. One-sided alternatives leave one end infinite. Absent if
+        there are too few pairs for the level.
         """
 
     def __init__(

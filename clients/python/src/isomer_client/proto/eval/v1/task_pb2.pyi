@@ -444,7 +444,7 @@ class DatasetRef(_message.Message):
 
     @_builtins.property
     def fields(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Columns of other names than ours: our name (`sentence1`) to theirs (`text_a`)."""
+        """Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`)."""
 
     @_builtins.property
     def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -106,8 +106,8 @@ export type VectorSpace = Message<"isomer.common.v1.VectorSpace"> & {
 
   /**
    * Pooling, e.g. `mean`, `cls`, `mean>dense>normalize`: the pipeline after the transformer, as it
-   * ran. A transformer that was computed in another arithmetic than 32-bit floats is named in
-   * front, e.g. `int8-8x7>mean`, `bf16>mean`.
+   * ran. A transformer that was not computed in 32-bit floats is named in front, e.g.
+   * `int8-8x7>mean`, `bf16>mean`.
    *
    * @generated from field: string pooling = 5;
    */

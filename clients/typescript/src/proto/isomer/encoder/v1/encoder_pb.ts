@@ -1085,14 +1085,14 @@ export enum Output {
   UNSPECIFIED = 0,
 
   /**
-   * One vector an input.
+   * One vector per input.
    *
    * @generated from enum value: OUTPUT_TEXT_VECTOR = 1;
    */
   TEXT_VECTOR = 1,
 
   /**
-   * One vector a token, special tokens and prompt included: what the pooling would see.
+   * One vector per token, special tokens and prompt included: the input of the pooling.
    * `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
    *
    * Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
@@ -1103,7 +1103,7 @@ export enum Output {
   TOKEN_VECTORS = 2,
 
   /**
-   * One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
+   * One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
    *
    * @generated from enum value: OUTPUT_SPARSE = 3;
    */
@@ -1128,7 +1128,7 @@ export enum Capability {
   UNSPECIFIED = 0,
 
   /**
-   * One dense vector a text.
+   * One dense vector per text.
    *
    * @generated from enum value: CAPABILITY_DENSE = 1;
    */
@@ -1142,7 +1142,7 @@ export enum Capability {
   SPARSE = 2,
 
   /**
-   * One vector a token (late interaction).
+   * One vector per token (late interaction).
    *
    * @generated from enum value: CAPABILITY_MULTI_VECTOR = 3;
    */

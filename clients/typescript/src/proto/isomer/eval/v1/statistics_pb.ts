@@ -224,8 +224,8 @@ export type Comparison = Message<"isomer.eval.v1.Comparison"> & {
 
   /**
    * The shifts that the signed-rank test does not reject; `level` is the level reached, at least
-   * the one asked for up to 50 pairs. One-sided alternatives leave one end infinite. Absent where
-   * so few pairs reach no such level.
+   * the requested one for up to 50 pairs. One-sided alternatives leave one end infinite. Absent if
+   * there are too few pairs for the level.
    *
    * @generated from field: isomer.eval.v1.Interval signed_rank_interval = 12;
    */

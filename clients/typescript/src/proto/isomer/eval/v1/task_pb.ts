@@ -390,7 +390,7 @@ export type DatasetRef = Message<"isomer.eval.v1.DatasetRef"> & {
   revision: string;
 
   /**
-   * Columns of other names than ours: our name (`sentence1`) to theirs (`text_a`).
+   * Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`).
    *
    * @generated from field: map<string, string> fields = 12;
    */
