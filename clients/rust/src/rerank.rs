@@ -88,7 +88,7 @@ impl Client {
     /// stay in the order of the documents.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn rerank<T: Into<String>>(
         &self,
         query: impl Into<String>,

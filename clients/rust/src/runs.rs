@@ -82,7 +82,7 @@ impl Runs {
     /// run.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn create(&self, spec: RunSpec) -> Result<Run, Error> {
         self.create_with_id(spec, Uuid::new_v4().to_string()).await
     }
@@ -90,7 +90,7 @@ impl Runs {
     /// Starts a run, or gives the one that was started with that request id.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn create_with_id(&self, spec: RunSpec, request_id: impl Into<String>) -> Result<Run, Error> {
         let request = CreateRunRequest {
             spec: Some(spec),
@@ -135,7 +135,7 @@ impl Runs {
     /// A run as it is now.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn get(&self, id: &str) -> Result<Run, Error> {
         let answer = unary!(
             self.0,
@@ -187,7 +187,7 @@ impl Runs {
     /// The run as it ended. `progress` is called with each event on the way.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn wait(&self, id: &str, mut progress: impl FnMut(&WatchRunResponse)) -> Result<Run, Error> {
         let mut events = self.watch(id, 0);
         while let Some(event) = events.try_next().await? {
@@ -202,7 +202,7 @@ impl Runs {
     /// Stops a run. Finished work stays stored.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<Run, Error> {
         let request = CancelRunRequest {
             id: id.to_owned(),
@@ -220,7 +220,7 @@ impl Runs {
     /// Forgets a run that has ended, its report included.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn delete(&self, id: &str) -> Result<(), Error> {
         unary!(
             self.0,
@@ -234,7 +234,7 @@ impl Runs {
     /// The workers that do the work of runs, and what active runs wait for.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn fleet(&self) -> Result<GetFleetResponse, Error> {
         unary!(
             self.0,
@@ -247,7 +247,7 @@ impl Runs {
     /// The releases of an encoder over the runs that are kept, in each form.
     ///
     /// # Errors
-    /// What the server refuses; not found where no kept run has the encoder.
+    /// If the server refuses the request, or no stored run has the encoder.
     pub async fn history(&self, request: GetHistoryRequest) -> Result<GetHistoryResponse, Error> {
         unary!(
             self.0,
@@ -260,7 +260,7 @@ impl Runs {
     /// The report of a run that succeeded, in one form.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn report(&self, id: &str, format: ReportFormat) -> Result<Report, Error> {
         let request = GetReportRequest {
             id: id.to_owned(),

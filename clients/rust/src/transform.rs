@@ -156,7 +156,7 @@ impl Client {
     /// Transforms any number of texts, in their order.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn transform(
         &self,
         items: Vec<TextItem>,
@@ -261,7 +261,7 @@ impl Client {
     /// nothing.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn estimate(
         &self,
         items: Vec<TextItem>,
@@ -283,7 +283,7 @@ impl Client {
     /// Error checks and measures of pairs of an original and a transformed text.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn inspect(&self, request: InspectRequest) -> Result<InspectResponse, Error> {
         unary!(
             self.calls,
@@ -296,7 +296,7 @@ impl Client {
     /// Pairs rated by a language model.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn judge(&self, request: JudgeRequest) -> Result<JudgeResponse, Error> {
         unary!(
             self.calls,

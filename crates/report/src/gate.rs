@@ -229,9 +229,9 @@ pub struct SequentialReport {
 /// A look.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundReport {
-    /// Data sets that are in by then.
+    /// Number of data sets included so far.
     pub datasets: usize,
-    /// Seeds of each of them.
+    /// Number of seeds of each data set.
     pub seeds: usize,
     /// `betting`: most items of each data set that are in; absent otherwise.
     #[serde(default)]

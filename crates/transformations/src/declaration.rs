@@ -105,7 +105,7 @@ pub enum Facts {
     /// The numbers stay: names are spelt differently in other languages, and negation is compared
     /// within one language.
     Numbers,
-    /// Nothing is asked.
+    /// No requirement.
     Any,
 }
 

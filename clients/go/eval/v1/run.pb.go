@@ -475,11 +475,11 @@ type GateUnit int32
 
 const (
 	GateUnit_GATE_UNIT_UNSPECIFIED GateUnit = 0
-	// Items (pairs, queries, documents): what other items of the same data sets would give.
+	// Items (pairs, queries, documents): the chance is over other items of the same data sets.
 	//
 	// For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
 	GateUnit_GATE_UNIT_ITEM GateUnit = 1
-	// Groups of data sets: what other data sets would give.
+	// Groups of data sets: the chance is over other data sets.
 	//
 	// The members of a group are averaged first.
 	GateUnit_GATE_UNIT_GROUP GateUnit = 2

@@ -34,7 +34,7 @@ pub struct Table {
     pub caption: String,
     /// Columns, the rows' names first.
     pub columns: Vec<TableColumn>,
-    /// Rows, each with a cell a column.
+    /// Rows, each with one cell per column.
     pub rows: Vec<TableRow>,
 }
 

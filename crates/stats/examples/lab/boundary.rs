@@ -101,7 +101,7 @@ pub(crate) struct Settings {
 /// Simulates gates: each draws a sample and asks every candidate.
 ///
 /// # Errors
-/// What a candidate cannot take, e.g. values outside the range.
+/// If a candidate refuses the sample, e.g. for values outside the range.
 pub(crate) fn simulate(
     candidates: &[Candidate],
     settings: &Settings,

@@ -297,12 +297,12 @@ class _GateUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateUnit.Val
     DESCRIPTOR: _descriptor.EnumDescriptor
     GATE_UNIT_UNSPECIFIED: _GateUnit.ValueType  # 0
     GATE_UNIT_ITEM: _GateUnit.ValueType  # 1
-    """Items (pairs, queries, documents): what other items of the same data sets would give.
+    """Items (pairs, queries, documents): the chance is over other items of the same data sets.
 
     For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
     """
     GATE_UNIT_GROUP: _GateUnit.ValueType  # 2
-    """Groups of data sets: what other data sets would give.
+    """Groups of data sets: the chance is over other data sets.
 
     The members of a group are averaged first.
     """
@@ -312,12 +312,12 @@ class GateUnit(_GateUnit, metaclass=_GateUnitEnumTypeWrapper):
 
 GATE_UNIT_UNSPECIFIED: GateUnit.ValueType  # 0
 GATE_UNIT_ITEM: GateUnit.ValueType  # 1
-"""Items (pairs, queries, documents): what other items of the same data sets would give.
+"""Items (pairs, queries, documents): the chance is over other items of the same data sets.
 
 For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
 """
 GATE_UNIT_GROUP: GateUnit.ValueType  # 2
-"""Groups of data sets: what other data sets would give.
+"""Groups of data sets: the chance is over other data sets.
 
 The members of a group are averaged first.
 """

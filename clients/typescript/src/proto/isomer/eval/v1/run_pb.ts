@@ -2379,7 +2379,7 @@ export enum GateUnit {
   UNSPECIFIED = 0,
 
   /**
-   * Items (pairs, queries, documents): what other items of the same data sets would give.
+   * Items (pairs, queries, documents): the chance is over other items of the same data sets.
    *
    * For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
    *
@@ -2388,7 +2388,7 @@ export enum GateUnit {
   ITEM = 1,
 
   /**
-   * Groups of data sets: what other data sets would give.
+   * Groups of data sets: the chance is over other data sets.
    *
    * The members of a group are averaged first.
    *

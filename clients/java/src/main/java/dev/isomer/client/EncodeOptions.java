@@ -42,7 +42,7 @@ public final class EncodeOptions {
     this.encoder = encoder;
   }
 
-  /** By the encoder of that id. */
+  /** Options for the encoder with this id. */
   public static EncodeOptions encoder(String id) {
     if (id == null || id.isEmpty()) {
       throw IsomerException.invalid("encoder", "name one: encoders() lists them", "encoder is empty");
