@@ -28,8 +28,8 @@ class Mixed(Exception):
 
 def search(connection, gateway, key: str, text: str) -> int:
     """One search, as docs/how-to/search.md advises applications to make it. Returns how often the name
-    had moved on. Whether rows are of the space of the vector is not only what they say: the nearest
-    one must be that of the text itself."""
+    had moved on. The space of the rows is not only read from their marks: the nearest row must be
+    that of the text itself."""
     for tries in range(TRIES):
         model, space = connection.execute("SELECT model, space FROM isomer_index_names WHERE name = 'docs'").fetchone()
         vector = json.dumps(gateway.vectors([text], model)[0])

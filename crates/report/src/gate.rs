@@ -388,7 +388,7 @@ impl RuleVerdict {
         parts.join("; ")
     }
 
-    /// The data that a decision would take; absent if there is one, or if it is not known.
+    /// The data that a decision would need; absent if the rule is decided, or if they are unknown.
     pub(super) fn needed(&self) -> Option<String> {
         if self.verdict != GateVerdict::Undecided {
             return None;

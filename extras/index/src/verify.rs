@@ -240,7 +240,7 @@ impl Check<'_> {
             for mut row in stored {
                 match row.text.take() {
                     Some(text) => with_texts.push((row, text)),
-                    // A row of a collection that keeps texts has one.
+                    // Each row has a text if the collection keeps texts.
                     None => found.differing.add(&row.key),
                 }
             }

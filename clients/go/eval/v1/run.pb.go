@@ -3975,7 +3975,7 @@ type FleetLane struct {
 	// Units that workers have begun; `redelivered` of them were delivered before.
 	InWork      uint64 `protobuf:"varint,6,opt,name=in_work,json=inWork,proto3" json:"in_work,omitempty"`
 	Redelivered uint64 `protobuf:"varint,7,opt,name=redelivered,proto3" json:"redelivered,omitempty"`
-	// Units finished a second, over the last minute.
+	// Units finished per second, over the last minute.
 	FinishedPerSecond float64 `protobuf:"fixed64,8,opt,name=finished_per_second,json=finishedPerSecond,proto3" json:"finished_per_second,omitempty"`
 	// Until when nothing is delivered, because the generator asked not to be called; and what it
 	// said.

@@ -141,8 +141,8 @@ pub struct ThresholdSet {
     pub items: usize,
     /// Clusters of items that share a text.
     pub clusters: usize,
-    /// Share of positives among the decisions on original texts. Precision in a service with
-    /// another share is another one.
+    /// Share of positives among the decisions on original texts. A service with a different share
+    /// has a different precision.
     pub prevalence: f64,
     /// Remarks that a reader needs.
     pub notes: Vec<String>,

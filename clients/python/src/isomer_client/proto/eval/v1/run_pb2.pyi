@@ -2209,7 +2209,7 @@ class FleetLane(_message.Message):
     """Units that workers have begun; `redelivered` of them were delivered before."""
     redelivered: _builtins.int
     finished_per_second: _builtins.float
-    """Units finished a second, over the last minute."""
+    """Units finished per second, over the last minute."""
     paused_reason: _builtins.str
     calls: _builtins.int
     """Calls in flight that processes hold, of `max_calls` (0: no limit of the fleet)."""

@@ -1834,7 +1834,7 @@ export type FleetLane = Message<"isomer.eval.v1.FleetLane"> & {
   redelivered: bigint;
 
   /**
-   * Units finished a second, over the last minute.
+   * Units finished per second, over the last minute.
    *
    * @generated from field: double finished_per_second = 8;
    */

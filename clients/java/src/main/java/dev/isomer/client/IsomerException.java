@@ -118,7 +118,7 @@ public class IsomerException extends RuntimeException {
     }
   }
 
-  /** An encoder, generator, run, key, … that is not there. */
+  /** An encoder, generator, run, key, … that does not exist. */
   public static final class NotFound extends IsomerException {
     private static final long serialVersionUID = 1L;
 
