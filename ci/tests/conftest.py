@@ -33,7 +33,7 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.P
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    # Found at run time only: the suite is no package.
+    # Found at run time only: the suite is not a package.
     servers: Any = importlib.import_module("harness.servers")
     encoders = "".join(f'{pathlib.Path(folder).name} = "{folder}"\n' for folder in (samples.ROBUST, samples.WORSE, samples.UNCERTAIN))
     server: Any = servers.Isomer(samples.binary(), tmp_path_factory.mktemp("gateway"), "checks", f"[embed.encoders]\n{encoders}")
@@ -56,7 +56,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def requirements(wheels: pathlib.Path) -> str:
-    """What pip installs without a network."""
+    """Packages that pip installs without a network."""
     return f"--no-index\n--find-links {wheels}\n--find-links {os.environ['ISOMER_TEST_WHEELS']}\nisomer-check\n"
 
 

@@ -24,7 +24,7 @@ class Ran:
 
 
 def expanded(value: str, known: Mapping[str, str]) -> str:
-    """`$NAME` in a value is another variable; nothing of it is run."""
+    """`$NAME` in a value is another variable; it is not run."""
     return VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), value)
 
 

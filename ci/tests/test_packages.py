@@ -1,4 +1,5 @@
-"""What would be published: metadata, licences, wheels in a clean environment, the sdist of the command."""
+"""Packages as they would be published: metadata, licences, wheels in a clean environment, the sdist
+of the command."""
 
 from __future__ import annotations
 

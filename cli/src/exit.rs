@@ -10,7 +10,6 @@ use crate::flags::{RequestFlags, flag_of};
 
 /// Success.
 pub(crate) const DONE: u8 = 0;
-/// The gate failed.
 pub(crate) const GATE_FAILED: u8 = 1;
 /// The gate is undecided or invalid, and that blocks the run.
 pub(crate) const GATE_NOT_PASSED: u8 = 4;
@@ -71,7 +70,6 @@ impl Failure {
         self
     }
 
-    /// The exit code.
     #[cfg(test)]
     pub(crate) fn code(&self) -> u8 {
         self.code

@@ -24,12 +24,12 @@ pub(crate) struct GateArgs {
     /// else bounded; point for min_score, signed-rank for margin over groups].
     #[arg(long, env = "ISOMER_GATE_BASIS", value_enum)]
     gate_basis: Option<GateBasis>,
-    /// What counts as drawn, for rules that name no unit: the items of these data sets, or groups
-    /// of data sets [default: the suite's, else groups; items with fewer than six groups].
+    /// Unit of sampling for rules that name none: the items of these data sets, or groups of data
+    /// sets [default: the suite's, else groups; items with fewer than six groups].
     #[arg(long, env = "ISOMER_GATE_UNIT", value_enum)]
     gate_unit: Option<GateUnit>,
-    /// What becomes of a gate that the data leave undecided: it blocks with exit code 4, is a
-    /// warning, or counts as failed [default: the suite's, else block].
+    /// Handling of a gate that the data leave undecided: it blocks with exit code 4, is a warning,
+    /// or counts as failed [default: the suite's, else block].
     #[arg(long, env = "ISOMER_UNDECIDED", value_enum, help_heading = heading::FIRST)]
     undecided: Option<GateUndecided>,
     #[command(flatten)]

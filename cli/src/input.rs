@@ -10,7 +10,6 @@ use crate::exit::Failure;
 /// One text of the input.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Record {
-    /// The text.
     pub(crate) text: String,
     /// The row's `id`, if it has one.
     pub(crate) id: Option<String>,

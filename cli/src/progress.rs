@@ -63,7 +63,6 @@ impl Display {
         }
     }
 
-    /// Shows a message.
     pub(crate) fn message(&self, text: &str) {
         if !matches!(self.form, Form::Silent) {
             self.note(text);

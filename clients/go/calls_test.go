@@ -250,7 +250,7 @@ func TestALeaseIsRenewedAndTakenAgainWhenItIsForgotten(t *testing.T) {
 	awaited("delete lengths")
 }
 
-// headers notes what came with each call.
+// headers records the metadata of each call.
 type headers struct {
 	encoderv1.UnimplementedEncoderServiceServer
 	came metadata.MD

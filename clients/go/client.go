@@ -96,7 +96,7 @@ func (c *Client) Encoder(ctx context.Context, id string) (*encoderv1.Encoder, er
 	return answer.GetEncoder(), nil
 }
 
-// known is the same, asked for once.
+// known describes an encoder; the description is cached.
 func (c *Client) known(ctx context.Context, id string) (*encoderv1.Encoder, error) {
 	c.encodersLock.Lock()
 	found := c.knownEncoders[id]
@@ -269,7 +269,7 @@ func encode[T any](
 type RerankOptions struct {
 	// Encoder is the id of a cross-encoder.
 	Encoder string
-	// TopN is the most documents to give; 0: all.
+	// TopN is the maximum number of documents to return; 0: all.
 	TopN int
 	// Label of a cross-encoder with several.
 	Label string

@@ -18,5 +18,5 @@
 // gateway/v1 of this module.
 package isomer
 
-// Version of this client, which servers are told in user-agent.
+// Version of this client, which it sends in user-agent.
 const Version = "0.1.0"

@@ -227,7 +227,7 @@ func checkText(text, list string, place int) error {
 	return invalid(field, "give UTF-8", "%s is not valid UTF-8", field)
 }
 
-// checker holds the answers of one call against what was asked, and against each other.
+// checker compares the answers of one call with its request, and with each other.
 type checker struct {
 	options  *EncodeOptions
 	question string
@@ -238,7 +238,7 @@ type checker struct {
 func (c *checker) space(message *commonv1.VectorSpace) (VectorSpace, error) {
 	space := spaceOf(message)
 	if c.first == nil {
-		// First the caller's own expectation, then what the server said before.
+		// Compares with the caller's expectation first, then with the space of earlier answers.
 		if c.options.Collection != nil {
 			if err := c.options.Collection.Check(space); err != nil {
 				return space, err

@@ -42,8 +42,8 @@ type Error struct {
 	Reason string
 	// Message says what is wrong, in one sentence that names the field.
 	Message string
-	// Field is the path of the request's field that is to blame, e.g. `inputs[3].text`. Places in
-	// lists are those of the list that the caller gave, whatever requests it was sent in.
+	// Field is the path of the invalid field, e.g. `inputs[3].text`. An index
+	// refers to the caller's list, however it was split into requests.
 	Field string
 	// Hint says what to do about it.
 	Hint string
@@ -162,7 +162,7 @@ func fromRPC(err error, method string, attempts int) *Error {
 var indexed = regexp.MustCompile(`\b(inputs|items|documents|texts|pairs)\[(\d+)\]`)
 
 // moved is the error with places in lists counted from start: a request of several may hold any
-// part of a list. What was refused before it was sent has its place already.
+// part of a list. Requests refused before they were sent have their index already.
 func moved(err error, start int) error {
 	var failed *Error
 	if start == 0 || !errors.As(err, &failed) || failed.Method == "" {

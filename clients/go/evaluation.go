@@ -170,7 +170,7 @@ func (r *Runs) Wait(ctx context.Context, id string, progress func(*evalv1.WatchR
 	return r.Get(ctx, id)
 }
 
-// Cancel stops a run. What is finished stays stored.
+// Cancel stops a run. Finished work stays stored.
 func (r *Runs) Cancel(ctx context.Context, id, reason string) (*evalv1.Run, error) {
 	answer, err := r.stub.CancelRun(ctx, &evalv1.CancelRunRequest{Id: id, Reason: reason})
 	return answer.GetRun(), err

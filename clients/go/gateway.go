@@ -74,7 +74,7 @@ func (p *Providers) CheckCandidate(ctx context.Context, candidate *gatewayv1.Pro
 	return p.stub.CheckProvider(ctx, &gatewayv1.CheckProviderRequest{Target: target})
 }
 
-// Keys is AccessService: who may ask the gateway for what. It needs the scope `admin`.
+// Keys is AccessService: API keys and their permissions. It needs the scope `admin`.
 type Keys struct {
 	stub gatewayv1.AccessServiceClient
 }

@@ -23,7 +23,7 @@ type OutputsOptions struct {
 	EncodeOptions
 	// Outputs are the results for each text.
 	Outputs []Output
-	// MaxActiveDimensions is the entries to keep of each sparse vector, the largest ones; 0: all.
+	// MaxActiveDimensions is the number of entries to keep of each sparse vector, the largest ones; 0: all.
 	MaxActiveDimensions int
 }
 

@@ -37,8 +37,8 @@ func (u *Usage) add(message *commonv1.Usage) {
 	u.CostNanoUSD += uint64(message.GetCostNanoUsd())
 }
 
-// Embeddings are vectors of texts, in the order of the texts: a row a text. What came in one answer
-// is a view of that answer's bytes; what came in several is one slice of its own.
+// Embeddings are vectors of texts, in the order of the texts: one row per text. Vectors of one answer
+// are a view of that answer's bytes; vectors of several answers are one slice of their own.
 type Embeddings struct {
 	Matrix
 	Space       VectorSpace

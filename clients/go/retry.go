@@ -22,7 +22,7 @@ type RetryPolicy struct {
 	LongestWait time.Duration
 }
 
-// DefaultRetries is the policy of a client that is told nothing else.
+// DefaultRetries is the default policy of a client.
 var DefaultRetries = RetryPolicy{Overloaded: 8, Unreachable: 6, FirstWait: 200 * time.Millisecond, LongestWait: 20 * time.Second}
 
 // NoRetries makes every request once.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// DefaultAddress is where a server listens that is told nothing else.
+// DefaultAddress is where a server listens by default.
 const DefaultAddress = "127.0.0.1:50051"
 
 // TLS towards the server, by PEM files.

@@ -1,7 +1,7 @@
 //! Our products, in floats and in integers, against Candle's, on the shapes of MiniLM and MPNet:
 //! `cargo bench -p isomer-embed --bench products`. Integer products count the rounding of their
 //! inputs.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
 

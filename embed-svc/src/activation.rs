@@ -3,7 +3,6 @@
 
 /// An element-wise function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // named as in torch.nn
 pub enum Elementwise {
     Identity,
     Tanh,

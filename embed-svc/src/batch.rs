@@ -6,7 +6,6 @@ use std::{borrow::Cow, ops::Range};
 /// The requested results for a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Want {
-    /// One vector.
     pub text_vector: bool,
     /// One vector per token.
     pub token_vectors: bool,
@@ -57,9 +56,7 @@ pub struct Outputs {
 /// Number of values or sparse vectors in [`Outputs`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Values of vectors of texts.
     pub text_vectors: usize,
-    /// Values of vectors of tokens.
     pub token_vectors: usize,
     /// Sparse vectors.
     pub sparse: usize,
@@ -239,17 +236,14 @@ impl TokenBatch {
         }
     }
 
-    /// All ids.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// Number of tokens.
     pub fn tokens(&self) -> usize {
         self.ids.len()
     }
 
-    /// Number of texts.
     pub fn texts(&self) -> usize {
         self.offsets.len() - 1
     }

@@ -38,18 +38,18 @@ pub struct EmbedConfig {
     /// Batches of one model that run at once on the CPU, with the threads shared out among them and
     /// one copy of the weights. One is best for throughput; more let short requests pass long ones.
     pub replicas: usize,
-    /// Most tokens run through a model at once. Larger batches use more memory, not more time a
-    /// token.
+    /// Maximum number of tokens run through a model at once. Larger batches use more memory, not
+    /// more time a token.
     pub max_batch_tokens: usize,
-    /// Most inputs a request may carry.
+    /// Maximum number of inputs per request.
     pub max_batch_items: usize,
     /// Largest text, in bytes, and largest prompt. A text is read whole, however little of it the
     /// model takes, at some hundred bytes of memory for each of its own.
     pub max_text_bytes: usize,
-    /// Most tokens that may wait in front of one model; beyond, requests are answered
+    /// Maximum number of tokens queued for one model; further requests are answered
     /// `RESOURCE_EXHAUSTED`.
     pub max_queued_tokens: usize,
-    /// Most messages of one stream that are worked on at once.
+    /// Maximum number of messages of one stream processed at once.
     pub stream_depth: usize,
     /// Largest message, received or sent, in bytes.
     pub max_message_bytes: usize,
@@ -57,15 +57,15 @@ pub struct EmbedConfig {
     pub warm_up: Vec<String>,
     /// Further encoders: id → model folder.
     pub encoders: BTreeMap<String, PathBuf>,
-    /// Texts, one a line, on which the ranges of an encoder's int8 vectors are found: id → file.
+    /// Calibration texts for the ranges of an encoder's int8 vectors, one per line: id → file.
     pub calibration: BTreeMap<String, PathBuf>,
     /// Bound on the bytes of models in memory, counted by the values of their weights in the
-    /// precision that computes (int8 as f32); 0: no bound. To make room the model that was asked
-    /// for longest ago goes, never one that works.
+    /// precision that computes (int8 as f32); 0: no bound. To make room, the least recently
+    /// requested model is unloaded, never one at work.
     pub max_model_bytes: u64,
     /// Folder in which vectors are kept; none: they are not. Several processes may share it.
     pub cache_dir: Option<PathBuf>,
-    /// Most bytes of that folder; the oldest files go first.
+    /// Maximum size of that folder in bytes; the oldest files are removed first.
     pub max_cache_bytes: u64,
     /// Days after which a vector is removed from that folder; 0: none is removed for its age.
     pub max_cache_days: u32,

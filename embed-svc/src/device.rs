@@ -146,8 +146,7 @@ impl Choice {
         }
         if choices.len() > 1 && !choices.iter().all(|choice| matches!(choice, Self::Cuda(_))) {
             return Err(refuse(
-                "only GPUs of one kind work together, or vectors would differ by who made them; give `cuda:0,cuda:1`"
-                    .into(),
+                "only GPUs of one kind work together, or vectors would depend on the GPU; give `cuda:0,cuda:1`".into(),
             ));
         }
         for choice in &choices {

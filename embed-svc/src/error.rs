@@ -20,7 +20,6 @@ pub enum EmbedError {
     Invalid {
         /// Path of the field.
         field: String,
-        /// The problem with it.
         message: String,
         /// How to fix it.
         hint: String,
@@ -28,7 +27,6 @@ pub enum EmbedError {
     /// An encoder id that this server does not have.
     #[error("unknown encoder `{id}` ({hint})")]
     UnknownEncoder {
-        /// The requested id.
         id: String,
         /// The existing ids, or how to find them.
         hint: String,
@@ -38,7 +36,6 @@ pub enum EmbedError {
     Unserved {
         /// The requested feature, and the supported alternative.
         what: String,
-        /// The request field that requested it.
         field: String,
     },
     /// The model could not be found or fetched.
@@ -47,9 +44,7 @@ pub enum EmbedError {
     /// A file of a model folder is missing, broken, or requests an unsupported feature.
     #[error("{}: {problem} ({hint})", file.display())]
     File {
-        /// The file.
         file: PathBuf,
-        /// The problem with it.
         problem: String,
         /// How to fix it.
         hint: String,
@@ -59,7 +54,6 @@ pub enum EmbedError {
     Device {
         /// The configured device.
         device: String,
-        /// The reason.
         problem: String,
     },
     /// The model's queue is full.
@@ -118,17 +112,13 @@ pub enum EmbedError {
     /// The tensor library failed.
     #[error("computing on `{device}` failed: {source}")]
     Compute {
-        /// The device.
         device: String,
         /// The library's error.
         source: candle_core::Error,
     },
     /// The device has too little free memory for a batch.
     #[error("`{device}` has too little free memory for this batch")]
-    OutOfMemory {
-        /// The device.
-        device: String,
-    },
+    OutOfMemory { device: String },
     /// A device that fails at every call until the process is restarted.
     #[error("`{device}` can compute nothing until the process is restarted: {problem}")]
     DeviceLost {

@@ -12,7 +12,6 @@ use crate::{
     weights::Weights,
 };
 
-/// A loaded head.
 pub(crate) struct LoadedHead {
     pub(crate) pooling: PoolingMode,
     /// From the pooled vector to the logits.
@@ -83,7 +82,7 @@ fn modernbert(folder: &ModelFolder, weights: &Weights, hidden: usize) -> Result<
         other => {
             return Err(refuse(
                 format!("classifier_pooling is `{other}`"),
-                "served are cls and mean",
+                "supported: cls and mean",
             ));
         }
     };
@@ -122,7 +121,7 @@ pub(crate) fn load(
         let [others @ .., last] = SERVED.map(|(name, _)| name);
         return Err(refuse(
             format!("the classification head of `{kind}` is not served"),
-            &format!("served are those of {} and {last}", others.join(", ")),
+            &format!("supported: {} and {last}", others.join(", ")),
         ));
     };
     let Body { pooling, inner, last } = read(folder, weights, hidden)?;

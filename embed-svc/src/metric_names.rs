@@ -1,4 +1,4 @@
-//! What this service measures.
+//! Metrics of this service.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 
@@ -26,7 +26,7 @@ pub(crate) const RESERVED: &str = metric_name!("embed", "device_reserved", "byte
 pub(crate) const STORE_FOUND: &str = metric_name!("embed", "store_found", "total");
 /// Vectors that were not written to the store, because it failed or was too slow.
 pub(crate) const STORE_DROPPED: &str = metric_name!("embed", "store_dropped", "total");
-/// Failures of the store.
+/// Failed reads and writes of the shared store.
 pub(crate) const STORE_FAILURES: &str = metric_name!("embed", "store_failures", "total");
 
 /// Every metric of this crate.

@@ -17,7 +17,6 @@ pub enum PoolingMode {
     MeanSqrtLen,
     /// The average with weight i + 1 on token i (SGPT; Muennighoff 2022).
     WeightedMean,
-    /// The last token.
     LastToken,
 }
 

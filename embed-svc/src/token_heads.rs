@@ -362,7 +362,7 @@ fn splade(folder: &ModelFolder, pooling: Splade, vocabulary: usize, hidden: usiz
             .collect();
         return Err(refuse(
             format!("the language model head of `{kind}` is not served"),
-            format!("served are those of {}", served.join(", ")),
+            format!("supported: {}", served.join(", ")),
         ));
     };
     let activation = match text(head.activation_key) {
@@ -371,7 +371,7 @@ fn splade(folder: &ModelFolder, pooling: Splade, vocabulary: usize, hidden: usiz
         other => {
             return Err(refuse(
                 format!("the activation `{other}` of the language model head is not served"),
-                "served are gelu and relu".to_owned(),
+                "supported: gelu and relu".to_owned(),
             ));
         }
     };

@@ -50,7 +50,6 @@ impl Default for LedgerConfig {
 }
 
 impl LedgerConfig {
-    /// Whether there is a ledger.
     pub fn is_set(&self) -> bool {
         self.url.expose().is_some()
     }
@@ -78,10 +77,11 @@ pub struct EvalConfig {
     /// line). A link that leads out of a folder is refused.
     pub data_roots: Vec<PathBuf>,
     /// Data sets that requests may have fetched from the Hugging Face hub: `off`, `catalogue`
-    /// (those of `isomer datasets`) or `any`. What a caller names is fetched without this process's
-    /// token.
+    /// (those of `isomer datasets`) or `any`. A data set that a caller names is fetched without
+    /// this process's token.
     pub hub: HubAccess,
-    /// Most bytes of one file of a data set on the hub that a caller names (`hub = "any"`).
+    /// Maximum size in bytes of one file of a data set on the hub that a caller names (`hub =
+    /// "any"`).
     pub max_hub_file_bytes: u64,
     /// Folders in which a data set is looked for by its catalogue name (`<folder>/STSBenchmark`),
     /// beside the data roots and `<home>/data`.
@@ -148,7 +148,6 @@ impl Default for EvalConfig {
 }
 
 impl EvalConfig {
-    /// Folder of the runs.
     pub fn runs_dir(&self) -> PathBuf {
         self.state_dir.clone().unwrap_or_else(|| self.home.join("runs"))
     }

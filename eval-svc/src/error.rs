@@ -31,7 +31,6 @@ pub enum EvalError {
     /// A suite is invalid.
     #[error(transparent)]
     Suite(#[from] SuiteError),
-    /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
 }

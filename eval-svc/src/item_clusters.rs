@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use crate::{dataset::Dataset, evidence::clusters::clusters};
 
-/// The cluster of each item.
 pub(crate) fn clusters_of(dataset: &Dataset) -> Vec<u32> {
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     let items = dataset.item_texts();

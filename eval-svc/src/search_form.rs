@@ -21,7 +21,6 @@ const SHAPE: &str = "write bm25, or hybrid with a fusion (rrf, dbsf, rsf) and, i
 /// Weight of vectors, in hundredths, if none is given.
 const EVEN: u8 = 50;
 
-/// A search for documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SearchForm {
     /// BM25 over the terms of the texts, without the encoder: `bm25`.
@@ -90,7 +89,6 @@ pub(crate) struct SearchInput<'a> {
     pub(crate) dataset: &'a Dataset,
     /// Its documents' terms.
     pub(crate) documents: &'a LexicalIndex,
-    /// Its queries' texts.
     pub(crate) queries: &'a [Text],
     /// One vector per text of the data set; without rows if vectors are not used.
     pub(crate) vectors: ArrayView2<'a, f32>,

@@ -1,4 +1,4 @@
-"""What a check came to, from its report.json, for the recipes beside this file."""
+"""Result of a check, from its report.json, for the recipes beside this file."""
 
 import hashlib
 import json

@@ -27,7 +27,7 @@ PLACE = re.compile(r"\{\{(\w+)(?::(json|regex))?\}\}")
 
 
 class Fault(Exception):
-    """What is wrong with a recipe, its values or an answer."""
+    """Error in a recipe, its values or an answer."""
 
 
 def value(name: str, known: dict) -> object:
@@ -91,7 +91,7 @@ def run(recipe: dict, engine: str, known: dict, headers: dict[str, str], tell=pr
         else:
             own = headers
         answer = send(base, request, {**own, **request.get("headers", {})})
-        # Weaviate, Elasticsearch and OpenSearch tell faults in `errors`, Milvus by a code, with
+        # Weaviate, Elasticsearch and OpenSearch report faults in `errors`, Milvus by a code, with
         # status 200.
         if isinstance(answer, dict) and (answer.get("errors") or answer.get("code") not in (None, 0, 200)):
             raise Fault(f"{request['method']} {request['path']}: {json.dumps(answer)[:800]}")

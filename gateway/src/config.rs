@@ -52,11 +52,11 @@ pub struct GatewayConfig {
     pub home: Option<std::path::PathBuf>,
     /// The gateway's records.
     pub database: DatabaseConfig,
-    /// Who may call what, and how much.
+    /// Permissions and budgets of callers.
     pub access: AccessConfig,
     /// Encoders of other servers.
     pub providers: ProvidersConfig,
-    /// Which private addresses may be called as providers.
+    /// Private addresses that may be called as providers.
     pub addresses: GuardConfig,
     /// How requests are routed to encoders.
     pub routing: RoutingConfig,
@@ -96,7 +96,6 @@ pub struct ServersConfig {
 }
 
 impl ServersConfig {
-    /// The client configuration of each server.
     pub fn each(&self) -> impl Iterator<Item = ClientConfig> + '_ {
         let alone = self.addresses.is_empty().then_some(&self.address);
         self.addresses.iter().chain(alone).map(|address| ClientConfig {
@@ -170,11 +169,11 @@ impl Validate for GatewayConfig {
     }
 }
 
-/// What a name of `[augmented_models]` stands for.
+/// Encoder and augmentation behind a name of `[augmented_models]`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AugmentedModelConfig {
-    /// The encoder.
+    /// Id of the encoder that it stands for.
     pub encoder: String,
     /// A prompt of the encoder, put before originals and variants; absent: the encoder's default.
     pub prompt_name: Option<String>,

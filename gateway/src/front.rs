@@ -96,7 +96,6 @@ pub struct Settings {
 /// The router and the registry of providers that it watches.
 #[derive(Debug, Clone)]
 pub struct EncoderRoutes {
-    /// Routes to every encoder.
     pub router: Router,
     augmented: AugmentedModels,
     claims: Option<Claims>,

@@ -1,4 +1,5 @@
-"""What holds of every rendered release. Each function yields a sentence for each thing that is wrong."""
+"""Properties of every rendered release.
+Each function yields a sentence for each thing that is wrong."""
 
 import base64
 import hashlib
@@ -15,7 +16,7 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def ours(release):
-    """Pods with their containers that run a binary of ours; another one is said of where commands are checked."""
+    """Pods with their containers that run a binary of ours; other pods are reported where commands are checked."""
     for pod in release.pods():
         for container in pod.containers():
             if binary(container) in (knowledge.COMMAND, *knowledge.SERVERS):

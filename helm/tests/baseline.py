@@ -1,5 +1,6 @@
-"""What an upgrade may not change: fields that Kubernetes refuses to change in an object that is there, and names of
-objects that hold data. `baseline/NAME.yaml` are values of a released chart, `baseline/NAME.json` is what they rendered."""
+"""Properties that an upgrade may not change: fields that Kubernetes refuses to change in an
+existing object, and names of objects that hold data.
+`baseline/NAME.yaml` are values of a released chart, `baseline/NAME.json` is what they rendered."""
 
 import json
 from pathlib import Path

@@ -47,7 +47,7 @@ def certificate(folder):
 
 
 def refusal(binaries, tls, wanted):
-    """What a binary says against a configuration; None where it takes it."""
+    """Errors that a binary reports on a configuration; None if it accepts it."""
     name, config, providers, catalogue = wanted
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)

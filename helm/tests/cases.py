@@ -89,9 +89,9 @@ CHOICES = {
         "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}, "data": {"a": "b"}}],
         "image": {"tag": "9.9", "registry": "r.example.com", "pullPolicy": "Always"}, "imagePullSecrets": [{"name": "r"}]}},
 }
-# What matters in mode `single`.
+# Cases that matter in mode `single`.
 SINGLE = ("tls", "access", "offline", "policies", "workers", "checks", "monitoring", "routes", "names")
-# What cannot go together, and why.
+# Settings that exclude each other, with the reason.
 IMPOSSIBLE = [
     # Nothing can be fetched into a volume of the pod's own: the chart refuses it.
     {"offline": "yes", "models": "emptyDir"},

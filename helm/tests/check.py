@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Renders the chart with every Helm over every case, and holds the objects against Kubernetes' schemas, the custom
-resources' schemas and the assertions. `check.py HELM…`; with `--mutations` it breaks the chart on purpose instead."""
+"""Renders the chart with every Helm over every case, and validates the objects by Kubernetes'
+schemas, the custom resources' schemas and the assertions.
+`check.py HELM…`; with `--mutations` it breaks the chart on purpose instead."""
 
 import hashlib
 import json
@@ -48,7 +49,7 @@ def custom_resources():
 
 
 def against_schemas(text):
-    """What Kubernetes' and the custom resources' schemas say of one object."""
+    """Errors that the schemas of Kubernetes and of the custom resources report on one object."""
     one = json.loads(text)
     what = f"{one['kind']} {one['metadata']['name']}"
     group = one["apiVersion"].rsplit("/", 1)[0]

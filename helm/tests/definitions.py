@@ -51,7 +51,7 @@ COMMON = {
     "schedules": "Checks, each with its encoders and its time (cron).",
     "dashboardLabels": "Further labels of the dashboard's ConfigMap.",
 }
-# What the chart's README lists, and its definition.
+# Values that the chart's README lists, and their definitions.
 SHOWN = {
     "an entry of `embed.encoders`": "encoder",
     "an entry of `workers.pools`": "worker",
@@ -233,7 +233,7 @@ def sections(root):
 
 
 def reads(root):
-    """What each server reads: its name → sections and keys."""
+    """Sections and keys that each server reads, by its name."""
     found = {}
     for line in (root / "docs/reference/configuration.md").read_text().splitlines():
         row = re.match(r"^\| `(isomer-[a-z-]+)` \| (.*) \|$", line)

@@ -1,5 +1,5 @@
-"""What the binaries know: their flags, variables, configuration keys and probe paths, read from the reference and from
-their sources. A name that a chart uses and that is not here is one that nobody reads."""
+"""Flags, variables, configuration keys and probe paths of the binaries, read from the reference and
+from their sources. A name that a chart uses and that is not here is one that nobody reads."""
 
 import re
 from functools import cache

@@ -1,4 +1,5 @@
-"""Who calls whom in a rendered release: addresses, TLS and network policies. Each function yields a sentence for each thing
+"""Connections in a rendered release: addresses, TLS and network policies.
+Each function yields a sentence for each thing
 that is wrong."""
 
 import re
@@ -22,7 +23,7 @@ def addresses(table):
 
 
 def calls(release):
-    """Who calls whom: pod, address, name that is expected in the certificate."""
+    """Connections: pod, address, name that is expected in the certificate."""
     for pod in release.pods():
         for container in pod.containers():
             found = set()

@@ -43,7 +43,7 @@ SINGLE = {
 }
 
 
-# What a worker says when it has drained.
+# Last message of a worker that has drained.
 DONE = re.compile(r'"drained and stopped","done":(\d+)')
 # Names in the certificates: those of the plain Services.
 HOSTS = {
@@ -208,7 +208,7 @@ def deploy(cluster):
         starting = [threads.submit(start, template) for template in wanted]
         wait(starting, return_when=FIRST_EXCEPTION)
         if any(one.done() and one.exception() for one in starting):
-            # Whoever waits for the one that failed need not wait on.
+            # Nothing else needs to wait once one has failed.
             cluster.stop()
         return [pod for one in starting if (pod := one.result()).template.owner["kind"] == "Deployment"]
 
@@ -278,7 +278,7 @@ def call(address, key, path, message, context):
 
 
 def runs(address, key, context):
-    """States of the runs, as the gateway tells them."""
+    """States of the runs, as the gateway reports them."""
     status, answer = call(address, key, "/isomer.eval.v1.RunService/ListRuns", {}, context)
     return [run["state"] for run in answer.get("runs", [])] if status == 200 else [f"{status} {answer}"]
 
@@ -305,7 +305,7 @@ def encodes(pods, context):
 
 
 def spread(running, context):
-    """What is wrong with how requests are spread over the pods of the encoder that has two."""
+    """Errors in how requests are spread over the pods of the encoder that has two."""
     counts = encodes([pod for pod in running if pod.template.owner["metadata"]["name"] == "rel-isomer-embed-minilm"], context)
     return [f"of the encoder's pods not all get their share: {counts}"] if len(counts) != 2 or min(counts.values()) * 4 < max(counts.values()) else []
 

@@ -2,8 +2,8 @@
 //! reads the descriptors.
 //!
 //! The reference manual is in the `.proto` comments, below `proto/isomer/` and `proto/tei/`.
+#![warn(missing_docs)]
 #![allow(
-    missing_docs,
     unreachable_pub,
     clippy::doc_lazy_continuation,
     clippy::doc_overindented_list_items,
@@ -11,6 +11,7 @@
 )]
 
 /// Shared messages: vector spaces, matrices, accounting, provenance.
+#[allow(missing_docs)]
 pub mod common {
     pub mod v1 {
         tonic::include_proto!("isomer.common.v1");
@@ -18,6 +19,7 @@ pub mod common {
 }
 
 /// The standard interface of an encoder.
+#[allow(missing_docs)]
 pub mod encoder {
     pub mod v1 {
         tonic::include_proto!("isomer.encoder.v1");
@@ -25,6 +27,7 @@ pub mod encoder {
 }
 
 /// Transformations and augmentation.
+#[allow(missing_docs)]
 pub mod transform {
     pub mod v1 {
         tonic::include_proto!("isomer.transform.v1");
@@ -32,6 +35,7 @@ pub mod transform {
 }
 
 /// Tasks, statistics and runs.
+#[allow(missing_docs)]
 pub mod eval {
     pub mod v1 {
         tonic::include_proto!("isomer.eval.v1");
@@ -39,6 +43,7 @@ pub mod eval {
 }
 
 /// The gateway's registry.
+#[allow(missing_docs)]
 pub mod gateway {
     pub mod v1 {
         tonic::include_proto!("isomer.gateway.v1");
@@ -46,6 +51,7 @@ pub mod gateway {
 }
 
 /// text-embeddings-inference's interface, which the gateway speaks to its clients and to providers.
+#[allow(missing_docs)]
 pub mod tei {
     pub mod v1 {
         tonic::include_proto!("tei.v1");

@@ -30,7 +30,7 @@ LARGEST_EXPONENT, LEAST_SECONDS, DEADLINE, QUIET = 1.3, 0.05, 10, 30
 
 
 class Cost:
-    """What one call cost."""
+    """Cost of one call."""
 
     def __init__(self, share, seconds, outcome):
         self.share, self.seconds, self.outcome = share, seconds, outcome
@@ -63,7 +63,7 @@ class Server:
 
 
 def exponent(costs):
-    """Growth over the last two doublings of calls that were computed; None where that says nothing."""
+    """Growth over the last two doublings of calls that were computed; None if there are too few."""
     computed = [cost for cost in costs if cost.outcome != "refused"][-3:]
     if len(computed) < 2 or computed[-1].seconds < LEAST_SECONDS:
         return None

@@ -85,7 +85,8 @@ def command(*words, allowed=(0,)):
 
 
 class Fault:
-    """What happens to the disk, for some seconds. `ends_processes`: it is over only once no process has files open there."""
+    """Fault of the disk, for some seconds.
+    `ends_processes`: it is over only once no process has files open there."""
 
     seconds, ends_processes, block_bytes = 6.0, False, 4096
 
@@ -200,7 +201,7 @@ class ReadOnly(Fault):
 
 
 class PowerCut(ReadOnly):
-    """What was not synced is lost."""
+    """Data that was not synced is lost."""
 
     name, seconds = "power cut", 2.0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a server acknowledged is there after a restart, whatever happened to its disk.
+"""Writes that a server acknowledged are there after a restart, whatever happened to its disk.
 
 Each operation that changes state goes on while a small ext4 file system is full, read-only, slow or cut off, or while the processes are killed. Then the fault is over,
 the servers are killed and started again, and everything that was answered with OK must be there: a revoked key is refused, a created key is accepted, tokens are charged, the audit

@@ -40,7 +40,8 @@ class Operation:
         return [what for _, what in self.acknowledged]
 
     def lost(self, windows):
-        """What is not there after the restart, in words. `windows`: times of whose calls the counts may be lost."""
+        """Writes that are missing after the restart, in words.
+        `windows`: times of whose calls the counts may be lost."""
         raise NotImplementedError
 
 

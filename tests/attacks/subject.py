@@ -124,7 +124,7 @@ class Api:
         return self.run("GetRun", self.runs.GetRunRequest(id=run), key).run
 
     def works(self, key):
-        """Whether the server accepts a key; None where that cannot be told."""
+        """Whether the server accepts a key; None if unknown."""
         try:
             self.call("encoder/v1/encoder", "EncoderService", "ListEncoders", self.encoders.ListEncodersRequest(), key)
             return True

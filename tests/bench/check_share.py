@@ -5,7 +5,7 @@
 
 A stub answers after --pause-ms. Each round is a check with empty caches, then the same check again, which finds every generated text and makes its
 own vectors and scores: what a check takes besides generation. The best that a check can do is the longer of the two parts, generation
-(calls x pause / calls in flight) or the rest, if both go on at the same time. Printed: seconds of both checks, both parts, and that best as a share of
+(calls x pause / calls in flight) or the rest, if both run at the same time. Printed: seconds of both checks, both parts, and that best as a share of
 the first check. Of the suite `minimal`, data sets that are not at hand are left out and named. Standard library only.
 Exit code 0: measured.
 """

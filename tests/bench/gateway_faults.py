@@ -59,7 +59,7 @@ class Proxy:
 
 
 async def load(stub, pb, texts, expected, clients, seconds):
-    """What `clients` see within `seconds`."""
+    """Results that `clients` see within `seconds`."""
     failures, times, wrong = collections.Counter(), [], 0
     end = time.monotonic() + seconds
 

@@ -251,7 +251,7 @@ def table(bench, title, alone, fronts):
             worked = processor_seconds(process.pid) - worked
             after = memory_mib(process.pid)
             time.sleep(bench.args.rest)
-            # What was done before the count began took processor time too.
+            # Requests before the count began took processor time too.
             done = seen["requests"] * (1 + WARM_UP / bench.args.seconds)
             cost = [f"{worked / done * 1e6:.0f}", *(f"{mib:.0f}" for mib in (before, after, memory_mib(process.pid)))]
         full[way[0]] = (seen["requests_per_second"], cost)

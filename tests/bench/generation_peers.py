@@ -4,8 +4,9 @@
     python3 tests/bench/generation_peers.py --isomer target/release/isomer --llama-server FILE
 
 Starts `isomer serve`, whose generator `local` reads the GGUF itself and whose generators `llama-N` ask llama.cpp's server with N slots, and has
-both transform the sentences of the built-in STS data set: greedily, one attempt, past all caches. Whoever answers, Isomer writes the prompt and
-cleans the answer, and at most N texts are in work at once. Rounds are interleaved, each with sentences of its own: an engine that keeps whole prompts
+both transform the sentences of the built-in STS data set: greedily, one attempt, past all caches. 
+In each case Isomer writes the prompt and cleans the answer, and at most N texts are in work at
+once. Rounds are interleaved, each with sentences of its own: an engine that keeps whole prompts
 would else be measured on prompts that it has read before. Before the first, each engine answers four texts that are not counted, so that models are
 loaded and the beginnings of prompts are in memory where an engine keeps them.
 
@@ -50,7 +51,7 @@ def ready(url, process, seconds=300):
 
 
 def llama(args, slots, log):
-    """llama.cpp's server with so many slots, and the flags that it got."""
+    """llama.cpp's server with a number of slots, and the flags that it got."""
     port = free_port()
     flags = ["--model", str(args.gguf), "--threads", str(args.threads), "--threads-batch", str(args.threads), "--parallel", str(slots),
              "--ctx-size", str(slots * args.context), "--cont-batching", "--no-webui", *args.llama_flag]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a query waits for: beside a saturating backfill, and in each mode of augmentation.
+"""Wait of a query: beside a saturating backfill, and in each mode of augmentation.
 
 Starts `isomer serve` with a stub in place of the language model (it answers after --generator-ms) and sends one query after the other:
 
@@ -100,7 +100,7 @@ def text(chance, words):
 
 
 class Backfill:
-    """Bulk requests, always so many in flight."""
+    """Bulk requests, with a constant number in flight."""
 
     def __init__(self, encode, args, priority):
         self.encode, self.args, self.priority = encode, args, priority

@@ -16,7 +16,7 @@ import random
 import shutil
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "embed-svc" / "tests" / "fixtures"
-# What differs from the fixture. Layers are fewer than in the real models, widths are theirs.
+# Differences from the fixture. Layers are fewer than in the real models, widths are theirs.
 SHAPES = {
     # ModernBERT-base: 22 layers there.
     "modernbert": {
@@ -32,7 +32,7 @@ LONGEST = 8192
 
 
 def text_of(tokenizer, tokens, numbers, words):
-    """Random words that are so many tokens with what the tokenizer adds."""
+    """Random words with a given number of tokens, those that the tokenizer adds included."""
     chosen, count = [], len(tokenizer.encode("").ids)
     while count < tokens:
         chosen.append(numbers.choice(words))

@@ -104,7 +104,7 @@ export class Looker {
     console.log(`keyboard: ${wanted} stops`);
   }
 
-  /** Says what was wrong; gives the exit code. */
+  /** Prints the errors and returns the exit code. */
   async end() {
     await this.browser.close();
     for (const fault of this.faults) console.error(`FAULT ${fault}`);

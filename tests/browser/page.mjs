@@ -97,7 +97,7 @@ async function trial(url, address) {
   await context.close();
 }
 
-/** What is wrong is said, and read out. */
+/** An error is shown, and read out. */
 async function problems(url) {
   const { context, page } = await looker.open({ ...views[2], name: "problems" }, url);
   for (const box of await page.locator("input[type=checkbox]").all()) await box.setChecked(false);
@@ -213,7 +213,7 @@ async function elsewhere(asked) {
   const before = looker.mayFetch;
   looker.mayFetch = (fetched) => before(fetched) || fetched.startsWith("http://localhost:");
   const { context, page } = await looker.open({ ...views[0], name: "elsewhere" }, "about:blank");
-  // The other site's page has no icon; that is no fault of ours.
+  // The other site's page has no icon, which is not our fault.
   await page.route("**/favicon.ico", (route) => route.fulfill({ status: 204 }));
   await page.goto(foreign);
   await page.click("a");

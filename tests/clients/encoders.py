@@ -24,7 +24,7 @@ class Stubbed:
     dimensions: bool = True
     reranker: str = ""
     limits: tuple = ()
-    # Most texts that one request to the server may hold, by its reference or by `limits`.
+    # Maximum number of texts in one request to the server, by its reference or by `limits`.
     most: int = 1
 
     def side(self, prompt=""):

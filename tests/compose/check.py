@@ -81,7 +81,7 @@ def unknown_words(name, path, arguments):
 
 
 def problems(document, schema, folder=FOLDER):
-    """What is wrong with a compose file."""
+    """Errors in a compose file."""
     for error in jsonschema.Draft201909Validator(schema).iter_errors(document):
         yield f"schema: {'/'.join(map(str, error.absolute_path))}: {error.message[:300]}"
     services = document["services"]
@@ -204,7 +204,7 @@ def store_differs(services, folder):
 
 
 def refusals(document, binaries, folder=FOLDER):
-    """What the binaries say against their configurations."""
+    """Errors that the binaries report on their configurations."""
     for name, service in document["services"].items():
         ours, file = program(service), configuration(service, folder)
         if ours is None or file is None:

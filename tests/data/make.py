@@ -27,7 +27,7 @@ FILES = {
     "PawsXPairClassification/test.zh": 1000,
     "Banking77Classification/test": None,
 }
-# The training rows of Banking77: so many of each label.
+# The training rows of Banking77: an equal number per label.
 TRAIN = 10
 
 

@@ -27,7 +27,7 @@ from parts import Disk, Host
 
 @dataclass
 class Fault:
-    """What is done to a check while it goes on."""
+    """Fault during a check."""
 
     act: Callable
     workers: Callable = lambda fleet: [fleet.worker(str(number)) for number in range(2)]
@@ -36,7 +36,7 @@ class Fault:
     leader: Callable = lambda fleet: {}
     # Calls of the generator that may be made again, beyond those in flight.
     repeats: int = 0
-    # What has to hold afterwards.
+    # Check of the state afterwards.
     after: Callable = lambda fleet, report: None
     needs_root: bool = False
 
@@ -100,7 +100,7 @@ def all_workers_killed(fleet, workers):
 
 
 def gc(fleet, workers):
-    """Sweeps for as long as the check goes on; what it relies on stays."""
+    """Sweeps for as long as the check runs; entries that it relies on stay."""
     swept = 0
     while fleet.leader.process.poll() is None:
         command = ["store", "gc", "--delete", "--older-than", "0s", "--settle", "0s", "--quiet", "--format", "json"]

@@ -69,7 +69,7 @@ def compared(alone, report, after_fault):
     return False, "DIFFERS: " + ", ".join(differing(json.loads(one), json.loads(other))[:8])
 
 
-# What all faults share: generators, suites, and what one process made of them.
+# State that all faults share: generators, suites, and the reports of one process.
 GENERATORS, SUITES, ALONE = {}, {}, {}
 
 

@@ -231,7 +231,7 @@ class Nats:
             self.servers[number].wait()
 
     def leader(self, stream):
-        """Which server leads a stream, by its own log."""
+        """Name of the server that leads a stream, by its own log."""
         for number in range(3):
             for line in reversed((self.folder / f"nats-{number}.log").read_text().splitlines()):
                 if "JetStream cluster new stream leader" in line and stream in line:
@@ -324,8 +324,8 @@ class Disk:
 
 
 class Host:
-    """A network namespace on a bridge, as a machine of its own. What runs in it reaches the services of the
-    harness at `SERVICES`, unless it is cut off from one of their ports."""
+    """A network namespace on a bridge, as a machine of its own. Programs in it reach the services
+    of the harness at `SERVICES`, unless it is cut off from one of their ports."""
 
     SERVICES, made, bridged = "10.77.0.1", 0, False
 

@@ -107,7 +107,7 @@ class Replica:
 
 @dataclass
 class Fault:
-    """What is done to the leader of a run while it goes on."""
+    """Fault of the leader during a run."""
 
     act: Callable
     # Replicas; the first leads.
@@ -195,7 +195,7 @@ def cut_from_database(at):
 
 
 def alone_cut_from_database(at):
-    """The same with one replica: the run waits and goes on."""
+    """The same with one replica: the run waits and resumes."""
     at.host.cut([at.way.port], 30)
 
 
@@ -220,7 +220,7 @@ FAULTS = {
 
 @dataclass
 class Setting:
-    """What a fault is done to."""
+    """Target of a fault."""
 
     fleet: Fleet
     ledger: Ledger
@@ -275,7 +275,7 @@ def tried(isomer, name, folder):
         if fence != fault.replicas:
             raise SystemExit(f"the fencing token is {fence} at the end, after {fault.replicas - 1} changes of the leader")
         same, said = compared(alone, report, True)
-        # Who takes a run over tries the judge again.
+        # A replica that takes over a run asks the judge again.
         extra = calls - least - (fault.replicas - 1)
         begun_units, lost = fleet.s3.units()
         units, repeated = len(begun_units), sum(begun_units.values()) - len(begun_units)

@@ -127,7 +127,7 @@ def pairs_suite(folder, texts):
 
 
 def generator(options, folder, pause, texts, workers, in_flight):
-    """Calls a second of workers with so many calls in flight each, and processor time a call."""
+    """Calls per second of workers with a number of calls in flight each, and processor time per call."""
     suite = pairs_suite(folder, texts)
     nats, stub = Nats(folder), SlowGenerator(pause)
     started = []

@@ -7,7 +7,7 @@
 #   tests/gpu/lease.sh rehearse   the steps of both with tiny models on Candle's CPU device
 #
 # OUT is the folder of the results: rows.jsonl, table.md, log.txt, env.txt, two tables of ncu and
-# sanitizer.txt. A step that fails leaves a row `exit`; the others go on. LIMIT is the number of
+# sanitizer.txt. A step that fails leaves a row `exit`; the others continue. LIMIT is the number of
 # seconds after which no step runs.
 set -uo pipefail
 OUT="${OUT:-$(mktemp -d)}"

@@ -44,7 +44,7 @@ FORMS = ["isomer/attestation.dsse.json", *REPORTS]
 
 
 class Table:
-    """What was checked, and what was found."""
+    """Assertions, and their results."""
 
     def __init__(self):
         self.failed = 0
@@ -145,7 +145,7 @@ def verdicts_of_every_kind(scene: Scene) -> None:
     for server in (scene.mlflow, scene.isomer):
         server.start()
     scene.wait("a verdict of each", lambda: all(scene.verdicts("enc").get(version) for version in wanted))
-    # What follows the verdict of the last one.
+    # The steps that follow the verdict of the last one.
     time.sleep(1)
     names = ["good, artifacts of a run", "good, pyfunc with a folder", "worse, flavour sentence_transformers", "near-constant",
              "undecided", "invalid", "pickle alone", "too large"]
@@ -162,7 +162,7 @@ def verdicts_of_every_kind(scene: Scene) -> None:
     table.row("compared with", {version: "none" if version == first else first for version in ran}, compared)
     evidence(scene, good)
     def left() -> list[str]:
-        # What a killed process was fetching (`incoming-…`) is removed after a day.
+        # The partial download of a killed process (`incoming-…`) is removed after a day.
         return [folder.name for folder in (scene.folder / "home/registry/files").iterdir()
                 if folder.is_dir() and not folder.name.startswith("incoming-")]
 
@@ -274,7 +274,7 @@ def champion_changes(scene: Scene) -> None:
               (told["verdict"], told["baseline"]) if isinstance(told, dict) else told)
     table.row("the change was told", True, "the champion changed" in ended[0].stderr)
     table.row("the tag names it", second, scene.tags("moving", third).get("isomer.baseline"))
-    # What has the alias is checked against a new champion; --promote moves it.
+    # The version with the alias is checked against a new champion; --promote moves the alias.
     client.set_registered_model_alias("moving", CHAMPION, first)
     scene.wait("the version at the alias is compared with the new champion",
                lambda: scene.tags("moving", third).get("isomer.baseline") == first)

@@ -29,7 +29,7 @@ SUFFIX = "o"
 
 
 def rewritten(body: dict, _number: object = "") -> bytes:
-    """What the language model answers: the text with another word for each of its words."""
+    """Answer of the language model: the text with another word for each of its words."""
     text = body["messages"][-1]["content"].removeprefix("<text>").removesuffix("</text>").strip()
     return completed(re.sub(r"[A-Za-z]{2,}", lambda word: word.group() + SUFFIX, text))
 
@@ -92,7 +92,7 @@ def undecided(to: pathlib.Path) -> pathlib.Path:
 
 
 def near_constant(to: pathlib.Path) -> pathlib.Path:
-    """The same vector for all texts, but for a trace: nothing drops, and nothing is told apart."""
+    """The same vector for all texts, but for a trace: nothing drops, and nothing is separated."""
     return of_words(to, base=1.0, spread=1e-3)
 
 

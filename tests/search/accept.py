@@ -215,7 +215,7 @@ def by_workers(isomer: str, gateway: Gateway, source: Source, store, folder: pat
 
 
 def own_database(url: str) -> str:
-    """An empty database of this test: where the extension is in another one is no matter here."""
+    """An empty database of this test; it does not matter that the extension is in another one."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS isomer_search WITH (FORCE)")
         connection.execute("CREATE DATABASE isomer_search")

@@ -20,7 +20,7 @@ FAILS = 5
 
 
 def variant(text: str) -> str:
-    """What the stub makes of a text: its words in another order."""
+    """Answer of the stub to a text: its words in another order."""
     return " ".join(reversed(text.rstrip(".").split())) + "."
 
 
@@ -41,7 +41,7 @@ class Generator:
             def do_POST(self):
                 asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 asked = json.dumps(asked["messages"])
-                # What is none of the source is the text by which a run learns the space.
+                # A text that is not of the source is the one by which a run learns the space.
                 text = max((text for text in texts if text in asked), key=len, default="The weather is fine 1.")
                 with lock:
                     outer.calls += 1
@@ -88,7 +88,7 @@ class Augmented:
         return done.returncode, json.loads(done.stdout)
 
     def wrong(self, difference) -> dict[str, int]:
-        """Rows that are not what text and variant come to, computed without `isomer index`."""
+        """Rows whose vectors differ from those of text and variant, computed without `isomer index`."""
         plain = dict(zip(self.texts, self.gateway.vectors(list(self.texts.values()), MODEL), strict=True))
         varied = dict(zip(self.texts, self.gateway.vectors([variant(text) for text in self.texts.values()], MODEL), strict=True))
         counts = {"lost": DOCUMENTS, "of another vector": 0, "lack their variant": 0}
@@ -114,8 +114,8 @@ class Augmented:
         self.row("verify counts them and finds no fault",
                  (code, verified["partial"]["rows"], verified["differing"]["rows"]) == (0, failing, 0)
                  and verified["sampled"] >= DOCUMENTS - failing, (verified["partial"]["rows"], verified["sampled"]))
-        # What was refused is asked for again. What was answered and failed the checks is not: the
-        # caches hold the answer, which the same generator would give again.
+        # Refused texts are requested again. Texts that were answered and failed the checks are not:
+        # the caches hold the answer, which the same generator would give again.
         unfit = sum(n % FAILS == 0 and n % (2 * FAILS) != 0 for n in range(DOCUMENTS))
         self.generator.failing = False
         before = self.generator.calls

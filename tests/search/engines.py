@@ -1,4 +1,4 @@
-"""Stand-ins of search engines for tests/search/recipes: each holds a body against the published shape of its engine, and asks
+"""Stand-ins of search engines for tests/search/recipes: each checks a body by the published shape of its engine, and asks
 the gateway as its engine does, with the recipe's own templates. None of them is an engine."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEMAS = pathlib.Path(__file__).parent / "schemas"
 
 
 class Refused(Exception):
-    """What an engine says of a request that it does not take."""
+    """Errors of an engine for a request that it refuses."""
 
 
 def asked(url: str, body: dict | str, headers: dict[str, str]) -> object:

@@ -13,7 +13,7 @@ from isomer_client import Client
 from isomer_client.integrations.vectors import Gase
 
 K = 10
-# Chroma takes so many rows at once.
+# Maximum number of rows that Chroma takes at once.
 ROWS = 2000
 
 

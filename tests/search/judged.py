@@ -70,7 +70,7 @@ def write(folder: pathlib.Path, documents: list[dict], queries: list[dict], judg
 
 
 def part(folder: pathlib.Path, source: Judged, most: int) -> Judged:
-    """Queries of a collection, in its order, with all documents that are judged for them, until there are so many documents."""
+    """Queries of a collection, in its order, with all documents that are judged for them, up to a number of documents."""
     taken: dict[str, None] = {}
     queries = []
     for query, grades in source.judgements.items():
@@ -128,7 +128,7 @@ def claims(folder: pathlib.Path, source: Judged | None = None, count: int = 300)
 
 
 def plenty(file: pathlib.Path, count: int) -> pathlib.Path:
-    """So many documents of 8 to 12 words and a number, one a line, for measurements of loading."""
+    """A number of documents of 8 to 12 words and a number, one per line, for measurements of loading."""
     draw = random.Random(13)
     subjects = list(SUBJECTS.values())
     with file.open("w", encoding="utf-8") as out:

@@ -27,9 +27,9 @@ class Mixed(Exception):
 
 
 def search(connection, gateway, key: str, text: str) -> int:
-    """One search, as docs/how-to/search.md tells applications to make it. Returns how often the name
-    had moved on. Whether rows are of the space of the vector is not only what they say: the nearest
-    one must be that of the text itself."""
+    """One search, as docs/how-to/search.md advises applications to make it. Returns how often the name
+    had moved on. The space of the rows is not only read from their marks: the nearest row must be
+    that of the text itself."""
     for tries in range(TRIES):
         model, space = connection.execute("SELECT model, space FROM isomer_index_names WHERE name = 'docs'").fetchone()
         vector = json.dumps(gateway.vectors([text], model)[0])
@@ -233,7 +233,7 @@ class Migration:
                      (switched, back) == (("docs_2", NEW), ("docs_1", OLD)), (switched[0], back[0]))
             self.step("switch", self.address)
             writer.stop()
-            # What the last run was cut off from, a run without faults brings to both.
+            # A run without faults completes, in both, the work that the last run was cut off from.
             self.fill("--delete")
             for table, model in [("docs_1", OLD), ("docs_2", NEW)]:
                 found = self.held(table, model, difference, 0.05)

@@ -24,7 +24,7 @@ from isomer_client import Client, Source  # noqa: E402
 from isomer_client.integrations.vectors import Gase  # noqa: E402
 from stores import Process, free_port  # noqa: E402
 
-# Scores are told to four decimals by mteb and by everybody else.
+# mteb and the other reports give scores to four decimals.
 EQUAL, NEAR = 5e-5, 0.01
 
 

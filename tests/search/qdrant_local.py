@@ -1,5 +1,5 @@
-"""Qdrant's REST API over the engine that qdrant-client has for Python: no server of Qdrant can be had
-from a package registry. Bodies are read by the client's own models, so one that Qdrant would refuse is
+"""Qdrant's REST API over the engine that qdrant-client has for Python: no package registry has a
+server of Qdrant. Bodies are read by the client's own models, so one that Qdrant would refuse is
 refused here too."""
 
 from __future__ import annotations

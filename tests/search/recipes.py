@@ -75,14 +75,14 @@ SCORES: dict[str, Callable[[object], float]] = {
 
 
 def score(recipe: dict, engine: Engine, known: dict) -> tuple[float, dict]:
-    """The similarity of the recipe's query and its document, as the engine tells it, and all that is known then."""
+    """The similarity of the recipe's query and its document, as the engine reports it, with all other known values."""
     told: list[str] = []
     known = apply.run(recipe, engine.url, known, {}, told.append)
     return SCORES[recipe["requests"][-1]["show"]](json.loads(told[-1])), known
 
 
 def queries(recipe: dict) -> dict:
-    """What is sent for a query alone."""
+    """Request for a single query."""
     last = recipe["requests"][-2:]
     return {**recipe, "requests": last if last[0].get("to") == "isomer" else last[1:]}
 
@@ -213,7 +213,7 @@ def redis_script(gateway: Gateway, folder: pathlib.Path) -> None:
         return [line.split()[1] for line in printed.splitlines() if line[:1].isdigit()]
 
     def similarity(printed: str) -> float:
-        # Redis tells (1 + cosine) / 2.
+        # Redis reports (1 + cosine) / 2.
         return 2 * float(printed.split()[0]) - 1
 
     command("load", str(file), "--set", "plain")

@@ -112,8 +112,8 @@ def main() -> int:
                 if not line:
                     return 1
                 if section[0] in "48":
-                    # What the last run says of its rows: a small generator's answers do not all
-                    # pass the checks.
+                    # The last run's report on its rows: a small generator's answers do not all pass
+                    # the checks.
                     lacking = int((re.findall(r"lack variants: +(\d+)", "".join(told)) or ["0"])[-1])
                 if section[0] == "2":
                     with psycopg.connect(given.postgres) as connection:

@@ -33,11 +33,11 @@ class Fleet:
             worker.start()
 
     def faults(self, draw: random.Random) -> dict:
-        """What may go wrong, by name: one part is killed and started again."""
+        """Faults by name: one part is killed and started again."""
         return {"worker killed": lambda: draw.choice(self.workers).again(), "queue killed": self.nats.again}
 
     def stop(self) -> int:
-        """Ends all, and tells how many units the two workers say that they have answered since they were last started."""
+        """Ends all processes, and returns how many units the two workers have answered since they were last started."""
         done = 0
         for worker in self.workers:
             if worker.process is None:

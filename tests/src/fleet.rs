@@ -173,7 +173,6 @@ impl Worker {
         }
     }
 
-    /// The worker's log.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("its log")
     }

@@ -38,7 +38,6 @@ impl Home {
         }
     }
 
-    /// The home's folder.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

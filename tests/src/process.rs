@@ -131,7 +131,6 @@ impl Server {
         Self { child, address }
     }
 
-    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

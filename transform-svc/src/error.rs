@@ -8,7 +8,6 @@ use isomer_service_kit::{Fault, config::ConfigError};
 
 use crate::cache::CacheError;
 
-/// The forms of a generator id.
 pub const GENERATOR_FORMS: &str = "`local:ID`, `local:` and a path to a .gguf file, `openai:MODEL@URL`, or `none`";
 
 /// An error of this crate.
@@ -19,7 +18,6 @@ pub enum TransformError {
     Invalid {
         /// Path of the field.
         field: String,
-        /// The problem.
         message: String,
         /// How to fix it.
         hint: String,
@@ -27,23 +25,16 @@ pub enum TransformError {
     /// A generator id that matches nothing.
     #[error("unknown generator `{id}`")]
     UnknownGenerator {
-        /// The requested id.
         id: String,
         /// Ids of the configuration.
         configured: Vec<String>,
     },
     /// A generator that cannot be connected to.
     #[error("the generator `{id}` cannot be reached: {message}")]
-    Unreachable {
-        /// Its id.
-        id: String,
-        /// The reason.
-        message: String,
-    },
+    Unreachable { id: String, message: String },
     /// A generator that refuses every request: wrong key, unknown model, no quota left.
     #[error("the generator `{id}` refuses every request: {message}")]
     Refused {
-        /// Its id.
         id: String,
         /// The generator's message.
         message: String,
@@ -54,38 +45,24 @@ pub enum TransformError {
     /// time.
     #[error("the generator `{id}` asked for a pause of another {} s", .wait.as_secs_f64().ceil())]
     Paused {
-        /// Its id.
         id: String,
         /// The remaining pause.
         wait: Duration,
     },
     /// A local model that cannot be used.
     #[error("the local model `{id}` cannot be used: {message}")]
-    LocalModel {
-        /// Its id.
-        id: String,
-        /// The reason.
-        message: String,
-    },
+    LocalModel { id: String, message: String },
     /// A text failed, and the request's policy is to abort.
     #[error("text {index} (id `{id}`) failed: {why}")]
     Aborted {
-        /// Its index in the request.
         index: u32,
-        /// Its id.
         id: String,
         /// Checks that fired, or the generator's error.
         why: String,
     },
     /// A prompt file that cannot be used.
     #[error("prompt {file}: {message}")]
-    Prompt {
-        /// The file.
-        file: String,
-        /// The problem.
-        message: String,
-    },
-    /// The cache failed.
+    Prompt { file: String, message: String },
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// A cache error that affects several texts at once.
@@ -100,7 +77,6 @@ pub enum TransformError {
     /// The process is shutting down while texts are being generated.
     #[error("the service is shutting down")]
     ShuttingDown,
-    /// The server failed.
     #[error("{0}")]
     Serve(Box<Fault>),
 }

@@ -1,4 +1,4 @@
-//! What this service measures.
+//! Metrics of this service.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 
@@ -10,7 +10,7 @@ pub(crate) const CACHE_CORRUPT: &str = metric_name!("transform", "cache_corrupt_
 pub(crate) const CUTS: &str = metric_name!("transform", "generator_cuts", "total");
 /// Requests that a generator may be sent at once, by `generator`.
 pub(crate) const PLACES: &str = metric_name!("transform", "generator", "places");
-/// What a generator has used of its budget, by `generator` and `kind`.
+/// Amount of its budget that a generator has used, by `generator` and `kind`.
 pub(crate) const SPENT: &str = metric_name!("transform", "generator", "spent");
 /// Time that a call to a generator took.
 pub(crate) const GENERATION: &str = metric_name!("transform", "generation", "seconds");
@@ -50,7 +50,7 @@ pub(crate) const ALL: &[Metric] = &[
     Metric::gauge(
         SPENT,
         metrics::Unit::Count,
-        "What a generator has used of its budget, by generator and kind.",
+        "Amount of its budget that a generator has used, by generator and kind.",
     ),
     Metric::histogram(
         GENERATION,

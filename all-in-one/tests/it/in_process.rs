@@ -35,7 +35,6 @@ async fn encode(app: &App, texts: impl IntoIterator<Item = String>) -> Result<En
     answer.map(tonic::Response::into_inner).map_err(Fault::from)
 }
 
-/// The value of a metric.
 fn metric(name_and_labels: &str) -> f64 {
     let text = telemetry::metrics_text();
     let value = text

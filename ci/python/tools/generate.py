@@ -96,7 +96,7 @@ def bounds(node: Json) -> Json:
 
 
 def default(node: Json, named: str, required: bool) -> Optional[str]:
-    """What stands for a property that is not there, as an argument of `field`; none: it has to be there."""
+    """Value of a missing property, as an argument of `field`; none: the property is required."""
     if "default" not in node:
         return None if required else empty(named)
     value = node["default"]
@@ -110,7 +110,7 @@ def default(node: Json, named: str, required: bool) -> Optional[str]:
 
 
 def empty(named: str) -> str:
-    """What is left out where it is empty."""
+    """Properties that are left out where they are empty."""
     if named.startswith(("List[", "Dict[")):
         return f"default_factory=lambda: cast({named!r}, {'[]' if named.startswith('List[') else '{}'})"
     if named.startswith("Optional["):

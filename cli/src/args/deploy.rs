@@ -25,14 +25,15 @@ pub(crate) struct MigrateArgs {
 /// `isomer probe`
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without --server the configuration's own server is asked at its port: that of `isomer serve` on this machine. With TLS it is
-shown that server's certificate, which must be for localhost.
+Without --server the probe calls `isomer serve` on this machine, at the port of the configuration. With TLS that server's
+certificate must be for localhost.
 Examples:
   isomer probe --server 127.0.0.1:50051
   isomer --config isomer.toml probe --probe live
 Exit codes: 0 yes, 3 no.")]
 pub(crate) struct ProbeArgs {
-    /// What is asked: `live`, whether it answers at all, or `ready`, whether it takes requests.
+    /// Probe to run: `live` checks that the server responds at all, `ready` that it accepts
+    /// requests.
     #[arg(long = "probe", value_name = "live|ready", default_value_t = Question::Ready)]
     pub(crate) question: Question,
     /// Seconds within which it must answer.
@@ -48,9 +49,9 @@ Examples:
   isomer wait database tcp://nats:4222 --timeout 60
 Exit codes: 0 all can be used, 3 the time was over.")]
 pub(crate) struct WaitArgs {
-    /// What is waited for: a server that takes requests (`host:port` or a URL), a port that is open
-    /// (`tcp://host:port`), or `database`: the gateway's database answers and, where access asks
-    /// for keys, holds one that works.
+    /// Targets to wait for: a server that accepts requests (`host:port` or a URL), an open port
+    /// (`tcp://host:port`), or `database`: the gateway's database answers and, where access
+    /// requires keys, holds a working one.
     #[arg(required = true, value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
     /// Seconds after which it gives up.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// `isomer diff`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "OLD and NEW are each a report's folder, its report.json, or the id of a run. What a run's scores are made of is\nread from items.json beside the report (`isomer check --items`), else from where the run is kept: this machine,\nor --server. Examples:\n  isomer diff released/report.json isomer-report\n  isomer diff 01JD3K2M8XW5 01JD9QF0ZC7T --server 127.0.0.1:50051\n  isomer check --model new --model old --items && isomer diff isomer-report isomer-report --old-encoder old --new-encoder new"
+    after_help = "OLD and NEW are each a report's folder, its report.json, or the id of a run. The items behind a run's scores are\nread from items.json beside the report (`isomer check --items`), else from where the run is kept: this machine,\nor --server. Examples:\n  isomer diff released/report.json isomer-report\n  isomer diff 01JD3K2M8XW5 01JD9QF0ZC7T --server 127.0.0.1:50051\n  isomer check --model new --model old --items && isomer diff isomer-report isomer-report --old-encoder old --new-encoder new"
 )]
 pub(crate) struct DiffArgs {
     /// The earlier check: a report's folder or report.json, or the id of a run.

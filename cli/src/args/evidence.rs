@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `isomer report …`
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
-    /// Sign what a check came to: an in-toto test result for each encoder that its gate judged, in
+    /// Sign the result of a check: an in-toto test result for each encoder that its gate judged, in
     /// a DSSE envelope.
     Attest(AttestArgs),
     /// Write a report in the forms of other tools: a CycloneDX bill of materials, model cards,

@@ -10,7 +10,7 @@ use crate::heading;
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = heading::SETTINGS)]
 pub(crate) struct GainArgs {
-    /// What is compared with plain vectors; repeat or separate by commas for several [default:
+    /// Settings to compare with plain vectors; repeat or separate by commas for several [default:
     /// together].
     #[arg(
         long,
@@ -23,13 +23,13 @@ pub(crate) struct GainArgs {
     )]
     pub(crate) settings: Vec<SettingsArg>,
     /// Write gains.json, gains.md and gains.html there, and keep each score, so that the same
-    /// command goes on where it was.
+    /// command resumes.
     #[arg(long, env = "ISOMER_GAINS_OUT", value_name = "DIR", requires = "augment", help_heading = heading::FIRST)]
     pub(crate) out: Option<PathBuf>,
     /// Compute every score again, whatever --out keeps. Generated texts still come from the cache.
     #[arg(long, requires = "out")]
     pub(crate) fresh: bool,
-    /// Measure times too: so many runs of each setting, every text generated anew.
+    /// Measure times too, with this many runs of each setting, every text generated anew.
     #[arg(long, env = "ISOMER_TIMED_RUNS", value_name = "N", requires = "augment", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) timed_runs: Option<u32>,
     /// Rows of each timed run, drawn anew for each [default: 16].

@@ -23,7 +23,7 @@ pub(crate) struct HistoryArgs {
     /// The score that releases are compared by.
     #[arg(long, env = "ISOMER_OF", value_enum, default_value_t = HistoryQuantity::Total)]
     pub(crate) of: HistoryQuantity,
-    /// What releases are held against.
+    /// Reference that each release is compared with.
     #[arg(long, env = "ISOMER_AGAINST", value_enum, default_value_t = HistoryReference::Baseline)]
     pub(crate) against: HistoryReference,
     /// How much worse a release may be, in points.

@@ -12,7 +12,7 @@ use isomer_proto::eval::v1::GateUndecided;
 /// Queries, and how they are searched for.
 #[derive(Args, Debug)]
 pub(crate) struct IndexSearchArgs {
-    /// Queries.
+    /// File with the queries.
     #[arg(long, env = "ISOMER_INDEX_QUERIES", value_name = "FILE")]
     pub(crate) queries: PathBuf,
     /// Documents of a list.
@@ -23,14 +23,14 @@ pub(crate) struct IndexSearchArgs {
     pub(crate) in_flight: u32,
 }
 
-/// What lists are held against.
+/// Judgements and rules that lists are compared with.
 #[derive(Args, Debug)]
 pub(crate) struct IndexJudgedArgs {
-    /// Judgements [default: none, so that only overlaps are told].
+    /// Judgements [default: none, so that only overlaps are reported].
     #[arg(long, env = "ISOMER_INDEX_QRELS", value_name = "FILE")]
     pub(crate) qrels: Option<PathBuf>,
-    /// Search exactly too, where the store can (pgvector, Qdrant, Parquet), and tell which share of
-    /// its documents the index finds. It compares every vector for every query.
+    /// Search exactly too, where the store can (pgvector, Qdrant, Parquet), and report the share of
+    /// its documents that the index finds. It compares every vector for every query.
     #[arg(long)]
     pub(crate) index_recall: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) struct IndexGateArgs {
     /// Chance of error of each rule on each side, above 0 and below 0.5.
     #[arg(long, env = "ISOMER_INDEX_GATE_ALPHA", value_name = "ALPHA", default_value_t = 0.05)]
     pub(crate) gate_alpha: f64,
-    /// What becomes of a gate that the queries leave undecided: it blocks with exit code 4, is a
+    /// Handling of a gate that the queries leave undecided: it blocks with exit code 4, is a
     /// warning, or counts as failed [default: block].
     #[arg(long, env = "ISOMER_INDEX_UNDECIDED", value_enum, help_heading = heading::FIRST)]
     pub(crate) undecided: Option<GateUndecided>,
@@ -83,9 +83,9 @@ pub(crate) struct IndexCompareArgs {
     pub(crate) search: IndexSearchArgs,
     #[command(flatten)]
     pub(crate) judged: IndexJudgedArgs,
-    /// Have this language model rate how alike queries and the documents found are (0 to 5). That
-    /// is not relevance; with --qrels it is told how well it agrees with the judgements. `default`:
-    /// the server's generator.
+    /// Have this language model rate how alike queries and the documents found are (0 to 5). Such a
+    /// rating is not relevance; with --qrels its agreement with the judgements is reported too.
+    /// `default`: the server's generator.
     #[arg(long, env = "ISOMER_INDEX_JUDGE", value_name = "SPEC")]
     pub(crate) judge: Option<String>,
     /// Texts of the documents for --judge: rows with `id` and `text` [default: those that the
@@ -121,7 +121,7 @@ pub(crate) enum AugmentedSide {
     A,
     /// The second.
     B,
-    /// Both.
+    /// Both collections.
     Both,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct IndexPreferenceArgs {
 /// `isomer index robustness`
 #[derive(Args, Debug)]
 pub(crate) struct IndexRobustnessArgs {
-    /// The collection.
+    /// URL of the collection.
     #[arg(value_name = "COLLECTION")]
     pub(crate) collection: String,
     /// Transformations of the queries (`isomer transform --transformation list`), each by itself.
@@ -202,7 +202,6 @@ pub(crate) struct IndexRobustnessArgs {
     pub(crate) engine: EngineArgs,
 }
 
-/// Reads a rule.
 fn rule(text: &str) -> Result<RuleLimit, String> {
     let (mut limit, mut of) = (None, None);
     for part in text.split(',') {

@@ -68,7 +68,7 @@ Examples:
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// List what administrators did, or verify that nobody changed the list.
+    /// List the actions of administrators, or verify that the list was not changed.
     #[command(after_help = "Examples:
   isomer keys audit --format json
   isomer keys audit --verify
@@ -79,10 +79,10 @@ Examples:
 /// `isomer keys create`
 #[derive(Args, Debug)]
 pub(crate) struct CreateKeyArgs {
-    /// Who it is for.
+    /// Name of the person or service that uses the key.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
-    /// What it may ask for; repeat or separate by commas.
+    /// Scopes of the key; repeat or separate by commas.
     #[arg(
         long = "scope",
         value_enum,
@@ -101,10 +101,10 @@ pub(crate) struct CreateKeyArgs {
 /// `isomer keys import`
 #[derive(Args, Debug)]
 pub(crate) struct ImportKeyArgs {
-    /// Who it is for.
+    /// Name of the person or service that uses the key.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
-    /// What it may ask for; repeat or separate by commas.
+    /// Scopes of the key; repeat or separate by commas.
     #[arg(
         long = "scope",
         value_enum,

@@ -150,7 +150,7 @@ pub(crate) struct Global {
         hide_short_help = true
     )]
     pub(crate) data_roots: Vec<PathBuf>,
-    /// What to log on stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer
+    /// Log filter for stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer
     /// serve`: the configuration's telemetry.filter, else info].
     #[arg(
         long,
@@ -174,7 +174,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What to do.
+/// Command to run.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Fetch, list and verify model files.
@@ -202,14 +202,15 @@ pub(crate) enum Command {
     Stats(stats::StatsCommand),
     /// Write a report's files again, from its report.json.
     Report(report::ReportArgs),
-    /// Two encoders on the same items: what became wrong or right, and which loses more.
+    /// Compare two encoders on the same items: items that turned wrong or right, and which encoder
+    /// loses more.
     Diff(diff::DiffArgs),
     /// Fill a search index with vectors, keep it up to date, check it, compare two.
     #[cfg(feature = "index")]
     #[command(subcommand)]
     Index(index::IndexCommand),
-    /// A threshold of an encoder's scores, and what it does where words change. With --from, what
-    /// becomes of an earlier encoder's threshold.
+    /// A threshold of an encoder's scores, and what it does where words change. With --from, also
+    /// map an earlier encoder's threshold.
     Thresholds(thresholds::ThresholdsArgs),
     /// People's ratings of rewrites: a sheet, and the share of faithful rewrites.
     #[command(subcommand)]
@@ -224,7 +225,7 @@ pub(crate) enum Command {
     /// The workers of a fleet, their lanes, and what runs wait for.
     #[cfg(feature = "fleet")]
     Fleet(fleet::FleetViewArgs),
-    /// What the store that machines share holds, and the removal of what no run relies on.
+    /// List what the store that machines share holds, and remove what no run relies on.
     #[cfg(feature = "fleet")]
     Store(store::StoreArgs),
     /// Remove a text, and all that was made of it, from caches, stores, runs and reports.
@@ -247,7 +248,7 @@ pub(crate) enum Command {
     Wait(deploy::WaitArgs),
     /// Print a shell completion script.
     Completions {
-        /// Which shell.
+        /// Shell to write completions for.
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write those of all commands into a folder.
@@ -324,7 +325,7 @@ pub(crate) enum ModelsCommand {
     },
     /// Check the cached files against their digests.
     Verify {
-        /// Which models; all that are cached if none is named.
+        /// Models to verify; all cached ones if none is named.
         #[arg(value_name = "ID")]
         ids: Vec<String>,
     },
@@ -356,8 +357,8 @@ pub(crate) struct FleetArgs {
     /// fleet.engine].
     #[arg(long, env = "ISOMER_ENGINE", value_name = "URL")]
     pub(crate) engine: Option<String>,
-    /// What all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default: the
-    /// configuration's store.url].
+    /// Store that all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default:
+    /// the configuration's store.url].
     #[arg(long, env = "ISOMER_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
 }
@@ -399,7 +400,7 @@ pub(crate) struct EmbedArgs {
     /// Matrix file (.npy); nothing: JSONL on stdout.
     #[arg(long, env = "ISOMER_EMBED_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// One vector a token instead of one a text, special tokens and prompt included (late
+    /// One vector per token instead of one per text, special tokens and prompt included (late
     /// interaction). With --output the matrix holds the rows of all texts, and stdout says which
     /// are whose.
     #[arg(long, env = "ISOMER_TOKEN_VECTORS", conflicts_with = "augment", value_parser = clap::builder::FalseyValueParser::new())]
@@ -413,7 +414,7 @@ pub(crate) struct EmbedArgs {
         conflicts_with_all = ["augment", "token_vectors", "output"]
     )]
     pub(crate) outputs: Vec<Output>,
-    /// With --outputs sparse: keep only so many entries of each sparse vector, the largest.
+    /// With --outputs sparse: number of entries to keep of each sparse vector, the largest.
     #[arg(long, env = "ISOMER_MAX_ACTIVE_DIMENSIONS", value_name = "N", requires = "outputs", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_active_dimensions: Option<u32>,
     /// Named prompt of the encoder.
@@ -422,10 +423,10 @@ pub(crate) struct EmbedArgs {
     /// Text put before each input.
     #[arg(long, env = "ISOMER_EMBED_PROMPT", help_heading = heading::ENCODERS)]
     pub(crate) prompt: Option<String>,
-    /// What to do with a text that is too long.
+    /// Handling of a text that is too long.
     #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = Truncation::Tail, help_heading = heading::ENCODERS)]
     pub(crate) truncation: Truncation,
-    /// Keep only so many dimensions (Matryoshka).
+    /// Number of dimensions to keep (Matryoshka) [default: all].
     #[arg(long, env = "ISOMER_DIMENSIONS", help_heading = heading::ENCODERS)]
     pub(crate) dimensions: Option<u32>,
     /// Scale to unit length, or not [default: as the encoder does].
@@ -438,9 +439,10 @@ pub(crate) struct EmbedArgs {
     /// Texts per request.
     #[arg(long, env = "ISOMER_EMBED_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = heading::REQUESTS)]
     pub(crate) batch: u32,
-    /// Take the texts for a log of queries, one a line, and make the variants of each distinct one,
-    /// the most frequent first, so that caches hold them for --augment-mode cached. No vectors are
-    /// written. What is there already costs nothing, so a run that was stopped goes on.
+    /// Read the texts as a log of queries, one per line, and make the variants of each distinct
+    /// one, the most frequent first, so that caches hold them for --augment-mode cached. No vectors
+    /// are written. Variants that the caches hold cost nothing, so the same command resumes a
+    /// stopped run.
     #[arg(
         long,
         env = "ISOMER_WARM_UP",
@@ -449,7 +451,7 @@ pub(crate) struct EmbedArgs {
         value_parser = clap::builder::FalseyValueParser::new()
     )]
     pub(crate) warm_up: bool,
-    /// With --warm-up: only so many distinct queries.
+    /// With --warm-up: maximum number of distinct queries.
     #[arg(long, env = "ISOMER_MOST_QUERIES", value_name = "N", requires = "warm_up", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) most_queries: Option<u64>,
     /// With --warm-up: say what it would take, and make nothing.
@@ -470,13 +472,13 @@ pub(crate) struct RerankArgs {
     /// Cross-encoder: a sequence-classification folder, or an id on the hub.
     #[arg(long, env = "ISOMER_RERANK_MODEL", value_name = "ID_OR_DIR")]
     pub(crate) model: String,
-    /// The query.
+    /// Text that the documents are ranked for.
     #[arg(long, env = "ISOMER_QUERY")]
     pub(crate) query: String,
     /// Documents; `-` or nothing: stdin.
     #[arg(long, env = "ISOMER_RERANK_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Only the best so many.
+    /// Maximum number of results, the best.
     #[arg(long, env = "ISOMER_TOP", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: Option<u32>,
     /// The label to rank by, where the model has several.
@@ -513,10 +515,10 @@ pub(crate) struct AugmentArgs {
     /// When variants are used [default: budget with --generation-budget, else always].
     #[arg(long, env = "ISOMER_AUGMENT_MODE", value_enum, requires = "augment")]
     pub(crate) augment_mode: Option<AugmentModeArg>,
-    /// Most seconds that the variants of a request may take; those that have not come are left out.
+    /// Maximum time for the variants of a request in seconds; later ones are left out.
     #[arg(long, env = "ISOMER_GENERATION_BUDGET", value_name = "SECONDS", requires = "augment")]
     pub(crate) generation_budget: Option<f64>,
-    /// What to do where a variant is missing [default: use-arrived].
+    /// Handling of a missing variant [default: use-arrived].
     #[arg(long, env = "ISOMER_MISSING_VARIANTS", value_enum, requires = "augment")]
     pub(crate) missing_variants: Option<PartialFailurePolicy>,
     /// Seed of the variants [default: 1337].
@@ -529,9 +531,9 @@ pub(crate) struct AugmentArgs {
 pub(crate) enum AugmentModeArg {
     /// Wait for every variant.
     Always,
-    /// What comes within --generation-budget.
+    /// Variants that arrive within --generation-budget.
     Budget,
-    /// What the caches hold; a server makes the rest for the next time.
+    /// Variants that the caches hold; a server makes the rest for the next time.
     Cached,
 }
 
@@ -553,7 +555,7 @@ pub(crate) enum TransformCommand {
     after_help = "Input: JSONL with `original` and `transformed` (or `text`, as `isomer transform` writes it; or `sentence1` and `sentence2`), and optionally `id`; output: JSONL, same order. Example:\n  isomer transform --transformation paraphrase --input texts.txt | isomer transform judge --scale similarity"
 )]
 pub(crate) struct JudgeArgs {
-    /// What is rated.
+    /// Scale of the ratings.
     #[arg(long, env = "ISOMER_TRANSFORM_SCALE", value_enum)]
     pub(crate) scale: JudgeScale,
     /// The judge: `local:ID` or `openai:MODEL@URL` [default: the server's generator].
@@ -569,14 +571,14 @@ pub(crate) struct JudgeArgs {
     /// of the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
     pub(crate) prompts_dir: Option<PathBuf>,
-    /// What the pairs claim to be, e.g. `summarisation`: quality is rated against it [default: any
-    /// rewriting].
+    /// Transformation that the pairs claim to be, e.g. `summarisation`: quality is rated against it
+    /// [default: any rewriting].
     #[arg(long, env = "ISOMER_JUDGED_TRANSFORMATION", value_name = "NAME")]
     pub(crate) of: Option<String>,
     /// Seed of the sampling.
     #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
-    /// Most attempts per pair.
+    /// Maximum number of attempts per pair.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
     /// Neither read nor write the cache.
@@ -587,7 +589,7 @@ pub(crate) struct JudgeArgs {
 /// `isomer transform judge-select`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Ratings and texts come from the cache where they are there: a run that was stopped goes on where it was. Example:\n  isomer transform judge-select --judge local:qwen2.5-coder-1.5b-instruct --judge local:qwen2.5-coder-0.5b-instruct --generator local:qwen2.5-coder-1.5b-instruct --data STSBenchmark --data SICK-R@1:5 --limit 100"
+    after_help = "Cached ratings and texts are used again, so the same command resumes a stopped run. Example:\n  isomer transform judge-select --judge local:qwen2.5-coder-1.5b-instruct --judge local:qwen2.5-coder-0.5b-instruct --generator local:qwen2.5-coder-1.5b-instruct --data STSBenchmark --data SICK-R@1:5 --limit 100"
 )]
 pub(crate) struct JudgeSelectArgs {
     /// Judges to compare; repeat for several.
@@ -605,13 +607,13 @@ pub(crate) struct JudgeSelectArgs {
         required = true
     )]
     pub(crate) data: Vec<String>,
-    /// Split [default: what the catalogue says of a data set with a name, else test].
+    /// Split [default: the catalogue's for a data set with a name, else test].
     #[arg(long, env = "ISOMER_SPLIT")]
     pub(crate) split: Option<String>,
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_TRANSFORM_LANGUAGE")]
     pub(crate) language: Option<String>,
-    /// At most so many pairs of each data set, drawn by the seed.
+    /// Maximum number of pairs per data set, drawn by the seed.
     #[arg(long, env = "ISOMER_TRANSFORM_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// Transformation of step 2.
@@ -632,7 +634,7 @@ pub(crate) struct JudgeSelectArgs {
     /// Seed of the sample, the sampling and the intervals.
     #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337, help_heading = heading::GENERATION)]
     pub(crate) seed: u64,
-    /// Most attempts per rating and text.
+    /// Maximum number of attempts per rating and text.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
 }
@@ -640,7 +642,7 @@ pub(crate) struct JudgeSelectArgs {
 /// `isomer transform cache …`
 #[derive(Subcommand, Debug)]
 pub(crate) enum CacheCommand {
-    /// What the cache holds.
+    /// Show the size and the contents of the cache.
     Stats,
     /// Write all entries to a file that others can import.
     #[command(after_help = "Example: isomer transform cache export --output shared.parquet")]
@@ -657,8 +659,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, value_name = "FILE")]
         input: PathBuf,
     },
-    /// Remove what was used longest ago, by whole segments, until the cache takes at most so many
-    /// bytes.
+    /// Remove the least recently used segments until the cache takes at most this many bytes.
     #[command(after_help = "Example: isomer transform cache prune --max-bytes 1000000000")]
     Prune {
         /// Bytes on disk; 0 removes everything that no process is writing to.
@@ -703,10 +704,10 @@ pub(crate) struct TransformArgs {
     /// Seed of draws and sampling.
     #[arg(long, env = "ISOMER_TRANSFORM_SEED", default_value_t = 1337)]
     pub(crate) seed: u64,
-    /// Most attempts per text.
+    /// Maximum number of attempts per text.
     #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10), help_heading = heading::GENERATION)]
     pub(crate) attempts: u32,
-    /// What to return for a text whose attempts all failed a check.
+    /// Result for a text whose attempts all failed a check.
     #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailure::KeepOriginal, help_heading = heading::GENERATION)]
     pub(crate) on_failure: OnFailure,
     /// Sampling temperature; 0 is greedy [default: 0, and 1 for distractors, as in CLSD].
@@ -715,7 +716,7 @@ pub(crate) struct TransformArgs {
     /// Nucleus sampling.
     #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0, help_heading = heading::GENERATION)]
     pub(crate) top_p: f64,
-    /// Sample among so many of the likeliest tokens [default: the generator's].
+    /// Number of the likeliest tokens to sample from [default: the generator's].
     #[arg(long, env = "ISOMER_TOP_K", value_name = "N", help_heading = heading::GENERATION)]
     pub(crate) top_k: Option<u32>,
     /// Whether another attempt is made when the generator returns a text unchanged.
@@ -727,7 +728,7 @@ pub(crate) struct TransformArgs {
     /// Use of stored texts of another version of the generator's model, as the server names it.
     #[arg(long, env = "ISOMER_ON_FINGERPRINT_CHANGE", value_enum, default_value_t = OnFingerprintChange::Report, help_heading = heading::GENERATION)]
     pub(crate) on_fingerprint_change: OnFingerprintChange,
-    /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
+    /// Effect of a meaning guard (numbers, negations and names lost or changed) that fires.
     #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardMode::Warn, help_heading = heading::GENERATION)]
     pub(crate) guards: GuardMode,
     /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47)
@@ -755,7 +756,7 @@ pub(crate) struct TransformArgs {
     /// the configuration].
     #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR", help_heading = heading::PROMPTS)]
     pub(crate) prompts_dir: Option<PathBuf>,
-    /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
+    /// Maximum number of swaps of `multi_swap`, 1 to 3 [default: 3].
     #[arg(long, env = "ISOMER_SWAPS", value_name = "N", help_heading = heading::PARAMETERS)]
     pub(crate) swaps: Option<u32>,
     /// Tokens between the cuts of `continuation` [default: 5].
@@ -858,7 +859,7 @@ pub(crate) struct EvalArgs {
     /// several.
     #[arg(long, env = "ISOMER_EVAL_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]
     pub(crate) data: Vec<String>,
-    /// A column that has another name than ours, e.g. `sentence1=text_a`; repeat for several.
+    /// A column whose name differs from ours, e.g. `sentence1=text_a`; repeat for several.
     #[arg(
         long = "field",
         env = "ISOMER_FIELDS",
@@ -869,7 +870,7 @@ pub(crate) struct EvalArgs {
     /// Metric definitions: mteb-v2, mteb-v1 or hteb.
     #[arg(long, env = "ISOMER_PROFILE", default_value = "mteb-v2")]
     pub(crate) profile: String,
-    /// Split [default: what the catalogue says of a data set with a name, else test].
+    /// Split [default: the catalogue's for a data set with a name, else test].
     #[arg(long, env = "ISOMER_SPLIT", help_heading = heading::DATA)]
     pub(crate) split: Option<String>,
     /// Language subset (BCP-47); repeat or separate by commas for several, each of which is scored
@@ -885,11 +886,11 @@ pub(crate) struct EvalArgs {
     /// [default: the catalogue's, else what --language names].
     #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',', help_heading = heading::DATA)]
     pub(crate) languages: Vec<String>,
-    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or
+    /// Maximum number of rows (pairs, queries, texts, groups), drawn in proportion to labels or
     /// gold scores where rows have them.
     #[arg(long, env = "ISOMER_EVAL_LIMIT")]
     pub(crate) limit: Option<u32>,
-    /// Classification: a sample of at most so many train rows [default: all].
+    /// Classification: maximum number of train rows, drawn by the seed [default: all].
     #[arg(long, env = "ISOMER_TRAIN_LIMIT", value_name = "N", help_heading = heading::DATA)]
     pub(crate) train_limit: Option<u32>,
     /// Seed of the samples [default: 42].
@@ -966,7 +967,7 @@ pub(crate) struct CheckArgs {
     /// Folder for report.json, report.html, report.md and junit.xml.
     #[arg(long, env = "ISOMER_CHECK_OUT", default_value = "isomer-report", value_name = "DIR", help_heading = heading::FIRST)]
     pub(crate) out: PathBuf,
-    /// Sign what the check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), into
+    /// Sign the result of the check with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), into
     /// attestation.dsse.json in the same folder; see `isomer report attest`.
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE", help_heading = heading::FIRST)]
     pub(crate) attest: Option<PathBuf>,
@@ -991,7 +992,7 @@ pub(crate) struct CheckArgs {
     pub(crate) fleet: FleetArgs,
 }
 
-/// What a check runs, whatever its encoders: the suite with its overrides.
+/// The suite of a check with its overrides, whatever the encoders.
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// A built-in suite's name or a suite file (TOML).
@@ -1007,7 +1008,7 @@ pub(crate) struct RunArgs {
     /// Sampling temperature of the generator, 0 to 2; 0 is greedy [default: the suite's].
     #[arg(long, env = "ISOMER_CHECK_TEMPERATURE", value_name = "T", help_heading = heading::GENERATION)]
     pub(crate) temperature: Option<f64>,
-    /// A sample of at most so many rows of each data set [default: the suite's].
+    /// Maximum number of rows per data set, drawn by the seed [default: the suite's].
     #[arg(long, env = "ISOMER_CHECK_LIMIT", value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// Rows of all data sets together, in place of --limit: a data set whose score varies more gets
@@ -1058,15 +1059,16 @@ pub(crate) struct RunArgs {
 #[command(next_help_heading = heading::JUDGE)]
 pub(crate) struct CheckJudgeArgs {
     /// Language model that rates the transformed texts, named as for --generator; `none`: no judge.
-    /// The report then shows how drift goes with the ratings. Use another model than the generator
-    /// [default: the suite's judge, else none].
+    /// The report then shows how drift goes with the ratings. Use a model other than the
+    /// generator to avoid that it rates its own texts [default: the suite's judge, else none].
     #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC", help_heading = heading::FIRST)]
     pub(crate) judge: Option<String>,
-    /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the
+    /// Maximum number of texts rated per data set, transformation and seed; 0: all [default: the
     /// suite's, else 50].
     #[arg(long, env = "ISOMER_JUDGE_SAMPLE", value_name = "N")]
     pub(crate) judge_sample: Option<u32>,
-    /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
+    /// Scales of the ratings; each scale costs a call per pair [default: the suite's, else
+    /// similarity].
     #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
     pub(crate) judge_scales: Vec<JudgeScale>,
     /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the
@@ -1075,12 +1077,12 @@ pub(crate) struct CheckJudgeArgs {
     pub(crate) judge_accept: Option<f64>,
 }
 
-/// What the check may take.
+/// Maximum work of the check.
 #[derive(Args, Debug)]
 #[command(next_help_heading = heading::COST)]
 pub(crate) struct CheckLimitArgs {
-    /// Most calls to the generator: a check that would take more is not started, one that has taken
-    /// more is stopped [default: the suite's, else no limit].
+    /// Maximum number of calls to the generator: a check that would need more is not started, one
+    /// that has made more is stopped [default: the suite's, else no limit].
     #[arg(long, env = "ISOMER_MAX_CALLS", value_name = "N")]
     pub(crate) max_calls: Option<u64>,
     /// The same in money, in the unit of the generator's prices, which its configuration must have
@@ -1089,11 +1091,11 @@ pub(crate) struct CheckLimitArgs {
     pub(crate) max_cost: Option<f64>,
 }
 
-/// Whether encoders tell rewrites from changes of meaning.
+/// Whether encoders distinguish rewrites from changes of meaning.
 #[derive(Args, Debug)]
 #[command(next_help_heading = heading::SEPARATION)]
 pub(crate) struct CheckSeparationArgs {
-    /// Leave out the control of sensitivity: no text is changed in meaning and held against its
+    /// Leave out the control of sensitivity: no text is changed in meaning and compared with its
     /// rewrite.
     #[arg(long, env = "ISOMER_NO_SEPARATION")]
     pub(crate) no_separation: bool,
@@ -1107,7 +1109,7 @@ pub(crate) struct CheckSeparationArgs {
         conflicts_with = "no_separation"
     )]
     pub(crate) separation_kinds: Vec<ChangeArg>,
-    /// Most texts of each data set that are changed [default: the suite's, else 200].
+    /// Maximum number of texts changed per data set [default: the suite's, else 200].
     #[arg(
         long,
         env = "ISOMER_SEPARATION_TEXTS",
@@ -1131,7 +1133,8 @@ pub(crate) enum ChangeArg {
     /// Words and names of one kind change places; English, without a generator.
     #[value(name = "multi_swap")]
     MultiSwap,
-    /// Look-alikes with another meaning, written by the generator at temperature 1; a call a text.
+    /// Look-alikes with another meaning, written by the generator at temperature 1; one call per
+    /// text.
     Distractors,
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum ProvidersCommand {
     List,
     /// Show one provider, as a table for `apply` (or as JSON with --format json).
     Get {
-        /// Its id.
+        /// Id of the provider.
         #[arg(value_name = "ID")]
         id: String,
     },
@@ -45,13 +45,13 @@ pub(crate) enum ProvidersCommand {
     },
     /// Begin the lease of a provider anew.
     Renew {
-        /// Its id.
+        /// Id of the provider.
         #[arg(value_name = "ID")]
         id: String,
     },
     /// Take a provider away.
     Delete {
-        /// Its id.
+        /// Id of the provider.
         #[arg(value_name = "ID")]
         id: String,
         /// Only if its etag is still this one.
@@ -83,7 +83,7 @@ pub(crate) struct CreateArgs {
     /// Its id: lower-case letters, digits and dashes.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// What it speaks.
+    /// Protocol of the provider.
     #[arg(long, value_enum)]
     pub(crate) kind: ProviderKind,
     /// `grpc://host:port`, `grpcs://host:port`, `http://…` or `https://…`.
@@ -108,19 +108,19 @@ pub(crate) struct CreateArgs {
     /// Price per million tokens in US dollars.
     #[arg(long, value_name = "DOLLARS", default_value_t = 0.0, hide_default_value = true)]
     pub(crate) price: f64,
-    /// Most texts in one request to it.
+    /// Maximum number of texts per request to it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) max_batch_items: u32,
-    /// Most tokens in one request to it.
+    /// Maximum number of tokens per request to it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) max_batch_tokens: u32,
-    /// Most requests to it at once.
+    /// Maximum number of concurrent requests to it.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) max_concurrency: u32,
-    /// Most requests to it a second.
+    /// Maximum number of requests to it per second.
     #[arg(long, value_name = "RATE", default_value_t = 0.0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) requests_per_second: f64,
-    /// Most tokens sent to it a second.
+    /// Maximum number of tokens sent to it per second.
     #[arg(long, value_name = "RATE", default_value_t = 0.0, hide_default_value = true, help_heading = heading::LIMITS)]
     pub(crate) tokens_per_second: f64,
     /// Longest wait for one answer of it.

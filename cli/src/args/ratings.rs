@@ -63,7 +63,7 @@ pub(crate) struct RatingsReportArgs {
     /// Confidence level of the bound.
     #[arg(long, env = "ISOMER_RATINGS_CONFIDENCE", default_value_t = 0.95)]
     pub(crate) confidence: f64,
-    /// The rated rewrites were drawn at random by other means than `isomer ratings sheet`. Without
+    /// The rated rewrites were drawn at random, but not by `isomer ratings sheet`. Without
     /// it, a rewrite that the sheet draws before the last rated one counts as not faithful.
     #[arg(long, env = "ISOMER_DRAWN_ELSEWHERE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) drawn_elsewhere: bool,

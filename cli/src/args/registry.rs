@@ -40,7 +40,7 @@ Example:
 }
 
 impl RegistryCommand {
-    /// Whether it goes on until it is stopped.
+    /// Whether it runs until it is stopped.
     pub(crate) fn serves(&self) -> bool {
         match self {
             Self::Check(_) => false,
@@ -49,7 +49,7 @@ impl RegistryCommand {
         }
     }
 
-    /// What all of them have.
+    /// Options that all these commands share.
     pub(crate) fn common(&self) -> &RegistryCommonArgs {
         match self {
             Self::Check(args) => &args.common,
@@ -59,7 +59,7 @@ impl RegistryCommand {
     }
 }
 
-/// Kind of registry.
+/// Software of the registry.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegistryKind {
     /// MLflow 3, with a tracking server.
@@ -68,7 +68,7 @@ pub(crate) enum RegistryKind {
     Sagemaker,
 }
 
-/// What every command of a registry needs.
+/// Options of every command of a registry.
 #[derive(Args, Debug)]
 pub(crate) struct RegistryCommonArgs {
     /// Kind of registry.
@@ -109,14 +109,14 @@ pub(crate) struct RegistryCommonArgs {
     /// moved.
     #[arg(long, env = "ISOMER_REGISTRY_PROMOTE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) promote: bool,
-    /// Sign what each check comes to with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), and
+    /// Sign the result of each check with this key (PEM, PKCS#8; ECDSA on P-256 or Ed25519), and
     /// store attestation.dsse.json with the report; see `isomer report attest`.
     #[arg(long, env = "ISOMER_ATTEST", value_name = "KEY_FILE")]
     pub(crate) attest: Option<PathBuf>,
-    /// Most bytes of an encoder's files; a version with more is refused.
+    /// Maximum total size of an encoder's files in bytes; a larger version is refused.
     #[arg(long, env = "ISOMER_REGISTRY_MAX_BYTES", value_name = "BYTES", default_value_t = 4 << 30, help_heading = heading::REGISTRY)]
     pub(crate) max_bytes: u64,
-    /// Most files of a version; one with more is refused.
+    /// Maximum number of files of a version; one with more is refused.
     #[arg(long, env = "ISOMER_REGISTRY_MAX_FILES", value_name = "N", default_value_t = 2_000, help_heading = heading::REGISTRY)]
     pub(crate) max_files: usize,
     /// Folder for files that are being checked, and for the ledger. With --server, the gateway has
@@ -135,10 +135,10 @@ pub(crate) struct RegistryCommonArgs {
 /// `isomer registry check`
 #[derive(Args, Debug)]
 pub(crate) struct RegistryCheckArgs {
-    /// The model.
+    /// Registered name of the model.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
-    /// Its version.
+    /// Version to check.
     #[arg(long, value_name = "N")]
     pub(crate) version: String,
     #[command(flatten)]

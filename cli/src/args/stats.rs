@@ -45,7 +45,7 @@ pub(crate) enum StatsCommand {
     /// cells are missing ratings.
     #[command(after_help = "Example: isomer stats agreement --input ratings.csv --weights ordinal --scale 1,2,3,4,5")]
     Agreement(AgreementArgs),
-    /// What a design of so many data sets and seeds can detect.
+    /// Compute the effect that a design with given numbers of data sets and seeds can detect.
     #[command(after_help = "Examples:
   isomer stats design --input pilot.csv --effect 2          rows: data sets, columns: seeds, cells: differences
   isomer stats design --sd-between 1.5 --sd-seeds 0.4 --datasets 6 --seeds 3")]
@@ -93,13 +93,13 @@ pub(crate) struct CompareArgs {
     /// The column that the others are compared with [default: the first].
     #[arg(long, env = "ISOMER_REFERENCE", value_name = "NAME")]
     pub(crate) reference: Option<String>,
-    /// Which way the others are expected to differ from the reference.
+    /// Direction in which the others are expected to differ from the reference.
     #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
     pub(crate) alternative: Alternative,
     /// How the p-value of the signed-rank test is computed.
     #[arg(long, env = "ISOMER_METHOD", value_enum, default_value_t = MethodArg::Auto)]
     pub(crate) method: MethodArg,
-    /// What becomes of differences that are zero in the signed-rank test.
+    /// Handling of zero differences in the signed-rank test.
     #[arg(long, env = "ISOMER_ZEROS", value_enum, default_value_t = ZeroMethod::Wilcox)]
     pub(crate) zeros: ZeroMethod,
     /// Correct the normal approximation for continuity.
@@ -114,7 +114,7 @@ pub(crate) struct CompareArgs {
 pub(crate) struct PairsArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// Which paired test.
+    /// Paired test to run.
     #[arg(long, env = "ISOMER_TEST", value_enum, default_value_t = PairedTest::PairedBootstrap)]
     pub(crate) test: PairedTest,
     /// Pairs whose adjusted p-value lies at or below it differ.
@@ -153,7 +153,7 @@ pub(crate) struct ReliabilityArgs {
     /// [default: none].
     #[arg(long, env = "ISOMER_STRATA", value_name = "NAME")]
     pub(crate) strata: Option<String>,
-    /// Splits.
+    /// Number of random splits.
     #[arg(long, env = "ISOMER_SPLITS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) splits: u32,
     /// Seed of the splits.
@@ -164,7 +164,7 @@ pub(crate) struct ReliabilityArgs {
 /// `isomer stats holm`
 #[derive(Args, Debug)]
 pub(crate) struct HolmArgs {
-    /// The p-values.
+    /// P-values to adjust.
     #[arg(value_name = "P", conflicts_with_all = ["input", "columns"])]
     pub(crate) p_values: Vec<f64>,
     #[command(flatten)]
@@ -191,7 +191,7 @@ pub(crate) struct BootstrapArgs {
 pub(crate) struct CorrelationArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// Which sign is expected.
+    /// Expected sign.
     #[arg(long, env = "ISOMER_ALTERNATIVE", value_enum, default_value_t = Alternative::TwoSided)]
     pub(crate) alternative: Alternative,
     #[command(flatten)]
@@ -231,7 +231,7 @@ pub(crate) struct DesignArgs {
     /// Seeds [default: the pilot's].
     #[arg(long, env = "ISOMER_STATS_SEEDS", value_name = "N")]
     pub(crate) seeds: Option<u32>,
-    /// An effect to detect: tells how likely that is, and what it takes.
+    /// An effect to detect; the result has its probability, and the design that it needs.
     #[arg(long, env = "ISOMER_EFFECT")]
     pub(crate) effect: Option<f64>,
     /// Chance of a false alarm.

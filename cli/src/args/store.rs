@@ -13,8 +13,8 @@ Examples:
   isomer store gc --store s3://bucket/isomer                    says what would be removed, and removes nothing
   isomer store gc --store s3://bucket/isomer --forget-runs 90d --delete")]
 pub(crate) struct StoreArgs {
-    /// What all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default: the
-    /// configuration's store.url].
+    /// Store that all machines share: a folder, or s3://BUCKET/PREFIX, gs://… or az://… [default:
+    /// the configuration's store.url].
     #[arg(long, global = true, env = "ISOMER_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
     #[command(subcommand)]

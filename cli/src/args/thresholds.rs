@@ -8,7 +8,7 @@ use isomer_eval::report::thresholds::ThresholdTarget;
 /// `isomer thresholds`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "RUN and OLD are each a report's folder, its report.json, or the id of a run. What a run's scores are made of is\nread from items.json beside the report (`isomer check --items`), else from where the run is kept: this machine,\nor --server. A service loads thresholds.json, and refuses scores of another vector_space. Examples:\n  isomer thresholds isomer-report --target precision=0.95\n  isomer thresholds 01JD9QF0ZC7T --server 127.0.0.1:50051 --target f1 --dataset SprintDuplicateQuestions\n  isomer thresholds candidate --from released --target fpr=0.01      and a map from the released encoder's scores"
+    after_help = "RUN and OLD are each a report's folder, its report.json, or the id of a run. The items behind a run's scores are\nread from items.json beside the report (`isomer check --items`), else from where the run is kept: this machine,\nor --server. A service loads thresholds.json, and refuses scores of another vector_space. Examples:\n  isomer thresholds isomer-report --target precision=0.95\n  isomer thresholds 01JD9QF0ZC7T --server 127.0.0.1:50051 --target f1 --dataset SprintDuplicateQuestions\n  isomer thresholds candidate --from released --target fpr=0.01      and a map from the released encoder's scores"
 )]
 pub(crate) struct ThresholdsArgs {
     /// The check: a report's folder or report.json, or the id of a run.
@@ -17,8 +17,8 @@ pub(crate) struct ThresholdsArgs {
     /// Encoder of RUN [default: the only one].
     #[arg(long, env = "ISOMER_ENCODER", value_name = "ID")]
     pub(crate) encoder: Option<String>,
-    /// What a threshold has to reach on the original texts: `precision=P` or `fpr=R` (the lowest
-    /// threshold that does), or `f1` (the highest F1).
+    /// Goal of a threshold on the original texts: `precision=P` or `fpr=R` (the lowest threshold
+    /// that reaches it), or `f1` (the highest F1).
     #[arg(long, env = "ISOMER_TARGET", value_name = "TARGET", default_value = "precision=0.95", value_parser = target)]
     pub(crate) target: ThresholdTarget,
     /// Only this data set; repeat or separate by commas [default: all of the run].
@@ -58,7 +58,6 @@ pub(crate) struct ThresholdsArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Reads a target.
 fn target(text: &str) -> Result<ThresholdTarget, String> {
     let number = |value: &str| {
         let value: f64 = value.parse().map_err(|_| format!("{value} is not a number"))?;

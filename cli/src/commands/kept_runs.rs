@@ -69,7 +69,6 @@ impl<'a> Runs<'a> {
         Ok(client)
     }
 
-    /// The report of a run.
     pub(super) async fn report(&mut self, id: &str) -> Result<Report, Failure> {
         let json = self.file(id, ReportFormat::Json).await?;
         report::read(&json).map_err(|error| Failure::usage(format!("the report of run {id} {error}")))

@@ -53,7 +53,6 @@ use crate::{
     exit::Failure,
 };
 
-/// Runs the command.
 pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let (global, mut command) = (cli.global, cli.command);
     if let Command::Completions { shell } = command {

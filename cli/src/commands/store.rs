@@ -162,7 +162,7 @@ fn swept_in_words(swept: &Swept, deleted: bool) -> String {
         counted(swept.young, "have no holder and are too young (--older-than)"),
     ];
     if swept.spared.objects > 0 {
-        lines.push(counted(swept.spared, "were spared: a run came to rely on them"));
+        lines.push(counted(swept.spared, "were kept: a run relies on them now"));
     }
     if !swept.forgotten_runs.is_empty() {
         let word = if deleted { "forgotten" } else { "would be forgotten" };

@@ -24,7 +24,6 @@ use crate::{
 const BETWEEN: Duration = Duration::from_millis(500);
 const ONE_TRY: Duration = Duration::from_secs(5);
 
-/// The target of a wait.
 enum Target {
     Server(ClientConfig),
     Port(String),

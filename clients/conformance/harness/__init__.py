@@ -1,1 +1,1 @@
-"""What `clients/conformance/run` is made of."""
+"""Parts of `clients/conformance/run`."""

@@ -4,7 +4,7 @@ import pathlib
 import tomllib
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "cases"
-# What the judge reads and runners do not.
+# Keys that the judge reads and runners do not.
 JUDGED = ("expect", "journal", "why", "row")
 
 
@@ -39,7 +39,7 @@ def texts(told):
 
 
 def resolved(cases, names, runner):
-    """The cases as one runner gets them: servers and secrets by their values, nothing of what is expected."""
+    """The cases as one runner gets them: servers and secrets by their values, without the expected results."""
 
     def fill(value):
         if isinstance(value, str) and "$" in value:

@@ -75,7 +75,7 @@ class Provider:
         self.jwks_file.write_text(json.dumps({"keys": [key]}))
 
     def token(self, scope, seconds):
-        """A token that ends in so many seconds; fewer than 0: it has ended."""
+        """A token that expires after this many seconds; negative: it has expired."""
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "conformance", "scope": scope, "iat": now - 3600, "exp": now + seconds}
         signed = ".".join(_encoded(json.dumps(part).encode()) for part in ({"alg": "ES256", "typ": "JWT", "kid": "one"}, claims))

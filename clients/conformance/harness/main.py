@@ -98,7 +98,7 @@ def missed(name, cases, results, told, reference, servers):
 
 
 def table(cases, columns):
-    """A line a row of the list of capabilities, a column a runner: how many of its cases hold."""
+    """A table with a line per capability and a column per runner: the number of its cases that hold."""
     rows = list(dict.fromkeys(case["row"] for case in cases))
     width = max(map(len, rows))
     lines = ["  ".join([" " * width, *(f"{name:>16}" for name in columns)])]
@@ -221,7 +221,7 @@ def main():
     if failed:
         sys.exit(1)
     if not good:
-        # A machine without a toolchain is no fault of a client, and no proof of one either.
+        # A missing toolchain says nothing about a client: it neither passed nor failed.
         print("NOTHING WAS CHECKED: everything that was asked for was skipped")
 
 

@@ -10,7 +10,7 @@ AFTER_BYTES = 6_000
 
 
 class KillingProxy:
-    """Passes bytes on. For each client it kills the server once, when so many bytes have come from that client."""
+    """Passes bytes on. For each client it kills the server once, after a number of bytes from that client."""
 
     def __init__(self, server):
         self._server = server

@@ -1,4 +1,5 @@
-"""What is due: from the stub's rules, from a real server through bare generated stubs, from the command line."""
+"""Expected results: from the stub's rules, from a real server through bare generated stubs, from
+the command line."""
 
 import ast
 import json
@@ -68,7 +69,7 @@ class Reference:
         return rows
 
     def outputs(self, step, how):
-        """What is due of every result of a step, from the stub's rules or from a real server."""
+        """Expected results of a step, from the stub's rules or from a real server."""
         key = json.dumps(["outputs", how, step], sort_keys=True)
         if key not in self._kept:
             self._kept[key] = (self._stub_outputs if how == "stub" else self._server_outputs)(step)
@@ -140,7 +141,7 @@ class Reference:
         return rows
 
     def value(self, step):
-        """What a runner should say of a step that has no rows, asked of the server."""
+        """Expected answer of a runner for a step that has no rows, from the server."""
         return getattr(self, f"_value_{step['op']}")(step)
 
     def _value_count_tokens(self, step):

@@ -66,7 +66,7 @@ def source(language):
 
 
 def problems(rpcs, left_out):
-    """What is neither called nor left out, and what is left out and called."""
+    """Calls that are neither made nor left out, and calls that are both."""
     found = []
     methods = [name.rpartition("/")[2] for name in rpcs]
     for method in sorted({one for one in methods if methods.count(one) > 1}):

@@ -1,6 +1,6 @@
 """A server that answers exactly, and fails exactly as its encoder's name says.
 
-What came is kept in the journal, by the case (metadata `x-case`) that it belongs to.
+The journal keeps requests by the case (metadata `x-case`) that they belong to.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ ENCODERS = {
 
 
 class Journal:
-    """What came, by case."""
+    """Requests, by case."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -136,7 +136,7 @@ class Encoder(encoder_pb2_grpc.EncoderServiceServicer):
     def ListEncoders(self, request, context):
         noted = self.begin(context, "ListEncoders")
         names = sorted(ENCODERS)
-        # Pages of five, whatever is asked for.
+        # Pages of five, whatever size is requested.
         start = int(request.page_token or 0)
         more = str(start + 5) if start + 5 < len(names) else ""
         page = [self._described(name) for name in names[start : start + 5]]
@@ -381,7 +381,7 @@ class Stub:
         return server
 
     def restart(self):
-        """Cuts every call off; for 400 ms nobody listens."""
+        """Cuts every call off, and does not listen for 400 ms."""
 
         def again():
             with self._lock:

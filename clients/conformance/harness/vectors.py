@@ -40,5 +40,6 @@ def score(query, document):
 
 
 def digest(row):
-    """What a runner says of a row: SHA-256 over its bytes, in hexadecimal, the first 16 digits."""
+    """Digest of a row that a runner reports: SHA-256 over its bytes, in hexadecimal, the first 16
+    digits."""
     return hashlib.sha256(row).hexdigest()[:16]

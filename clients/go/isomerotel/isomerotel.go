@@ -2,7 +2,7 @@
 //
 //	client, err := isomer.Connect(address, isomer.WithDialOptions(isomerotel.DialOptions()...))
 //
-// Spans follow the semantic conventions for rpc clients. Texts and keys are in no attribute. The
+// Spans follow the semantic conventions for rpc clients. No attribute holds texts or keys. The
 // tracer provider and the propagator are otel's global ones.
 package isomerotel
 

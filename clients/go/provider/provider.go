@@ -42,7 +42,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Description of an encoder, as callers are told of it.
+// Description of an encoder, as callers receive it.
 type Description struct {
 	ID string
 	// Version changes whenever equal texts begin to get other vectors: it is part of the vector space.
@@ -68,7 +68,7 @@ type Provider interface {
 }
 
 // TokenCounter is a Provider that counts the tokens of each text. Without it words are counted.
-// Callers are told that these are estimates.
+// Callers can see that these are estimates.
 type TokenCounter interface {
 	CountTokens(texts []string) []uint32
 }

@@ -81,7 +81,7 @@ public final class Conformance {
   private IsomerClient client;
   private int tokensAsked;
 
-  /** What a step does. */
+  /** Behaviour of a step. */
   private interface Step {
     Map<String, Object> run(JsonObject step) throws Exception;
   }
@@ -720,7 +720,7 @@ public final class Conformance {
                 Conformance made = new Conformance(told.getAsJsonObject("connect"), clock);
                 result.complete(made.results(told.getAsJsonArray("steps")));
               } catch (Exception | AssertionError error) {
-                // A defect of the client: the case fails, the others go on.
+                // A defect of the client: the case fails, the others continue.
                 result.complete(Map.of("failed", String.valueOf(error)));
               }
             });

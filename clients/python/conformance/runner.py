@@ -335,7 +335,7 @@ class Case:
         try:
             return await task
         except asyncio.CancelledError:
-            # What a task that is cancelled raises in asyncio.
+            # asyncio raises this in a cancelled task.
             raise ic.Cancelled("the task was cancelled") from None
 
 
@@ -369,7 +369,7 @@ async def main():
     for case in cases:
         try:
             results[case["id"]] = await asyncio.wait_for(Case(case, not arguments.asyncio).run(), 120)
-        except Exception as error:  # A defect of the client: the case fails, the others go on.
+        except Exception as error:  # A defect of the client: the case fails, the others continue.
             results[case["id"]] = {"failed": f"{type(error).__name__}: {error}"}
     told = {"client": {"name": "isomer-client", "version": ic.__version__}, "results": results}
     with open(arguments.results, "w", encoding="utf-8") as file:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "conformanc
 
 @pytest.fixture(scope="session")
 def stub() -> Iterator[Any]:
-    # Found at run time only: the suite is no package.
+    # Found at run time only: the suite is not a package.
     module: Any = importlib.import_module("harness.stub")
     server: Any = module.Stub()
     yield server

@@ -1,7 +1,7 @@
 """Writes the blocking client from the asyncio one: `unasync.py FROM TO`, folders of the package.
 
-Both have the same methods, so one is written by hand and the other made of it, word by word. What
-cannot be had that way (channels, threads, cancellation) is in `_aio_transport.py` and
+Both have the same methods, so one is written by hand and the other made of it, word by word. Code
+that cannot be derived that way (channels, threads, cancellation) is in `_aio_transport.py` and
 `_sync_transport.py`, which are both written by hand.
 """
 

@@ -156,7 +156,7 @@ impl AugmentOptions {
 pub struct AugmentedEmbeddings {
     /// The vectors.
     pub embeddings: Embeddings,
-    /// Which variants went into each row, and which are missing.
+    /// Variants that went into each row, and missing ones.
     pub used: Vec<Variants>,
 }
 
@@ -172,7 +172,7 @@ impl Client {
     /// Variants of texts, without vectors.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn augment(&self, items: Vec<TextItem>, options: AugmentOptions) -> Result<Vec<Variants>, Error> {
         let request = AugmentRequest {
             spec: Some(options.made()?),

@@ -1,4 +1,4 @@
-//! What calls of a client have in common beside the channel.
+//! State that the calls of a client share beside the channel.
 
 use isomer_encoder_client::batches::Bounds;
 

@@ -8,12 +8,12 @@ use tonic::{Code, Response, Status};
 
 use crate::{Channel, Error};
 
-/// Rpcs that must not be made twice. For all others a second one is the same as one: CreateRun has
-/// a `request_id`, by which the server knows it again.
+/// Rpcs that must not be made twice. All others may be repeated: CreateRun has a `request_id`, by
+/// which the server recognises a repeated request.
 const ONCE: [&str; 5] = [
     "/isomer.eval.v1.RunService/DeleteRun",
     "/isomer.gateway.v1.ProviderService/CreateProvider",
-    // With an etag a second one would find the first's change and be ABORTED.
+    // With an etag, a second UpdateProvider would be ABORTED because of the first one's change.
     "/isomer.gateway.v1.ProviderService/UpdateProvider",
     "/isomer.gateway.v1.ProviderService/DeleteProvider",
     "/isomer.gateway.v1.AccessService/CreateKey",
@@ -81,7 +81,7 @@ impl Calls {
         let deadline = self.deadline();
         let mut attempt = 1;
         loop {
-            // What cannot be in time is not sent.
+            // A request whose deadline has passed is not sent.
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(Error::deadline(path, attempt));
             }
@@ -173,7 +173,7 @@ mod tests {
         "/isomer.eval.v1.RunService/CreateRun",
         // It sets what it names; keys have no etag.
         "/isomer.gateway.v1.AccessService/UpdateKey",
-        // What is cancelled or revoked stays so.
+        // Cancelling or revoking twice has the same effect as once.
         "/isomer.eval.v1.RunService/CancelRun",
         "/isomer.gateway.v1.AccessService/RevokeKey",
     ];

@@ -18,7 +18,7 @@ use crate::token::KeptToken;
 
 /// gRPC's header for the time that is left.
 const TIMEOUT: &str = "grpc-timeout";
-/// What this library says of itself.
+/// User agent of this library.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("isomer-client-rust/", env!("CARGO_PKG_VERSION")));
 
 /// Changes the headers of every attempt.

@@ -32,8 +32,8 @@ impl Client {
         }
     }
 
-    /// The same client, whose calls end after this time whatever they have come to
-    /// ([`Error::DeadlineExceeded`]). The server is told how much time is left. Make one for each
+    /// The same client, whose calls end after this time, finished or not
+    /// ([`Error::DeadlineExceeded`]). The server receives the remaining time. Make one for each
     /// piece of work: the time begins now.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {

@@ -1,4 +1,4 @@
-//! What keeps vector spaces apart.
+//! Checks that keep vectors of different spaces apart.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,7 @@ pub(crate) fn mismatch(expected: &VectorSpace, found: &VectorSpace, whose: &str)
     };
     let fault = Fault::precondition(
         reasons::SPACE_MISMATCH,
-        format!("the vectors are of another space than those of {whose}: {said}"),
+        format!("the vectors are not of the space of {whose}: {said}"),
     )
     .field("vector_space")
     .hint("encode everything again into a collection of its own, or ask the encoder that the first vectors came from");

@@ -83,8 +83,8 @@ impl EncodeOptions {
         self
     }
 
-    /// What the texts are, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt
-    /// for it, where it has one.
+    /// Role of the texts, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt for
+    /// it, where it has one.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = Some(role.into());
@@ -112,7 +112,7 @@ impl EncodeOptions {
         self
     }
 
-    /// What happens to a text that is too long; the tail is cut unless it is given.
+    /// Handling of a text that is too long; the tail is cut by default.
     #[must_use]
     pub fn truncation(mut self, truncation: Truncation) -> Self {
         self.truncation = truncation;
@@ -192,7 +192,7 @@ impl EncodeOptions {
     }
 }
 
-/// Holds the answers of one call against what was asked, and against each other.
+/// Compares the answers of one call with its request, and with each other.
 pub(crate) struct Checker {
     pub(crate) encoder: String,
     pub(crate) collection: Option<Arc<Collection>>,
@@ -223,7 +223,7 @@ impl Checker {
         }
     }
 
-    /// Checks the answer to so many inputs.
+    /// Checks the answer to this number of inputs.
     pub(crate) fn check(&mut self, answer: &EncodeResponse, inputs: usize) -> Result<(), Error> {
         let asked = Asked { inputs, ..self.asked };
         answer::matrix(answer, asked).map_err(|what| Error::bad_answer(format!("`{}` {what}", self.encoder)))?;
@@ -233,7 +233,7 @@ impl Checker {
             Some(first) => return Err(mismatch(first, &space, "the texts before them in the same call")),
             None => {}
         }
-        // First the caller's own expectation, then what the server said before.
+        // Compares with the caller's expectation first, then with the space of earlier answers.
         if let Some(collection) = &self.collection {
             collection.check(&space)?;
         }
@@ -288,7 +288,7 @@ where
     let answers = requests.map(move |batch| {
         let (place, count) = (start, batch.len());
         start += count;
-        // A task, so that it goes on while the reader of the stream does something else.
+        // A task, so that it continues while the reader of the stream does something else.
         let task = AbortOnDropHandle::new(tokio::spawn(work(batch).in_current_span()));
         async move {
             let answer = match task.await {
@@ -408,7 +408,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::TextsFailed`] where some texts have no vector; [`Error::SpaceMismatch`] where
-    /// vectors are of another space than is expected; what the server refuses.
+    /// vectors are not of the expected space; what the server refuses.
     pub async fn encode<T: Into<String>>(
         &self,
         texts: impl IntoIterator<Item = T>,

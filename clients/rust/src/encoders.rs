@@ -51,7 +51,7 @@ impl Client {
         Ok(encoder)
     }
 
-    /// The same, asked for once.
+    /// Describes an encoder; the description is cached.
     pub(crate) async fn known(&self, id: &str) -> Result<Arc<Encoder>, Error> {
         let known = self.encoders.lock().get(id).cloned();
         match known {
@@ -63,7 +63,7 @@ impl Client {
     /// The tokens of each text as [`Client::encode`] would see them, before truncation.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn count_tokens<T: Into<String>>(
         &self,
         texts: impl IntoIterator<Item = T>,
@@ -92,7 +92,7 @@ impl Client {
     /// The tokens of each text, with the part of the text that each stands for.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn tokenize(&self, request: TokenizeRequest) -> Result<Vec<Vec<Token>>, Error> {
         let answer = unary!(
             self.calls,
@@ -106,7 +106,7 @@ impl Client {
     /// The text of each list of token ids.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn detokenize(&self, request: DetokenizeRequest) -> Result<Vec<String>, Error> {
         let answer = unary!(
             self.calls,

@@ -1,4 +1,4 @@
-//! What can go wrong, as one type.
+//! Errors of the client, as one type.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -55,7 +55,7 @@ pub enum Error {
     Other(Box<Failure>),
 }
 
-/// What an error says.
+/// Code, message and details of an error.
 #[derive(Debug, Clone)]
 pub struct Failure {
     fault: Fault,
@@ -100,7 +100,7 @@ impl Failure {
         &self.fault.reason
     }
 
-    /// What is wrong, in one sentence that names the field.
+    /// The message: one sentence that names the field.
     pub fn message(&self) -> String {
         match &self.fault.field {
             Some(field) => isomer_service_kit::with_subject(field, &self.fault.message),
@@ -108,13 +108,13 @@ impl Failure {
         }
     }
 
-    /// Path of the request's field that is to blame, e.g. `inputs[3].text`. Places in lists are
-    /// those of the list that the caller gave, whatever requests it was sent in.
+    /// Path of the invalid field, e.g. `inputs[3].text`. An index refers to the
+    /// caller's list, however it was split into requests.
     pub fn field(&self) -> Option<&str> {
         self.fault.field.as_deref()
     }
 
-    /// What to do about it.
+    /// Hint that says how to fix the error.
     pub fn hint(&self) -> Option<&str> {
         self.fault.hint.as_deref()
     }
@@ -155,7 +155,7 @@ impl fmt::Display for Failure {
 }
 
 impl Error {
-    /// What all errors have.
+    /// The details that all errors have.
     pub fn failure(&self) -> &Failure {
         match self {
             Self::InvalidArgument(failure)
@@ -188,7 +188,7 @@ impl Error {
         self.failure().field()
     }
 
-    /// What to do about it.
+    /// Hint that says how to fix the error.
     pub fn hint(&self) -> Option<&str> {
         self.failure().hint()
     }
@@ -272,7 +272,7 @@ impl Error {
     }
 
     /// The same error with places in lists counted from `start`: a request of several may hold any
-    /// part of a list. What was refused before it was sent has its place already.
+    /// part of a list. An error raised before sending has the right index already.
     pub(crate) fn moved(mut self, start: usize) -> Self {
         let failure = match &mut self {
             Self::TextsFailed(_) | Self::SpaceMismatch(_) => return self,

@@ -1,4 +1,4 @@
-//! Who may ask the gateway for what.
+//! API keys of the gateway, and their permissions.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct Keys(pub(crate) Calls);
 /// A key with its text, which no later call shows.
 #[derive(Clone)]
 pub struct NewKey {
-    /// The record.
+    /// The record as stored; it holds no secret.
     pub record: ApiKey,
     secret: String,
 }
@@ -56,7 +56,7 @@ impl Keys {
     /// Makes a key of the fields that are set: name, scopes, limits, expire_time.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn create(&self, key: ApiKey) -> Result<NewKey, Error> {
         let answer = unary!(
             self.0,
@@ -74,7 +74,7 @@ impl Keys {
     /// A key with what it has used, without its text.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn get(&self, id: &str) -> Result<ApiKey, Error> {
         let answer = unary!(
             self.0,
@@ -109,7 +109,7 @@ impl Keys {
     /// Changes `name`, `scopes`, `limits` or `expire_time` of the key with this id.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn update(&self, key: ApiKey, fields: &[&str]) -> Result<ApiKey, Error> {
         let request = UpdateKeyRequest {
             key: Some(key),
@@ -129,7 +129,7 @@ impl Keys {
     /// Ends a key for good.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn revoke(&self, id: &str) -> Result<ApiKey, Error> {
         let answer = unary!(
             self.0,
@@ -140,7 +140,7 @@ impl Keys {
         some(answer?.key)
     }
 
-    /// What administrators did after an event (0: from the first), oldest first.
+    /// Actions of administrators after an event (0: from the first), oldest first.
     pub fn audit(&self, after: i64) -> BoxStream<'static, Result<AuditEvent, Error>> {
         let calls = self.0.clone();
         let pages = stream::try_unfold((calls, Some(after)), |(calls, after)| async move {

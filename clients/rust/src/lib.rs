@@ -16,6 +16,7 @@
 //!
 //! A [`Client`] may be cloned, and shared by any number of threads and tasks: all clones are one
 //! set of connections. Dropping a future, or a stream, cancels the call at the server.
+#![warn(missing_docs)]
 
 mod augment;
 mod batching;

@@ -17,7 +17,6 @@ pub struct Matrix {
     data: Bytes,
 }
 
-/// Bytes of a row.
 fn row_bytes(cols: usize, dtype: Dtype) -> usize {
     match dtype {
         Dtype::F32 | Dtype::Unspecified => 4 * cols,
@@ -28,7 +27,7 @@ fn row_bytes(cols: usize, dtype: Dtype) -> usize {
 }
 
 impl Matrix {
-    /// Of a message that was held against its request.
+    /// Of a message that was compared with its request.
     pub(crate) fn of(message: common::Matrix) -> Self {
         let dtype = message.dtype();
         let data = if dtype == Dtype::F32 {
@@ -85,7 +84,7 @@ impl Matrix {
     /// The bytes of one row.
     ///
     /// # Panics
-    /// Where there is no such row, as a slice does.
+    /// If the row does not exist, as a slice does.
     pub fn row_bytes(&self, row: usize) -> &[u8] {
         let width = row_bytes(self.cols, self.dtype);
         &self.data[row * width..(row + 1) * width]
@@ -104,7 +103,7 @@ impl Matrix {
     /// widened, and `Ubinary` has a 0 or a 1 for each dimension.
     ///
     /// # Panics
-    /// Where there is no such row, as a slice does.
+    /// If the row does not exist, as a slice does.
     pub fn row(&self, row: usize) -> Cow<'_, [f32]> {
         if let Some(all) = self.view() {
             return Cow::Borrowed(&all[row * self.cols..(row + 1) * self.cols]);

@@ -29,7 +29,7 @@ impl Providers {
     /// Registers a provider.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn create(&self, provider: Provider) -> Result<Provider, Error> {
         let answer = unary!(
             self.0,
@@ -45,7 +45,7 @@ impl Providers {
     /// A provider as it is now.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn get(&self, id: &str) -> Result<Provider, Error> {
         let answer = unary!(
             self.0,
@@ -80,7 +80,7 @@ impl Providers {
     /// Changes the named fields of a provider; without names all that are set.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn update(&self, provider: Provider, fields: &[&str]) -> Result<Provider, Error> {
         let mask = FieldMask {
             paths: fields.iter().map(|field| (*field).to_owned()).collect(),
@@ -96,7 +96,7 @@ impl Providers {
     /// Registers a provider, or changes all fields that are set of the one that is there.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn put(&self, provider: Provider) -> Result<Provider, Error> {
         self.updated(UpdateProviderRequest {
             provider: Some(provider),
@@ -119,7 +119,7 @@ impl Providers {
     /// Begins a provider's lease anew; when it runs out now.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn renew_lease(&self, id: &str) -> Result<SystemTime, Error> {
         let answer = unary!(
             self.0,
@@ -134,7 +134,7 @@ impl Providers {
     /// Takes a provider away.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn delete(&self, id: &str) -> Result<(), Error> {
         let answer = unary!(
             self.0,
@@ -151,7 +151,7 @@ impl Providers {
     /// Probes a provider that is registered, for real.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn check(&self, id: &str) -> Result<CheckProviderResponse, Error> {
         self.probe(Target::Id(id.to_owned())).await
     }
@@ -159,7 +159,7 @@ impl Providers {
     /// Probes a provider that is not registered.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn check_candidate(&self, candidate: Provider) -> Result<CheckProviderResponse, Error> {
         self.probe(Target::Candidate(candidate)).await
     }

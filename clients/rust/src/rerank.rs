@@ -7,7 +7,7 @@ use isomer_usage::sum;
 
 use crate::{Client, Error, Usage, call::unary, encode::ordered};
 
-/// Everything of a rerank call but its texts.
+/// Options of a rerank call.
 #[derive(Debug, Clone, Default)]
 pub struct RerankOptions {
     encoder: String,
@@ -30,7 +30,7 @@ impl RerankOptions {
         }
     }
 
-    /// Most documents to give; all unless it is given.
+    /// Maximum number of documents to return; all by default.
     #[must_use]
     pub fn top_n(mut self, top_n: u32) -> Self {
         self.top_n = Some(top_n);
@@ -65,7 +65,7 @@ pub struct Ranking {
     pub results: Vec<Ranked>,
     /// Names of the labels, for cross-encoders with several.
     pub labels: Vec<String>,
-    /// What the call used.
+    /// Usage of this call.
     pub usage: Usage,
 }
 
@@ -88,7 +88,7 @@ impl Client {
     /// stay in the order of the documents.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn rerank<T: Into<String>>(
         &self,
         query: impl Into<String>,

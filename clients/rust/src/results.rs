@@ -1,4 +1,4 @@
-//! What calls give.
+//! Results of calls.
 
 use std::ops::Deref;
 
@@ -14,24 +14,24 @@ pub struct ItemError {
     pub index: usize,
     /// gRPC's code.
     pub code: Code,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
 }
 
-/// Vectors of texts, in the order of the texts: a row a text. It derefs to its [`Matrix`]. What
-/// came in one answer is a view of that answer's bytes; what came in several is one piece of memory
-/// of its own.
+/// Vectors of texts, in the order of the texts: one row per text. It derefs to its [`Matrix`].
+/// Vectors of one answer are a view of that answer's bytes; vectors of several answers are copied
+/// into one buffer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
     /// The rows.
     pub matrix: Matrix,
-    /// What they may be compared with.
+    /// Vector space; vectors of the same space can be compared.
     pub space: VectorSpace,
     /// Tokens of each text.
     pub token_counts: Vec<u32>,
     /// Whether each text was cut; empty where the encoder does not say.
     pub truncated: Vec<bool>,
-    /// What the call used.
+    /// Usage of this call.
     pub usage: Usage,
     /// Texts whose row is zeros, with `partial`.
     pub errors: Vec<ItemError>,
@@ -51,9 +51,9 @@ impl Deref for Embeddings {
 pub struct TokenEmbeddings {
     /// The rows of each text.
     pub texts: Vec<Matrix>,
-    /// What they may be compared with.
+    /// Vector space; vectors of the same space can be compared.
     pub space: VectorSpace,
-    /// What the call used.
+    /// Usage of this call.
     pub usage: Usage,
 }
 
@@ -66,8 +66,7 @@ pub(crate) fn item_errors(errors: Vec<common::ItemError>, start: usize) -> Vec<I
     moved.collect()
 }
 
-/// The vectors of a checked answer to so many texts, the first of them at a place of the caller's
-/// list.
+/// The vectors of a checked answer; its first text has a given index in the caller's list.
 pub(crate) fn embeddings(answer: EncodeResponse, start: usize, count: usize) -> Embeddings {
     Embeddings {
         matrix: Matrix::of(answer.embeddings.unwrap_or_default()),

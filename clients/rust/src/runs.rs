@@ -30,14 +30,15 @@ pub struct Runs(pub(crate) Calls);
 pub struct Report {
     /// The file.
     pub content: Vec<u8>,
-    /// Its media type.
+    /// Media type of the content.
     pub media_type: String,
-    /// What to call it.
+    /// Suggested file name.
     pub file_name: String,
 }
 
-/// What to run: a suite that ships with Isomer by its name, or the file of one (`….toml`), which is
-/// sent as its text; and the encoders. Set gate, judge and so on in what it returns.
+/// Specification of a run: a suite that ships with Isomer by its name, or the file of one
+/// (`….toml`), which is sent as its text; and the encoders. Set gate, judge and so on in what it
+/// returns.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] where the file cannot be read.
@@ -81,7 +82,7 @@ impl Runs {
     /// run.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn create(&self, spec: RunSpec) -> Result<Run, Error> {
         self.create_with_id(spec, Uuid::new_v4().to_string()).await
     }
@@ -89,7 +90,7 @@ impl Runs {
     /// Starts a run, or gives the one that was started with that request id.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn create_with_id(&self, spec: RunSpec, request_id: impl Into<String>) -> Result<Run, Error> {
         let request = CreateRunRequest {
             spec: Some(spec),
@@ -134,7 +135,7 @@ impl Runs {
     /// A run as it is now.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn get(&self, id: &str) -> Result<Run, Error> {
         let answer = unary!(
             self.0,
@@ -186,7 +187,7 @@ impl Runs {
     /// The run as it ended. `progress` is called with each event on the way.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn wait(&self, id: &str, mut progress: impl FnMut(&WatchRunResponse)) -> Result<Run, Error> {
         let mut events = self.watch(id, 0);
         while let Some(event) = events.try_next().await? {
@@ -198,10 +199,10 @@ impl Runs {
         self.get(id).await
     }
 
-    /// Stops a run. What is finished stays stored.
+    /// Stops a run. Finished work stays stored.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<Run, Error> {
         let request = CancelRunRequest {
             id: id.to_owned(),
@@ -219,7 +220,7 @@ impl Runs {
     /// Forgets a run that has ended, its report included.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn delete(&self, id: &str) -> Result<(), Error> {
         unary!(
             self.0,
@@ -233,7 +234,7 @@ impl Runs {
     /// The workers that do the work of runs, and what active runs wait for.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn fleet(&self) -> Result<GetFleetResponse, Error> {
         unary!(
             self.0,
@@ -246,7 +247,7 @@ impl Runs {
     /// The releases of an encoder over the runs that are kept, in each form.
     ///
     /// # Errors
-    /// What the server refuses; not found where no kept run has the encoder.
+    /// If the server refuses the request, or no stored run has the encoder.
     pub async fn history(&self, request: GetHistoryRequest) -> Result<GetHistoryResponse, Error> {
         unary!(
             self.0,
@@ -259,7 +260,7 @@ impl Runs {
     /// The report of a run that succeeded, in one form.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn report(&self, id: &str, format: ReportFormat) -> Result<Report, Error> {
         let request = GetReportRequest {
             id: id.to_owned(),

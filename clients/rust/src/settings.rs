@@ -1,4 +1,4 @@
-//! What a client is told before its first call.
+//! Settings that a client needs before its first call.
 
 use std::{env, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     token::KeptToken,
 };
 
-/// Where a server listens that is told nothing else.
+/// Address of a server with default settings.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:50051";
 
 /// Time for one request, its retries included.
@@ -35,7 +35,7 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// The client's certificate chain (mTLS).
     pub certificate_file: Option<PathBuf>,
-    /// Its key.
+    /// The certificate's private key.
     pub key_file: Option<PathBuf>,
     /// The name expected in the server's certificate; absent: the address's host.
     pub server_name: Option<String>,
@@ -178,19 +178,19 @@ impl Builder {
         self
     }
 
-    /// Most requests of one call at once; 4 unless it is given.
+    /// Maximum number of concurrent requests of one call; default 4.
     pub fn in_flight(mut self, count: usize) -> Self {
         self.in_flight = count;
         self
     }
 
-    /// Most texts in one request; 256 unless it is given. The encoder's own limit goes before.
+    /// Maximum number of texts in one request; default 256. The encoder's own limit goes before.
     pub fn batch_items(mut self, items: usize) -> Self {
         self.bounds.items = items;
         self
     }
 
-    /// Most bytes of text in one request; 1 MiB unless it is given.
+    /// Maximum bytes of text in one request; default 1 MiB.
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.bounds.bytes = bytes;
         self
@@ -301,7 +301,8 @@ impl Builder {
         for (name, value) in &self.metadata {
             let hint = "give a name in lower case and a value in ASCII; a key is given by Builder::key";
             let bad = |what: &str| Error::invalid("metadata", format!("`{name}` {what}"), hint);
-            let header = HeaderName::from_lowercase(name.as_bytes()).map_err(|_| bad("is no name of metadata"))?;
+            let header =
+                HeaderName::from_lowercase(name.as_bytes()).map_err(|_| bad("is not a valid name of metadata"))?;
             let has_secret = !self.config.api_key.is_empty() || self.token.is_some();
             if has_secret && SECRETS.contains(&header) {
                 return Err(bad("is where the key goes"));

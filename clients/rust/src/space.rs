@@ -1,10 +1,10 @@
-//! What vectors must share to be compared.
+//! Vector spaces: the properties that vectors must share to be compared.
 
 use isomer_proto::common::v1 as common;
 use serde::{Deserialize, Serialize};
 
-/// What vectors must share to be compared; see the message of that name for each field. Store it
-/// beside an index, e.g. as JSON.
+/// Properties that vectors must share to be compared; see the message of that name for each field.
+/// Store it beside an index, e.g. as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]

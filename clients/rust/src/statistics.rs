@@ -30,7 +30,7 @@ impl Statistics {
     /// Paired scores of systems against those of a reference.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn compare(&self, request: CompareRequest) -> Result<CompareResponse, Error> {
         unary!(
             self.0,
@@ -43,7 +43,7 @@ impl Statistics {
     /// How stable a ranking of encoders is between their original and transformed scores.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn rank_stability(&self, request: RankStabilityRequest) -> Result<RankStabilityResponse, Error> {
         unary!(
             self.0,
@@ -56,7 +56,7 @@ impl Statistics {
     /// Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn agreement(&self, request: AgreementRequest) -> Result<AgreementResponse, Error> {
         unary!(
             self.0,
@@ -69,7 +69,7 @@ impl Statistics {
     /// Split-half reliability of a profile.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn reliability(&self, request: ReliabilityRequest) -> Result<ReliabilityResponse, Error> {
         unary!(
             self.0,
@@ -82,7 +82,7 @@ impl Statistics {
     /// Every system against every other.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn compare_pairs(&self, request: ComparePairsRequest) -> Result<ComparePairsResponse, Error> {
         unary!(
             self.0,
@@ -96,7 +96,7 @@ impl Statistics {
     /// difference.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn compare_ranks(&self, request: CompareRanksRequest) -> Result<CompareRanksResponse, Error> {
         unary!(
             self.0,
@@ -109,7 +109,7 @@ impl Statistics {
     /// Holm's and Benjamini and Hochberg's adjustment of p-values.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn adjust_p_values(&self, request: AdjustPValuesRequest) -> Result<AdjustPValuesResponse, Error> {
         unary!(
             self.0,
@@ -122,7 +122,7 @@ impl Statistics {
     /// Bootstrap interval of a statistic.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn bootstrap(&self, request: BootstrapRequest) -> Result<BootstrapResponse, Error> {
         unary!(
             self.0,
@@ -135,7 +135,7 @@ impl Statistics {
     /// Pearson's, Spearman's and Kendall's correlation with tests and intervals.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn correlate(&self, request: CorrelateRequest) -> Result<CorrelateResponse, Error> {
         unary!(
             self.0,
@@ -145,10 +145,10 @@ impl Statistics {
         )
     }
 
-    /// What a design can detect, and what design an effect needs.
+    /// Computes the effect that a design can detect, and the design that an effect needs.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn plan_design(&self, request: PlanDesignRequest) -> Result<PlanDesignResponse, Error> {
         unary!(
             self.0,

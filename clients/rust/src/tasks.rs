@@ -72,7 +72,7 @@ impl Tasks {
     /// matrices.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn score(&self, request: ScoreRequest) -> Result<ScoreResponse, Error> {
         unary!(
             self.0,
@@ -86,7 +86,7 @@ impl Tasks {
     /// [`TaskType::Bitext`] without.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn score_pairs(
         &self,
         task: TaskType,
@@ -110,7 +110,7 @@ impl Tasks {
     /// Scores a data set, by its name, encoded and scored by the server; without a limit all of it.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn score_dataset(
         &self,
         task: TaskType,

@@ -110,7 +110,7 @@ pub struct Transformed {
     pub results: Vec<TransformResult>,
     /// Counts of each request.
     pub summaries: Vec<TransformSummary>,
-    /// What the call used.
+    /// Usage of this call.
     pub usage: Usage,
 }
 
@@ -156,7 +156,7 @@ impl Client {
     /// Transforms any number of texts, in their order.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn transform(
         &self,
         items: Vec<TextItem>,
@@ -257,10 +257,11 @@ impl Client {
         answers.try_flatten().boxed()
     }
 
-    /// What [`Client::transform`] would ask the generator for. It costs nothing.
+    /// Estimates the requests that [`Client::transform`] would send to the generator. It costs
+    /// nothing.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn estimate(
         &self,
         items: Vec<TextItem>,
@@ -282,7 +283,7 @@ impl Client {
     /// Error checks and measures of pairs of an original and a transformed text.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn inspect(&self, request: InspectRequest) -> Result<InspectResponse, Error> {
         unary!(
             self.calls,
@@ -295,7 +296,7 @@ impl Client {
     /// Pairs rated by a language model.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// If the server refuses the request.
     pub async fn judge(&self, request: JudgeRequest) -> Result<JudgeResponse, Error> {
         unary!(
             self.calls,

@@ -1,5 +1,6 @@
-//! What is Rust's own in this client; clients/conformance has what all clients share.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+//! Tests of the parts that are specific to Rust; clients/conformance has the cases that all clients
+//! share.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     sync::{
@@ -17,7 +18,7 @@ use isomer_client::{
 use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
 use tonic::Status;
 
-/// An encoder of which each vector is the length of its text, two texts a request. Texts with an
+/// An encoder of which each vector is the length of its text, two texts per request. Texts with an
 /// `!` are refused.
 fn lengths() -> StubEncoder {
     let encoder = Encoder {

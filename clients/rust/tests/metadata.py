@@ -1,4 +1,4 @@
-"""What a registry asks of a package, of `cargo metadata` on standard input."""
+"""Metadata that a registry requires of a package, from `cargo metadata` on standard input."""
 
 import json
 import pathlib

@@ -8,7 +8,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parents[1]
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/how-to/clients-rust.md"
-# What the page and the README ask of a user's crate, with the client by its path.
+# The manifest that the page and the README ask of a user's crate, with the client by its path.
 MANIFEST = """[package]
 name = "user-{what}"
 version = "0.0.0"

@@ -24,7 +24,7 @@ import {
 import { RunState } from "isomer-client/proto/eval/v1/run";
 import { ProviderKind } from "isomer-client/proto/gateway/v1/provider";
 
-// A step as the table of cases has it: the judge looks at what comes of it.
+// A step as the table of cases has it: the judge looks at its result.
 type Step = Record<string, any>;
 interface Case {
   id: string;
@@ -309,7 +309,7 @@ function described(error: IsomerError) {
   };
 }
 
-/** Why a case cannot be had with a protocol; undefined: it can. */
+/** Why a case is impossible with a protocol; undefined: it is possible. */
 function skipped(one: Case, protocol: Protocol): string | undefined {
   if (one.steps.some((step) => step["op"] === "fork")) return "a Node process does not fork: child processes begin anew";
   if (protocol === "grpc") return undefined;
@@ -382,7 +382,7 @@ async function each(some: Case[]): Promise<void> {
     try {
       results[id] = await within(120_000, traced(connect["traceparent"], work));
     } catch (error) {
-      // A defect of the client: the case fails, the others go on.
+      // A defect of the client: the case fails, the others continue.
       results[id] = { failed: String((error as Error).stack ?? error) };
     }
   }

@@ -6,13 +6,13 @@ import { InvalidArgument } from "./errors.js";
 /** The SDK's model interface: `v2` for `ai` 5 and later, `v3` for 6 and later, `v4` for 7 and later. */
 export type Specification = "v2" | "v3" | "v4";
 
-/** How an encoder's vectors are asked for: those of `encode`. */
+/** Options for an encoder's vectors: those of `encode`. */
 export type EmbeddingSettings = Pick<
   EncodeOptions,
   "role" | "prompt" | "promptName" | "dimensions" | "normalise" | "truncation" | "priority" | "collection"
 >;
 
-/** What the SDK hands to an embedding model. */
+/** Values that the SDK passes to an embedding model. */
 export interface EmbedCall {
   values: string[];
   /** Columns to keep (`v4`). */
@@ -39,7 +39,7 @@ export interface EmbeddingModel<S extends Specification> {
   }>;
 }
 
-/** What the SDK hands to a reranking model. */
+/** Values that the SDK passes to a reranking model. */
 export interface RerankCall {
   query: string;
   documents: { type: "text"; values: string[] } | { type: "object"; values: unknown[] };

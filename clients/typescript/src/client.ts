@@ -42,7 +42,7 @@ export interface EncodeOptions<D extends DtypeName = DtypeName> extends CallOpti
   normalise?: boolean;
   /** `f32` unless given. */
   dtype?: D;
-  /** What happens to too long a text: `tail` unless given. */
+  /** Handling of too long a text: `tail` by default. */
   truncation?: TruncationName;
   /** `interactive` unless given; `batch` for `encodeStream`. */
   priority?: PriorityName;
@@ -65,7 +65,7 @@ export interface RerankOptions extends CallOptions {
   encoder: string;
   /** How many of the best; all unless given. */
   topN?: number;
-  /** Which of the encoder's labels counts. */
+  /** The encoder's label that counts. */
   label?: string;
 }
 
@@ -132,7 +132,7 @@ export class Client extends Transformations {
     return this.#described(id, new Operation(options));
   }
 
-  /** The same, asked for once, within the time of what needs it. */
+  /** Describes an encoder within the time of the call that needs it; the description is cached. */
   async #described(id: string, operation: Operation): Promise<Encoder> {
     operation.check();
     const known = this.#encoders.get(id);
@@ -235,7 +235,7 @@ export class Client extends Transformations {
     for await (const [{ start, texts: some }, answer] of this.#answers(listed, known, asked, operation)) {
       joiner.add(answer, some.length, start);
     }
-    // Answers of another type than was asked for have been refused.
+    // Answers of a type that was not requested have been refused.
     return joiner.whole() as Outputs<D>;
   }
 
@@ -288,6 +288,6 @@ function tokensRequest(texts: Iterable<string>, options: TokenOptions) {
 /** The vectors, or TextsFailed where texts have none and the caller did not say that this is fine. */
 function succeeded<D extends DtypeName>(embeddings: Embeddings, partial: boolean | undefined): Embeddings<D> {
   if (partial !== true) failed(embeddings.errors, embeddings);
-  // Answers of another type than was asked for have been refused.
+  // Answers of a type that was not requested have been refused.
   return embeddings as Embeddings<D>;
 }

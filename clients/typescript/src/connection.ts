@@ -114,7 +114,7 @@ export class Connection {
         token = await this.#currentToken(operation.signal);
         return await this.#attempt(method, request, operation, deadline, token, attempt);
       } catch (error) {
-        // What else a token source throws is the caller's own.
+        // Other errors that a token source throws are the caller's own.
         if (!(error instanceof IsomerError)) throw error;
         await this.#pause(error, pathOf(method), deadline, operation.signal, attempt, token);
       }
@@ -170,7 +170,7 @@ export class Connection {
     }
   }
 
-  /** Waits before a stream is begun again; throws the error where that makes no sense. */
+  /** Waits before a stream is restarted; throws the error if a restart makes no sense. */
   async pause(error: IsomerError, method: { parent: { typeName: string }; name: string }, operation: Operation, attempt: number): Promise<void> {
     await this.#pause(error, pathOf(method), operation.deadline, operation.signal, attempt);
   }
@@ -261,7 +261,7 @@ export class Connection {
     return header;
   }
 
-  /** The token, asked for once by all calls that wait for it; undefined where there is no source. */
+  /** The token, requested once for all calls that wait for it; undefined where there is no source. */
   async #currentToken(signal: AbortSignal | undefined): Promise<Token | undefined> {
     const source = this.settings.token;
     if (source === undefined || this.#token?.usable()) return this.#token;

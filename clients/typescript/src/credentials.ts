@@ -37,7 +37,7 @@ export function asToken(answer: unknown): Token {
   return token;
 }
 
-/** What an identity provider needs to give a token. */
+/** Settings that an identity provider needs to give a token. */
 export interface OidcOptions {
   clientId: string;
   clientSecret: string;

@@ -27,9 +27,9 @@ import { type Collection, type Known, SpaceMismatch, type VectorSpace, spaceOf }
 
 /** A text, or the ids of its tokens by the encoder's own tokenizer. */
 export type Text = string | readonly number[] | Uint32Array;
-/** What happens to too long a text. */
+/** Handling of too long a text. */
 export type TruncationName = "tail" | "head" | "error";
-/** Which calls go first. */
+/** Priority among calls. */
 export type PriorityName = "interactive" | "batch";
 
 const TRUNCATIONS = { tail: Truncation.TAIL, head: Truncation.HEAD, error: Truncation.ERROR };
@@ -50,7 +50,7 @@ export interface PromptOptions {
   prompt?: string;
   /** One of the encoder's prompts, by its name. */
   promptName?: string;
-  /** What the texts are, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt for it, where it has one. */
+  /** Role of the texts, e.g. `query`, `document`, `Retrieval-query`: the encoder's own prompt for it, where it has one. */
   role?: string;
 }
 
@@ -166,7 +166,7 @@ export class Asked {
     };
   }
 
-  /** What the space of the vectors depends on, beside the server and the encoder. */
+  /** Settings that the space of the vectors depends on, beside the server and the encoder. */
   question(): string {
     const { dimensions, normalise, tokens, outputs } = this.how;
     return JSON.stringify([this.prompt.name ?? null, this.prompt.literal ?? null, dimensions, normalise, this.dtype, tokens, outputs]);
@@ -441,7 +441,7 @@ export class OutputsJoiner {
   }
 }
 
-/** What no texts give: no rows, as wide as others would be. */
+/** Result for no texts: no rows, as wide as others would be. */
 export function empty(encoder: Encoder, asked: Asked): Embeddings {
   const cols = asked.how.dimensions ?? encoder.dimensions;
   return {

@@ -1,4 +1,4 @@
-/** What can go wrong, as errors: the code, the field and the hint that a server gives are properties. */
+/** Errors of the client: the code, the field and the hint that a server gives are properties. */
 
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "./proto/google/rpc/error_details_pb.js";
@@ -31,7 +31,7 @@ export const CODES = [
 /** The name of a gRPC code. */
 export type CodeName = (typeof CODES)[number];
 
-/** What an error says beside its message. */
+/** Properties of an error beside its message. */
 export interface ErrorParts {
   code?: CodeName;
   reason?: string;
@@ -53,11 +53,11 @@ export class IsomerError extends Error {
   /** The stable reason of the server, e.g. `UNKNOWN_ENCODER`; empty where there is none. */
   readonly reason: string;
   /**
-   * Path of the request's field that is to blame, e.g. `inputs[3].text`. Places in lists are those
-   * of the list that the caller gave, whatever requests it was sent in.
+   * Path of the invalid field of the request, e.g. `inputs[3].text`. An index refers to the
+   * caller's list, however it was split into requests.
    */
   field: string | undefined;
-  /** What to do about it. */
+  /** Hint that says how to fix the error. */
   readonly hint: string | undefined;
   /** Milliseconds after which the server says that trying again makes sense. */
   readonly retryAfterMs: number | undefined;
@@ -67,7 +67,7 @@ export class IsomerError extends Error {
   readonly method: string;
   /** How often it was made. */
   readonly attempts: number;
-  /** What is wrong, in one sentence that names the field. `message` has the hint too. */
+  /** The message: one sentence that names the field. `message` has the hint too. */
   rawMessage: string;
 
   constructor(message: string, parts: ErrorParts = {}) {
@@ -143,7 +143,7 @@ export class Aborted extends IsomerError {
   static override readonly code = "ABORTED";
 }
 
-/** What this server or encoder does not do. */
+/** The server or encoder does not support the request. */
 export class Unimplemented extends IsomerError {
   static override readonly code = "UNIMPLEMENTED";
 }
@@ -203,7 +203,7 @@ export function fromRpc(thrown: unknown, method: string, attempts: number): Isom
   const said = error.details.length > 0 || !error.metadata.keys().next().done;
   const code = codeName(said ? error.code : localCode(error));
   const parts: ErrorParts = { code, method, attempts };
-  // What a server said is all here. What broke a connection is known to its error alone.
+  // It has everything that a server said. The cause of a broken connection is in its error alone.
   if (!said) parts.cause = thrown;
   for (const info of error.findDetails(ErrorInfoSchema)) {
     const { [HINT]: hint, ...metadata } = info.metadata;

@@ -145,7 +145,7 @@ export class Tasks extends Part {
   }
 }
 
-/** What several statistics take; what is not given is the server's default. */
+/** Options of several statistics; the server's default stands for each that is not given. */
 export interface StatisticsOptions extends CallOptions {
   resamples?: number;
   confidence?: number;
@@ -250,7 +250,7 @@ export class Statistics extends Part {
     return this.ask(StatisticsService.method.correlate, request, options);
   }
 
-  /** What a design of so many data sets and seeds can detect: the request as the protos have it. */
+  /** Computes the effect that a design with given numbers of data sets and seeds can detect: the request as the protos have it. */
   planDesign(request: MessageInitShape<typeof PlanDesignRequestSchema>, options: CallOptions = {}): Promise<PlanDesignResponse> {
     return this.ask(StatisticsService.method.planDesign, request, options);
   }
@@ -275,7 +275,7 @@ function oneSeries(values: Series | readonly number[], name: string): { name: st
   return first;
 }
 
-/** What a run takes; what is not given is the server's default. */
+/** Options of a run; the server's default stands for each that is not given. */
 export interface SpecOptions {
   generator?: string;
   transformations?: readonly string[];
@@ -289,7 +289,8 @@ export interface SpecOptions {
 /** RunService: robustness checks as long-running work. */
 export class Runs extends Part {
   /**
-   * What to run: a suite by its name or, in Node, by its `.toml` file, and the encoders. Set gate,
+   * Specification of a run: a suite by its name or, in Node, by its `.toml` file, and the encoders.
+   * Set gate,
    * judge and so on in what it returns.
    */
   async spec(suite: string, encoders: readonly string[], options: SpecOptions = {}): Promise<RunSpec> {
@@ -312,7 +313,8 @@ export class Runs extends Part {
   }
 
   /**
-   * What a run would take, before it costs, and how probably its rules decide. With `power`, e.g. 0.8, `design` has the items with which
+   * Estimates what a run would take, before it costs, and how probably its rules decide.
+   * With `power`, e.g. 0.8, `design` has the items with which
    * an encoder that does not drop passes with this probability.
    */
   async plan(spec: MessageInitShape<typeof RunSpecSchema>, options: { power?: number } & CallOptions = {}): Promise<RunPlan> {
@@ -351,7 +353,7 @@ export class Runs extends Part {
     return this.get(id, options);
   }
 
-  /** Stops a run. What is finished stays stored. */
+  /** Stops a run. Finished work stays stored. */
   async cancel(id: string, options: { reason?: string } & CallOptions = {}): Promise<Run> {
     return some((await this.ask(RunService.method.cancelRun, { id, reason: options.reason ?? "" }, options)).run, "run");
   }

@@ -23,7 +23,7 @@ const SCOPES = {
   evaluate: AccessScope.EVALUATE,
   admin: AccessScope.ADMIN,
 };
-/** What a key may be used for. */
+/** Scopes and limits of a key. */
 export type Scope = keyof typeof SCOPES;
 
 /** ProviderService: encoders that live elsewhere. */
@@ -73,7 +73,7 @@ export class Providers extends Part {
   }
 }
 
-/** AccessService: who may ask the gateway for what. */
+/** AccessService: API keys and their permissions. */
 export class Keys extends Part {
   /** Makes a key. Its text is in the answer and nowhere else. */
   async create(
@@ -119,7 +119,7 @@ export class Keys extends Part {
     return some((await this.ask(AccessService.method.revokeKey, { id }, options)).key, "key");
   }
 
-  /** What administrators did, oldest first. */
+  /** Lists the actions of administrators, oldest first. */
   async *audit(options: { after?: number | bigint } & CallOptions = {}): AsyncGenerator<AuditEvent> {
     let after = BigInt(options.after ?? 0);
     for (;;) {

@@ -34,7 +34,7 @@ export function widthOf(cols: number, dtype: DtypeName): number {
   return dtype === "ubinary" ? Math.ceil(cols / 8) : cols;
 }
 
-/** An array of so many elements. */
+/** An array of this length. */
 export function dataOf(dtype: DtypeName, length: number): VectorData {
   switch (dtype) {
     case "f32":

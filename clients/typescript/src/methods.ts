@@ -1,4 +1,4 @@
-/** Every rpc of the protos, and whether making it twice is the same as making it once. A test holds this against the protos. */
+/** Every rpc of the protos, and whether making it twice is the same as making it once. A test compares this with the protos. */
 
 const ENCODER = "isomer.encoder.v1.EncoderService";
 const TRANSFORM = "isomer.transform.v1.TransformService";

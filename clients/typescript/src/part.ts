@@ -1,4 +1,4 @@
-/** What all parts of the client share: the connection, and lists that come in pages. */
+/** State that all parts of the client share: the connection, and lists that come in pages. */
 
 import type { DescMessage, DescMethodServerStreaming, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { type CallOptions, type Connection, Operation } from "./connection.js";
@@ -69,7 +69,7 @@ export async function moved<T>(start: number, call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {
-    // What is refused before it is sent has its place already.
+    // A request refused before it is sent has its index already.
     throw error instanceof IsomerError && error.method !== "" ? error.moved(start) : error;
   }
 }

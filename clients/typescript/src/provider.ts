@@ -30,13 +30,13 @@ import { ProviderKind } from "./proto/isomer/gateway/v1/provider_pb.js";
 import { targetOf } from "./settings.js";
 import { duration } from "./transforming.js";
 
-/** What an encoder is, as callers are told of it. */
+/** Description of an encoder, as callers receive it. */
 export interface Description {
   readonly id: string;
   /** Changes whenever equal texts begin to get other vectors: it is part of the vector space. */
   readonly version: string;
   readonly dimensions: number;
-  /** Most texts in one request: 512 unless given. */
+  /** Maximum number of texts in one request: 512 by default. */
   readonly maxBatchItems?: number;
   /** Name of a prompt to the text that is put before each text. */
   readonly prompts?: Readonly<Record<string, string>>;
@@ -48,11 +48,11 @@ export interface Description {
 
 /** An encoder. */
 export interface Provider {
-  /** What it is. Called once. */
+  /** Description of the encoder. Called once. */
   describe(): Description | Promise<Description>;
   /** A row of `dimensions` numbers for each text. Prompts are in front of the texts already. Called for several requests at once. */
   encode(texts: readonly string[]): readonly ArrayLike<number>[] | Promise<readonly ArrayLike<number>[]>;
-  /** Tokens of each text; words, unless a provider says better. Callers are told that they are estimates. */
+  /** Tokens of each text; words, unless a provider says better. Callers can see that they are estimates. */
   countTokens?(texts: readonly string[]): readonly number[] | Promise<readonly number[]>;
 }
 
@@ -72,7 +72,7 @@ export interface RegisterOptions {
   leaseMs?: number;
   /** How the gateway reaches this server; by default where it listens. */
   address?: string;
-  /** Is told of a lease that was not renewed; by default `console.warn`. */
+  /** Called when a lease was not renewed; by default `console.warn`. */
   warn?: (message: string) => void;
 }
 

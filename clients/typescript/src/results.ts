@@ -1,4 +1,4 @@
-/** What calls give back, where the message of the protos is not handed on as it is. */
+/** Results of calls, where the message of the protos is not returned as it is. */
 
 import type { DtypeName, VectorData, Vectors } from "./matrix.js";
 import type { ItemError as ItemErrorMessage, Usage as UsageMessage } from "./proto/isomer/common/v1/common_pb.js";
@@ -15,7 +15,7 @@ export interface ItemError {
   readonly message: string;
 }
 
-/** What a call consumed, over all its requests; see the message of that name. */
+/** Usage of a call, over all its requests; see the message of that name. */
 export interface Usage {
   readonly texts: number;
   readonly tokens: number;
@@ -42,8 +42,8 @@ export function usageOf(messages: Iterable<UsageMessage | Usage | undefined>): U
 /**
  * Vectors of texts, in the order of the texts.
  *
- * What came in one answer is a view of that answer's bytes; what came in several is one array of
- * its own.
+ * Vectors of one answer are a view of that answer's bytes; vectors of several answers are one array
+ * of their own.
  */
 export interface Embeddings<D extends DtypeName = DtypeName> {
   readonly vectors: Vectors<D>;

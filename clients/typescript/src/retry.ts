@@ -9,13 +9,13 @@ import type { IsomerError } from "./errors.js";
  * with growing pauses, and only for calls that may be made twice. Everything else is final.
  */
 export interface RetryPolicy {
-  /** Most attempts at a server that says when to come back: 8. */
+  /** Maximum number of attempts at a server that says when to come back: 8. */
   readonly overloaded: number;
-  /** Most attempts at a server that cannot be reached: 6. */
+  /** Maximum number of attempts at a server that cannot be reached: 6. */
   readonly unreachable: number;
   /** Milliseconds before the second attempt, doubled from attempt to attempt: 200. */
   readonly firstWaitMs: number;
-  /** Most milliseconds between two attempts: 20,000. A server that asks for longer is not asked again. */
+  /** Maximum number of milliseconds between two attempts: 20,000. A server that asks for longer is not asked again. */
   readonly longestWaitMs: number;
 }
 
@@ -61,7 +61,7 @@ export class Deadline {
     return this.#at === undefined ? undefined : Math.max(this.#at - performance.now(), 0);
   }
 
-  /** This one, or one in so many milliseconds if that is earlier. */
+  /** This deadline, or one after this many milliseconds if that is earlier. */
   earlier(ms: number | undefined): Deadline {
     const remaining = this.remaining();
     return ms === undefined || (remaining !== undefined && remaining <= ms) ? this : new Deadline(ms);

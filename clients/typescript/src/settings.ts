@@ -21,7 +21,7 @@ export interface Tls {
   serverName?: string;
 }
 
-/** What is spoken: `grpc` is for Node alone, the others are made by `fetch`, as in browsers. */
+/** Protocol: `grpc` is for Node alone, the others are made by `fetch`, as in browsers. */
 export type Protocol = "grpc" | "grpc-web" | "connect";
 
 /** How a client behaves. */
@@ -43,11 +43,11 @@ export interface ClientOptions {
   timeoutMs?: number | null;
   /** When a request is made again. */
   retries?: Partial<RetryPolicy>;
-  /** Most requests of one call at once: 4. */
+  /** Maximum number of concurrent requests of one call: 4. */
   inFlight?: number;
-  /** Most texts in one request: 256; the encoder's own limit goes before. */
+  /** Maximum number of texts in one request: 256; the encoder's own limit takes precedence. */
   batchItems?: number;
-  /** Most bytes of texts in one request: 1 MiB. */
+  /** Maximum bytes of texts in one request: 1 MiB. */
   batchBytes?: number;
   /** Whether a key or token may travel in plain text to another machine. */
   secretOverPlainText?: boolean;
@@ -84,11 +84,11 @@ export interface Target {
   readonly secure: boolean;
   /** Path of a Unix socket. */
   readonly socket?: string;
-  /** What URLs of calls begin with. */
+  /** Prefix of the URLs of calls. */
   readonly baseUrl: string;
 }
 
-/** What an address says. */
+/** Parts of an address. */
 export function targetOf(address: string, tls: Tls | undefined): Target {
   const text = address.trim();
   if (text.startsWith("unix:")) {

@@ -3,7 +3,7 @@
 import { IsomerError } from "./errors.js";
 import type { VectorSpace as Message } from "./proto/isomer/common/v1/common_pb.js";
 
-/** What vectors must share to be compared; see the message of that name for each field. */
+/** Properties that vectors must share to be compared; see the message of that name for each field. */
 export interface VectorSpace {
   readonly digest: string;
   readonly modelId: string;

@@ -5,10 +5,10 @@ import { type Span, SpanKind, SpanStatusCode, context, propagation, trace } from
 import { CODES, fromRpc } from "./errors.js";
 import { VERSION } from "./version.js";
 
-/** Which attempt of a call it is, for interceptors. */
+/** Number of the attempt at a call, for interceptors. */
 export const ATTEMPT = createContextKey(1, { description: "attempt of an Isomer call" });
 
-/** For clients that are made of the generated services too. Texts and keys are in no attribute. */
+/** For clients that are made of the generated services too. No attribute holds texts or keys. */
 export function telemetryInterceptor(): Interceptor {
   return (next) => async (request) => {
     const method = `${request.service.typeName}/${request.method.name}`;

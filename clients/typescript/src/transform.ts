@@ -55,7 +55,7 @@ export interface EncodeAugmentedOptions extends CallOptions, AugmentSettings, Om
   partial?: boolean;
 }
 
-/** What a client does with TransformService and AugmentationService. */
+/** Calls of TransformService and AugmentationService. */
 export class Transformations extends Part {
   protected readonly known: Known | undefined;
 
@@ -105,7 +105,7 @@ export class Transformations extends Part {
     return batches(texts, this.connection.settings.batchItems, this.connection.settings.batchBytes);
   }
 
-  /** What `transform` would ask the generator for. It costs nothing. */
+  /** Estimates the requests of `transform` to the generator. It costs nothing. */
   async estimate(
     texts: Iterable<Item>,
     transformation: Transformation,

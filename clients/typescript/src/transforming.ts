@@ -65,7 +65,7 @@ export interface TransformSettings {
   generator?: string;
   seed?: number | bigint;
   maxAttempts?: number;
-  /** What becomes of a text whose attempts all failed a check: `keep_original` unless given. */
+  /** Handling of a text whose attempts all failed a check: `keep_original` by default. */
   onFailure?: keyof typeof ON_FAILURE;
   sampling?: Sampling;
   bypassCache?: boolean;
@@ -106,7 +106,7 @@ export interface Cascade {
   gapRank?: number;
 }
 
-/** What the plain search of each text found: scores, best first. */
+/** Results of the plain search of each text: scores, best first. */
 export function evidenceOf(scores: readonly (readonly number[])[] | undefined, texts: number): { scores: number[] }[] {
   if (scores === undefined) return [];
   if (scores.length !== texts) {

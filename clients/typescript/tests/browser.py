@@ -67,7 +67,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 def due(address, key):
-    """Vectors by the bare stub, over gRPC, one text a request."""
+    """Vectors by the bare stub, over gRPC, one text per request."""
     whole = hashlib.sha256()
     metadata = (("authorization", f"Bearer {key}"),)
     with grpc.insecure_channel(address) as channel:
@@ -79,7 +79,7 @@ def due(address, key):
 
 
 def opened(chromium, url, folder):
-    """What the page told, or the browser's last words."""
+    """Output of the page, or the browser's last words."""
     # As root, as in containers, Chromium has no sandbox; the only page that it opens is ours.
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", f"--user-data-dir={folder / 'profile'}"]
     log = (folder / "chromium.log").open("w+")

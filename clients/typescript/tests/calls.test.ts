@@ -1,4 +1,4 @@
-/** What the conformance suite does not look at: calls against its stub server. */
+/** Behaviour that the conformance suite does not cover: calls against its stub server. */
 
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage } from "node:http";

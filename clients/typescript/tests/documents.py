@@ -11,7 +11,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 PAGE = HERE.parents[1] / "docs/how-to/clients-typescript.md"
-# What must be true of the page's own names after it ran.
+# Assertions on the page's own names after it ran.
 CHECKS = """
 import assert from "node:assert/strict";
 assert.ok(report.text.length > 0 && ended.error === "", ended.error);

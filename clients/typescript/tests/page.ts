@@ -1,4 +1,4 @@
-/** The client on a page: with both protocols against a gateway of another origin. What it finds goes to the page's own server. */
+/** The client on a page: with both protocols against a gateway of another origin. The page sends its results to its own server. */
 
 import { Cancelled, Client, InvalidArgument, type IsomerError, NotFound, type Protocol, VERSION } from "isomer-client";
 

@@ -1,7 +1,7 @@
 """The stub server of the conformance suite, for tests in another language.
 
-Prints its address. A line on stdin is a case (metadata `x-case`), and is answered by what came of
-it, as a line of JSON. It ends when stdin does.
+Prints its address. For each line on stdin, the name of a case (metadata `x-case`), it prints the
+requests of that case as a line of JSON. It ends when stdin does.
 """
 
 import json

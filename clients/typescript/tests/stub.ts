@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { after } from "node:test";
 
-/** What came to the stub. */
+/** Requests to the stub. */
 export interface Entry {
   method: string;
   metadata: Record<string, string>;
@@ -39,7 +39,7 @@ export class Stub {
     return stub;
   }
 
-  /** What came with the metadata `x-case`. */
+  /** Requests with the metadata `x-case`. */
   async journal(name: string): Promise<Entry[]> {
     this.child.stdin?.write(`${name}\n`);
     const { value } = await this.lines.next();

@@ -1,4 +1,4 @@
-/** What TypeScript must know of vectors: compiled, never run. */
+/** TypeScript's knowledge of vectors: compiled, never run. */
 
 import type { Client, DtypeName, Embeddings } from "isomer-client";
 

@@ -1,4 +1,4 @@
-//! Which store is used.
+//! Configuration of the store.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -66,7 +66,6 @@ impl Vendor {
 }
 
 impl StoreConfig {
-    /// Whether a store is configured.
     pub fn is_set(&self) -> bool {
         !self.url.is_empty()
     }

@@ -36,13 +36,10 @@ const HEAD: usize = MARK.len() + blake3::OUT_LEN;
 /// A store refused a request, or failed for longer than requests are retried.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The store.
     #[error("the store {url}: {source}")]
     Store {
-        /// Its address.
         url: String,
         /// The error it reported.
         source: object_store::Error,
@@ -75,14 +72,12 @@ pub enum Read {
     Absent,
     /// The blob does not match its digest.
     Damaged,
-    /// Its bytes.
     Body(Bytes),
 }
 
 /// A blob of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobMeta {
-    /// Its name.
     pub name: String,
     /// Its size in the store, in bytes.
     pub bytes: u64,
@@ -149,7 +144,6 @@ impl BlobStore {
         }
     }
 
-    /// Its configured address.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -37,7 +37,6 @@ impl SpareStore {
         }
     }
 
-    /// The store.
     pub fn blobs(&self) -> &BlobStore {
         &self.blobs
     }
@@ -53,7 +52,7 @@ impl SpareStore {
             Err(_) => format!("the store {}: no answer within {:?}", self.blobs.url(), self.limit),
         };
         metrics::counter!(self.metric).increment(1);
-        tracing::warn!(error, "the store failed; going on without it for {REST:?}");
+        tracing::warn!(error, "the store failed; continuing without it for {REST:?}");
         *self.rested.lock() = Some(Instant::now() + REST);
         None
     }

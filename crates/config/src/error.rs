@@ -1,8 +1,8 @@
-//! What is wrong with a configuration, where it was written, and how to fix it.
+//! Errors of a configuration, with their place and how to fix them.
 
 use std::fmt;
 
-/// What is wrong with a configuration, where, and how to fix it.
+/// An error of a configuration, with its place and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     field: String,

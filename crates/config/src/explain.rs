@@ -80,8 +80,8 @@ fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     }
 }
 
-/// What to write for an unknown name: "did you mean" when one of `names` is close, the list of
-/// names otherwise.
+/// Suggestion for an unknown name: "did you mean" when one of `names` is close, the list of names
+/// otherwise.
 pub fn suggest(found: &str, names: &[&str]) -> String {
     match crate::spelling::nearest(found, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

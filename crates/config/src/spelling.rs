@@ -18,7 +18,7 @@ pub const LONGEST: usize = 200;
 /// refused before it is looked up.
 pub const LONGEST_ID: usize = 4096;
 
-/// Most names that [`similar`] gives.
+/// Maximum number of names that [`similar`] returns.
 pub const MOST: usize = 3;
 
 /// Letters, digits, `.`, `_`, `-`, starting with a letter or digit, so that the name is safe as a
@@ -62,7 +62,7 @@ pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     scored.into_iter().take(MOST).map(|(_, known)| known).collect()
 }
 
-/// What of a name is compared, or `None` if it is too long to be.
+/// The part of a name that is compared, or `None` if it is too long.
 fn plain(name: &str) -> Option<String> {
     (name.len() <= LONGEST).then(|| name.trim().to_lowercase().replace(['-', ' '], "_"))
 }

@@ -116,7 +116,6 @@ impl Database {
         self.in_memory
     }
 
-    /// The pool of connections.
     pub fn pool(&self) -> &AnyPool {
         &self.pool
     }

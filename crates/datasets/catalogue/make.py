@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes datasets.toml, the data sets of the papers with what mteb's own metadata says of them, and the papers' suites beside
+"""Writes datasets.toml, the data sets of the papers with mteb's own metadata, and the papers' suites beside
 eval-svc/suites/quick.toml (needs `pip install mteb==2.20.0`; no network).
 
     python3 crates/datasets/catalogue/make.py
@@ -86,7 +86,7 @@ TASKS = {
     "Retrieval": "retrieval",
     "Summarization": "summarisation",
 }
-# Which fields a robustness check transforms (HTEB, Appendix E: of retrieval and reranking the
+# Fields that a robustness check transforms (HTEB, Appendix E: of retrieval and reranking the
 # queries only).
 TRANSFORMED = {
     "sts": ["sentence1", "sentence2"],
@@ -193,7 +193,7 @@ def entry(name, task):
 
 
 GATE = """
-# Which encoder may pass: so many items that an encoder that does not drop passes at a limit of 5
+# Pass criterion: there are enough items for an encoder that does not drop to pass at a limit of 5
 # points (stats/laws.md). An encoder whose vectors are all but one point separates about half of the
 # texts.
 [gate]

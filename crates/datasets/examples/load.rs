@@ -2,7 +2,7 @@
 //!
 //! `load TASK PATH [LIMIT]`: prints the rows, the distinct parts of what was read, the seconds, and
 //! (on Linux) the most memory that the process ever held.
-#![allow(clippy::print_stdout, missing_docs)]
+#![allow(clippy::print_stdout)]
 
 use std::{error::Error, path::PathBuf, time::Instant};
 

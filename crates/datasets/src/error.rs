@@ -27,54 +27,25 @@ impl std::fmt::Display for Unit {
 pub enum DatasetError {
     /// Datasets of this kind are not supported.
     #[error("data sets of the task {task} are not served yet")]
-    NotServed {
-        /// The kind.
-        task: TaskType,
-    },
+    NotServed { task: TaskType },
     /// No shipped dataset has this name.
     #[error("the built-in data set `{name}` is unknown; give one of {}", super::BUILTIN_NAMES.join(", "))]
-    UnknownBuiltin {
-        /// The name.
-        name: String,
-    },
+    UnknownBuiltin { name: String },
     /// The path does not exist.
     #[error("{path}: no such file or folder")]
-    NotFound {
-        /// The path.
-        path: String,
-    },
+    NotFound { path: String },
     /// The path is outside the folders that may be read.
     #[error("{path} lies outside the server's data roots; {}", roots_hint(.roots))]
-    OutsideRoots {
-        /// The path.
-        path: String,
-        /// The roots.
-        roots: Vec<String>,
-    },
+    OutsideRoots { path: String, roots: Vec<String> },
     /// A relative path sent inline leaves its folder, or is used twice.
     #[error("inline file `{path}`: {problem}")]
-    InlinePath {
-        /// The path.
-        path: String,
-        /// The problem with it.
-        problem: &'static str,
-    },
+    InlinePath { path: String, problem: &'static str },
     /// A file that cannot be read.
     #[error("{file}: {source}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The reason.
-        source: io::Error,
-    },
+    Unreadable { file: String, source: io::Error },
     /// A file whose content does not match its name.
     #[error("{file}: {problem}")]
-    Broken {
-        /// The file.
-        file: String,
-        /// The problem with it.
-        problem: String,
-    },
+    Broken { file: String, problem: String },
     /// A data set on the hub that cannot be fetched.
     #[error("{dataset}: {message}")]
     Hub {
@@ -94,7 +65,6 @@ pub enum DatasetError {
     /// A name that is neither a path nor in the catalogue.
     #[error("there is no data set called `{name}`{}; `isomer datasets` lists the names", nearest_hint(.nearest))]
     UnknownName {
-        /// The name.
         name: String,
         /// The most similar known name.
         nearest: Option<String>,
@@ -104,50 +74,36 @@ pub enum DatasetError {
     NoTask,
     /// Replacement texts that do not match the data set: an internal error.
     #[error("other texts do not fit: {problem}")]
-    OtherTexts {
-        /// The reason.
-        problem: String,
-    },
+    OtherTexts { problem: String },
     /// A data set of the catalogue for another task.
     #[error("`{name}` is a data set for {task}, not for {asked}; ask for {task}")]
     OtherTask {
-        /// The name.
         name: String,
-        /// Its task.
         task: TaskType,
-        /// The requested task.
         asked: TaskType,
     },
     /// A data set of the catalogue that is neither on this machine nor on the hub.
-    #[error("`{name}` cannot be had: {}; {hint}", .tried.join("; "))]
+    #[error("`{name}` is unavailable: {}; {hint}", .tried.join("; "))]
     Unreachable {
-        /// The name.
         name: String,
         /// The places searched, and the results.
         tried: Vec<String>,
-        /// The remedy.
         hint: String,
     },
     /// A file that the layout requires.
     #[error("{place}: {missing} is missing; {hint}")]
     MissingFile {
-        /// The folder.
         place: String,
         /// The file.
         missing: String,
-        /// The remedy.
         hint: String,
     },
     /// There are several languages and none was chosen, or the chosen one does not exist.
     #[error("{place}: {problem}; the split `{split}` has {}", .languages.join(", "))]
     Language {
-        /// The folder.
         place: String,
-        /// The split.
         split: String,
-        /// The problem with the choice.
         problem: String,
-        /// The available languages.
         languages: Vec<String>,
     },
     /// More languages than the task has sides.
@@ -159,7 +115,6 @@ pub enum DatasetError {
     Languages {
         /// The given languages.
         given: Vec<String>,
-        /// The task.
         task: TaskType,
         /// The maximum number of languages.
         most: usize,
@@ -167,7 +122,6 @@ pub enum DatasetError {
     /// A row that cannot be used.
     #[error("{file}, {unit} {line}{}: {problem}", field_hint(.field))]
     Row {
-        /// The file.
         file: String,
         /// The unit of `line`.
         unit: Unit,
@@ -181,7 +135,6 @@ pub enum DatasetError {
     /// Bytes that are not UTF-8.
     #[error("{file}, line {line}: not UTF-8 at byte {offset} of the file; convert the file to UTF-8")]
     NotUtf8 {
-        /// The file.
         file: String,
         /// The line, from 1.
         line: u64,
@@ -190,18 +143,10 @@ pub enum DatasetError {
     },
     /// A file without any row.
     #[error("{file}: the file has no rows")]
-    Empty {
-        /// The file.
-        file: String,
-    },
+    Empty { file: String },
     /// A metric that is undefined for these labels.
     #[error("{file}: {problem}")]
-    Undefined {
-        /// The file.
-        file: String,
-        /// The reason.
-        problem: String,
-    },
+    Undefined { file: String, problem: String },
     /// A limit of zero rows.
     #[error("a limit of 0 rows leaves nothing to score; give at least 2 pairs or 1 query")]
     ZeroLimit,

@@ -47,7 +47,6 @@ pub(super) struct Table<'a> {
     problem: Option<String>,
 }
 
-/// A file.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     /// Its name in messages.
@@ -190,7 +189,6 @@ impl<'a> Files<'a> {
         names
     }
 
-    /// The table with this name.
     pub(super) fn table(&self, name: &str) -> Result<&Table<'a>, DatasetError> {
         let Some(table) = self.tables.iter().find(|table| table.name == name) else {
             return Err(DatasetError::NotFound { path: self.label(name) });

@@ -56,7 +56,6 @@ pub fn is_readable(name: &str) -> bool {
 pub(super) struct Shard {
     /// Its number, from 0.
     pub(super) number: usize,
-    /// The number of shards.
     pub(super) of: usize,
 }
 

@@ -72,7 +72,6 @@ mod tests {
         crate::load(task, &source, &LoadOptions::default()).unwrap()
     }
 
-    /// Each item's texts, as strings.
     fn texts(dataset: &Dataset) -> Vec<Vec<&str>> {
         let items = dataset.item_texts();
         assert_eq!(items.len(), dataset.items());

@@ -135,7 +135,7 @@ pub(super) fn read_clustering(
     }
     if labels.labels.windows(2).all(|w| w[0] == w[1]) {
         let problem = format!(
-            "all {} labels are `{}`: nothing can be told apart",
+            "all {} labels are `{}`: there is nothing to separate",
             labels.labels.len(),
             labels.labels[0]
         );

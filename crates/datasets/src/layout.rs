@@ -72,7 +72,6 @@ impl Chosen {
     }
 }
 
-/// Chooses the files of a task.
 pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     match task {
         TaskType::Retrieval => retrieval(files, options),

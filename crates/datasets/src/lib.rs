@@ -96,7 +96,6 @@ pub struct LoadOptions {
     pub limit: Option<usize>,
     /// Classification: maximum number of train rows in the sample.
     pub train_limit: Option<usize>,
-    /// Seed of the samples.
     pub sample_seed: u64,
     /// How rows are drawn. A train split is always drawn in proportion to labels.
     pub draw: Draw,
@@ -151,7 +150,6 @@ pub enum Role {
     First,
     /// Second text of a pair; a target.
     Second,
-    /// A query.
     Query,
     /// A document of the corpus.
     Document,
@@ -172,7 +170,6 @@ pub struct DatasetText {
     pub id: Text,
     /// The text as the encoder sees it.
     pub text: Text,
-    /// Its role.
     pub role: Role,
     /// Whether a robustness check transforms it: every text of a pair and every summary; only the
     /// queries of retrieval and reranking; only the first side of bitext, the sources of clsd, the
@@ -234,7 +231,6 @@ impl Dataset {
         &self.name
     }
 
-    /// Kind of task.
     pub fn task(&self) -> TaskType {
         self.task
     }

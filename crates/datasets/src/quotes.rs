@@ -2,7 +2,6 @@
 
 use std::io::BufRead;
 
-/// The meaning of quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
     /// Quotes may enclose a cell, which may then contain separators and line ends (RFC 4180).
@@ -31,7 +30,6 @@ impl Quotes {
         builder.from_reader(text)
     }
 
-    /// The text of a cell.
     pub(super) fn text(self, cell: &str) -> String {
         let enclosed = || cell.strip_prefix('"')?.strip_suffix('"');
         match enclosed().filter(|_| self == Self::OnOneLine && cell.len() > 1) {
@@ -45,7 +43,7 @@ impl Quotes {
         let mut lines = cell.lines().skip(1);
         let is_record = |line: &str| line.matches('\t').count() + 1 == columns;
         (self == Self::EncloseInTsv && lines.any(is_record)).then_some(
-            "a quote opens a cell that goes on over whole rows; write the quote twice within quotes, or give CSV or JSON lines",
+            "a quote opens a cell that continues over whole rows; write the quote twice within quotes, or give CSV or JSON lines",
         )
     }
 }

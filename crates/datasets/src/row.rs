@@ -32,9 +32,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 /// The location of a row.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// Its file.
     pub(super) file: Arc<str>,
-    /// The unit of the number.
     pub(super) unit: Unit,
     /// Its number, from 1.
     pub(super) number: u64,
@@ -91,7 +89,6 @@ impl Row {
         self.place.number
     }
 
-    /// An error of a field.
     pub(super) fn error(&self, field: &str, problem: impl Into<String>) -> DatasetError {
         match self.item {
             Some(item) => self.place.error(Some(&format!("{field}[{item}]")), problem),
@@ -301,7 +298,6 @@ impl Row {
         }
     }
 
-    /// Whether the field holds a list.
     pub(super) fn is_list(&mut self, field: &str) -> bool {
         self.unfold(field);
         matches!(self.fields.get(field), Some(Value::Array(_)))

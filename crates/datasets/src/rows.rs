@@ -54,7 +54,6 @@ impl<'a> Rows<'a> {
         &self.label
     }
 
-    /// The next row.
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, DatasetError> {
         loop {
             let reader = match &mut self.current {

@@ -21,7 +21,7 @@ pub struct Sample {
     pub of: usize,
     /// Seed of the draw.
     pub seed: u64,
-    /// What it keeps in proportion, e.g. `label`; `None`: nothing.
+    /// Column whose proportions the sample keeps, e.g. `label`; `None`: nothing.
     pub by: Option<String>,
 }
 

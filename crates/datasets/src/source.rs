@@ -35,7 +35,6 @@ pub enum Source {
 pub struct InlineFile {
     /// Relative path, e.g. `qrels/test.tsv`.
     pub path: String,
-    /// Its bytes.
     pub content: Vec<u8>,
 }
 
@@ -123,7 +122,6 @@ impl Source {
         }
     }
 
-    /// The files of the source.
     pub(super) fn files(&self, options: &LoadOptions) -> Result<Files<'_>, DatasetError> {
         let fields = Arc::new(options.fields.clone());
         let files = self.unrestricted(options, fields)?;

@@ -11,12 +11,10 @@ use crate::{
     rows::Rows,
 };
 
-/// A row with its place.
 #[derive(Debug, Clone)]
 pub struct FileRow {
     /// Its file's name in messages.
     pub file: Arc<str>,
-    /// The unit of the number.
     pub unit: Unit,
     /// Its number in the file, from 1.
     pub number: u64,

@@ -32,7 +32,6 @@ enum Place {
 }
 
 impl Text {
-    /// The text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Place::Memory(text) => text,

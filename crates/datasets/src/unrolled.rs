@@ -39,7 +39,6 @@ impl Row {
 
 /// Rows of single pairs.
 pub(super) enum Pairs {
-    /// The row is one pair.
     One(Option<Box<Row>>),
     /// The row contains lists of pairs.
     Many {

@@ -9,7 +9,6 @@ use isomer_service_kit::vectors::{floats, widened};
 /// The properties of a request that its answer must match.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Number of inputs of the request.
     pub inputs: usize,
     /// Requested element type.
     pub dtype: Dtype,

@@ -52,7 +52,6 @@ pub struct Batcher<T> {
 }
 
 impl<T> Batcher<T> {
-    /// An empty batcher.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,

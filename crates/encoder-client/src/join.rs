@@ -16,7 +16,6 @@ use tonic::Code;
 #[derive(Debug)]
 pub struct Joiner<'a> {
     who: &'a str,
-    /// Inputs of the whole request.
     inputs: usize,
     whole: Option<EncodeResponse>,
     embeddings: Rows,
@@ -119,7 +118,6 @@ impl<'a> Joiner<'a> {
         Ok(())
     }
 
-    /// The answer to the whole request.
     pub fn finish(self) -> EncodeResponse {
         let Some(mut whole) = self.whole else {
             return EncodeResponse::default();

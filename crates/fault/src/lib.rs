@@ -54,7 +54,6 @@ impl Fault {
         Self::new(Code::InvalidArgument, "INVALID_ARGUMENT", message).field(field)
     }
 
-    /// `NOT_FOUND`.
     pub fn not_found(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Code::NotFound, reason, message)
     }
@@ -74,7 +73,6 @@ impl Fault {
         Self::new(Code::Unavailable, reason, message)
     }
 
-    /// `UNIMPLEMENTED`.
     pub fn unimplemented(message: impl Into<String>) -> Self {
         Self::new(Code::Unimplemented, "NOT_SERVED_YET", message)
     }
@@ -91,7 +89,6 @@ impl Fault {
         self
     }
 
-    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

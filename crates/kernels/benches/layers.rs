@@ -4,7 +4,7 @@
 //!
 //! Every figure is the shortest of many runs, in processor time of the thread if the system reports
 //! it. On a machine with other work, the shortest run was disturbed least.
-#![allow(clippy::print_stdout, clippy::cast_precision_loss, missing_docs)]
+#![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 use std::{hint::black_box, time::Duration};
 

@@ -24,7 +24,6 @@ const PIECE: usize = 32;
 
 /// Weights of a linear layer, packed in panels, whose inputs are rounded to codes.
 pub(crate) trait RoundedWeights: Sync {
-    /// A rounded number.
     type Code: Copy + Default + Send + Sync + 'static;
     /// A sum of products of codes.
     type Sum: Copy + Default;
@@ -216,7 +215,6 @@ fn row_block<W: RoundedWeights>(weights: &W) -> usize {
     ROW_BLOCK.next_multiple_of(weights.rows())
 }
 
-/// Computes these rows for these panels.
 fn block<W: RoundedWeights>(
     rows: &Rows<W::Code, W::Scale>,
     weights: &W,

@@ -1,5 +1,5 @@
 //! `cargo bench -p isomer-learn`: mteb's procedures on vectors of the sizes of its data sets.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use isomer_learn::{

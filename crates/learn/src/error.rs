@@ -8,7 +8,6 @@ pub enum LearnError {
     Empty {
         /// The name of the vectors.
         what: &'static str,
-        /// Rows.
         rows: usize,
         /// Columns.
         cols: usize,
@@ -56,15 +55,11 @@ pub enum LearnError {
     LabelNotInTrain {
         /// Test row, from 0.
         row: usize,
-        /// The label.
         label: String,
     },
     /// A class that no train row has.
     #[error("class {class} has no train rows")]
-    ClassWithoutRows {
-        /// The class.
-        class: usize,
-    },
+    ClassWithoutRows { class: usize },
     /// An index outside the data.
     #[error("{what} {value} is outside 0..{limit} (at position {at})")]
     OutOfRange {
@@ -72,15 +67,13 @@ pub enum LearnError {
         what: &'static str,
         /// Its position in the list.
         at: usize,
-        /// The value.
         value: usize,
         /// The number of valid indices.
         limit: usize,
     },
     /// Fewer vectors than requested clusters or neighbours.
-    #[error("{needed} {what} cannot be had from {found} vectors")]
+    #[error("{needed} {what} cannot be made from {found} vectors")]
     TooFew {
-        /// The request.
         what: &'static str,
         /// The required number of vectors.
         needed: usize,
@@ -90,17 +83,11 @@ pub enum LearnError {
     /// An invalid setting.
     #[error("{name} is {value}: {expected}")]
     Setting {
-        /// Its name.
         name: &'static str,
-        /// Its value.
         value: String,
-        /// The accepted values.
         expected: &'static str,
     },
     /// A loss or gradient that is not finite, caused by very large values in the vectors.
     #[error("the loss is not finite after {iterations} iterations: are the vectors' values very large?")]
-    Diverged {
-        /// Iterations done.
-        iterations: usize,
-    },
+    Diverged { iterations: usize },
 }

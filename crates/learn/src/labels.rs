@@ -9,7 +9,6 @@ use crate::LearnError;
 pub(crate) struct Classes<'a, L>(Vec<&'a L>);
 
 impl<'a, L: Ord> Classes<'a, L> {
-    /// The classes of some labels.
     pub(crate) fn of(labels: impl IntoIterator<Item = &'a L>) -> Self {
         let mut distinct: Vec<&L> = labels.into_iter().collect();
         distinct.sort_unstable();
@@ -17,7 +16,6 @@ impl<'a, L: Ord> Classes<'a, L> {
         Self(distinct)
     }
 
-    /// The number of classes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -27,7 +25,6 @@ impl<'a, L: Ord> Classes<'a, L> {
         self.0
     }
 
-    /// The number of a label's class.
     pub(crate) fn number(&self, label: &L) -> Option<usize> {
         self.0.binary_search(&label).ok()
     }

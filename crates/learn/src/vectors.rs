@@ -82,7 +82,6 @@ impl<'a> Vectors<'a> {
         Self { data, rows, cols }
     }
 
-    /// Number of vectors.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -92,7 +91,6 @@ impl<'a> Vectors<'a> {
         self.cols
     }
 
-    /// One vector.
     pub(crate) fn row(&self, row: usize) -> &'a [f32] {
         &self.data[row * self.cols..(row + 1) * self.cols]
     }

@@ -61,7 +61,6 @@ impl<T> Active<T> {
     }
 }
 
-/// Limits of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Maximum number of sequences decoded at once.

@@ -167,7 +167,7 @@ pub(crate) fn common_prefix(a: &[u32], b: &[u32]) -> usize {
 /// first.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixStore {
-    /// Most recently used last.
+    /// Ordered by last use, the most recent last.
     entries: Vec<Entry>,
 }
 

@@ -7,34 +7,20 @@ use std::path::PathBuf;
 pub enum LocalError {
     /// The file cannot be opened.
     #[error("cannot open model file {path}: {source}")]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Open { path: PathBuf, source: std::io::Error },
     /// The file is not a GGUF file, or it ends too early.
     #[error("{path} is not a complete GGUF file: {message}; download it again")]
     Format {
-        /// The file.
         path: PathBuf,
         /// The actual content.
         message: String,
     },
     /// A metadata key is absent.
     #[error("the model file has no metadata key `{key}`")]
-    MissingKey {
-        /// The key.
-        key: String,
-    },
+    MissingKey { key: String },
     /// A metadata key has a value that cannot be used.
     #[error("metadata key `{key}`: {message}")]
-    BadValue {
-        /// The key.
-        key: String,
-        /// The problem, and the accepted values.
-        message: String,
-    },
+    BadValue { key: String, message: String },
     /// A tensor is absent.
     #[error("the model file has no tensor `{name}`")]
     MissingTensor {
@@ -46,7 +32,6 @@ pub enum LocalError {
     BadTensor {
         /// The tensor.
         name: String,
-        /// The problem.
         message: String,
     },
     /// The vocabulary in the file does not make a tokenizer, or a text could not be tokenised.
@@ -60,19 +45,13 @@ pub enum LocalError {
     Threads(String),
     /// A request or option field has a value that cannot be used.
     #[error("{field}: {message}")]
-    Invalid {
-        /// The field.
-        field: &'static str,
-        /// The problem, and the accepted values.
-        message: String,
-    },
+    Invalid { field: &'static str, message: String },
     /// Prompt and answer exceed the context.
     #[error(
         "the prompt has {prompt_tokens} tokens and max_tokens is {max_tokens}: together more than the context of {limit}; \
          shorten the text, lower max_tokens or raise the context limit"
     )]
     ContextLength {
-        /// Tokens of the prompt.
         prompt_tokens: usize,
         /// Maximum number of tokens of the answer.
         max_tokens: usize,

@@ -11,7 +11,6 @@ use isomer_kernels::quant::QuantType;
 
 use crate::LocalError;
 
-/// An open file.
 #[derive(Debug)]
 pub(crate) struct GgufFile {
     bytes: Vec<u8>,

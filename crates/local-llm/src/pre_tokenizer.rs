@@ -30,7 +30,6 @@ pub(crate) struct PreTokenizer {
     pub(crate) whole_words_first: bool,
 }
 
-/// The pre-tokenizer with this name.
 pub(crate) fn named(name: &str) -> Result<PreTokenizer, LocalError> {
     // The last step maps bytes to the vocabulary's printable substitutes.
     let bytes = |split: bool| PreTokenizerWrapper::from(ByteLevel::new(false, false, split));

@@ -103,12 +103,10 @@ pub enum Finish {
     Length,
 }
 
-/// A generated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generated {
     /// The text, without control tokens, truncated before the stop string.
     pub text: String,
-    /// Tokens of the prompt.
     pub prompt_tokens: usize,
     /// Number of generated tokens, including the one that ended the turn.
     pub generated_tokens: usize,

@@ -120,7 +120,7 @@ impl Shape {
         if count_or("attention.value_length", head_dim)? != head_dim {
             return Err(LocalError::BadValue {
                 key: format!("{name}.attention.value_length"),
-                message: "values of another length than keys are not supported".to_owned(),
+                message: "values and keys of different lengths are not supported".to_owned(),
             });
         }
         let kv_heads = count_or("attention.head_count_kv", heads)?;

@@ -8,7 +8,6 @@ use crate::{ChatMessage, LocalError, vocabulary::Vocabulary};
 
 const NAME: &str = "chat";
 
-/// A parsed template.
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     /// First and last characters of control tokens.

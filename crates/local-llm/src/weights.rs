@@ -21,7 +21,6 @@ pub enum Arithmetic {
     F32,
 }
 
-/// One linear layer.
 #[derive(Debug)]
 pub(crate) struct Linear {
     weights: QuantMatrix,

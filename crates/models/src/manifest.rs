@@ -38,7 +38,6 @@ pub struct Manifest {
     pub weights: Vec<String>,
     /// Digest of the weights: of the single file, or of all together.
     pub weights_digest: String,
-    /// Every file of the model.
     pub files: Vec<FileNote>,
 }
 

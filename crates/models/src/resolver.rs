@@ -186,7 +186,6 @@ impl Resolver {
         self.names.contains_key(id)
     }
 
-    /// The settings.
     pub fn config(&self) -> &ModelsConfig {
         &self.inner.config
     }

@@ -37,7 +37,6 @@ impl fmt::Display for ModelState {
 /// One line of `isomer models list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelStatus {
-    /// Id of the model.
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
@@ -62,12 +61,7 @@ pub struct ModelStatus {
 #[serde(rename_all = "lowercase", tag = "state")]
 pub enum VerifyState {
     /// Every file has its recorded digest.
-    Sound {
-        /// Number of files.
-        files: usize,
-        /// Their bytes.
-        bytes: u64,
-    },
+    Sound { files: usize, bytes: u64 },
     /// Not in the cache.
     Absent,
     /// One line per problem. The next use fetches it again.
@@ -85,7 +79,6 @@ pub enum VerifyState {
 /// One line of `isomer models verify`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerifyReport {
-    /// Id.
     pub id: String,
     /// The result of the check.
     #[serde(flatten)]

@@ -46,7 +46,6 @@ impl Cells<Vec<char>> {
 }
 
 impl<T> Cells<T> {
-    /// The value of a character.
     pub(crate) fn get(&self, c: char) -> Option<&T> {
         let page = self.pages.get(c as usize >> 8)?.as_ref()?;
         self.values.get(usize::from(page[c as usize & 0xff]).checked_sub(1)?)

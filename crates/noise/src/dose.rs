@@ -47,12 +47,10 @@ impl Dose {
         }
     }
 
-    /// The dose with this share.
     pub fn of_share(share: f64) -> Option<Self> {
         Self::ALL.into_iter().find(|dose| (dose.share() - share).abs() < 1e-9)
     }
 
-    /// A stable name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Trace => "trace",

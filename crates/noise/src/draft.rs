@@ -113,7 +113,6 @@ impl<'a> Draft<'a> {
         &self.changed
     }
 
-    /// The text.
     pub(crate) fn finish(mut self) -> String {
         self.out.push_str(&self.source[self.done..]);
         self.out

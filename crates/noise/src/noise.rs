@@ -2,7 +2,6 @@
 
 use crate::{draft::Draft, language::Language, text::Text};
 
-/// A kind of noise.
 pub(crate) trait Noise: Sync {
     /// The reason why the channel can change no text of a language; `None` if it can.
     fn refusal(&self, language: Language) -> Option<NotApplicable>;
@@ -29,7 +28,6 @@ pub enum NotApplicable {
     /// The script has no marks that can be left out.
     #[error("the script of {} has no marks that writers leave out", .0.code())]
     NoDiacritics(Language),
-    /// The language has no lexicon.
     #[error("no lexicon is shipped for {}", .0.code())]
     NoLexicon(Language),
     /// The text has nothing that the channel could change.

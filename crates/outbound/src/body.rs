@@ -14,7 +14,6 @@ pub enum Unread {
     TooLong {
         /// The limit, in bytes.
         most: usize,
-        /// The beginning.
         beginning: Vec<u8>,
     },
     /// The connection broke.

@@ -70,9 +70,7 @@ pub fn guarded(builder: ClientBuilder, resolver: Resolver) -> ClientBuilder {
 pub struct BadTlsFile {
     /// The field of [`ClientTls`] that names it.
     pub field: &'static str,
-    /// The file.
     pub file: PathBuf,
-    /// The problem with it.
     pub message: String,
 }
 

@@ -31,7 +31,6 @@ const RESERVED: &[&str] = &[
     "upgrade",
     "user-agent",
 ];
-/// Prefixes of such headers.
 const RESERVED_PREFIXES: &[&str] = &["grpc-", "proxy-", "x-forwarded-"];
 /// Words in a header's name that suggest a secret.
 const SECRET_WORDS: &[&str] = &[

@@ -19,7 +19,6 @@ pub struct Rates {
     pub requests_per_second: f64,
     /// Maximum number of tokens per second.
     pub tokens_per_second: f64,
-    /// Concurrent requests.
     pub max_concurrency: usize,
 }
 
@@ -73,7 +72,6 @@ pub enum NoTurn {
 pub struct BadRate {
     /// A field of [`Rates`].
     pub field: &'static str,
-    /// Its value.
     pub rate: f64,
 }
 

@@ -48,7 +48,6 @@ pub fn presentable(text: &str, secret: &Secret) -> String {
     format!("{}…", &line[..line.floor_char_boundary(MOST)])
 }
 
-/// An error's body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ErrorBody {
     /// The message, made safe; empty if there is none.

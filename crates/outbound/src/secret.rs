@@ -24,7 +24,6 @@ pub enum SecretSource {
     /// No secret is sent.
     #[default]
     None,
-    /// The secret itself.
     Given(Secret),
     /// An environment variable of this process.
     Environment(String),
@@ -45,7 +44,6 @@ pub struct SecretFile {
 pub struct Missing {
     /// The problem, and its location.
     pub message: String,
-    /// The remedy.
     pub hint: &'static str,
 }
 

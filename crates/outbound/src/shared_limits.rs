@@ -109,7 +109,6 @@ impl Terms {
 /// The maximum spending in each period.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Budget {
-    /// Requests.
     pub requests: Option<u64>,
     /// Tokens of prompts and answers together.
     pub tokens: Option<u64>,
@@ -186,7 +185,6 @@ impl Budget {
 pub struct Reached {
     /// The amount spent of it.
     pub what: String,
-    /// Its field.
     pub field: &'static str,
 }
 
@@ -196,14 +194,11 @@ pub struct Reached {
 pub struct Spent {
     /// Calls, including failed ones.
     pub requests: u64,
-    /// Tokens of prompts.
     pub prompt_tokens: u64,
-    /// Tokens generated.
     pub generated_tokens: u64,
 }
 
 impl Spent {
-    /// Whether nothing is spent.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

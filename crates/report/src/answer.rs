@@ -27,7 +27,6 @@ pub(super) fn worst_first<'a>(mut said: Vec<(&'a GateRule, &'a RuleVerdict)>) ->
 }
 
 impl Answer<'_> {
-    /// The answer as a sentence.
     pub fn sentence(&self) -> String {
         format!("{} {}: {}.", self.own.encoder, self.own.verdict.verb(), self.reasons)
     }
@@ -46,7 +45,7 @@ impl GateVerdict {
 }
 
 impl GateReport {
-    /// The rules that are about an encoder, with what they say of it.
+    /// The rules that apply to an encoder, with their verdicts.
     pub fn rules_of<'a>(&'a self, own: &'a EncoderVerdict) -> impl Iterator<Item = (&'a GateRule, &'a RuleVerdict)> {
         let said = self.rules.iter().zip(&own.rules);
         said.filter(|(_, said)| !said.not_applicable)
@@ -223,7 +222,6 @@ impl GateRule {
         self.kind.measure().unit()
     }
 
-    /// The reason of a verdict.
     fn reason(&self, said: &RuleVerdict) -> String {
         let note = || said.note.as_deref().unwrap_or("no reason was given");
         match (said.verdict, self.finding(said)) {

@@ -97,7 +97,7 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// What a reader should know about prompts and cut texts before trusting a number.
+/// Notes on prompts and cut texts that a reader needs before trusting a number.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     for encoder in report.encoders.iter().filter(|one| one.variant.is_none()) {

@@ -113,7 +113,6 @@ pub(super) fn p_exact(p: f64) -> String {
     }
 }
 
-/// A p-value.
 pub(super) fn p_value(p: f64) -> String {
     if p < 0.001 {
         "< 0.001".to_owned()

@@ -1,4 +1,4 @@
-//! What the gate says; the `gate` section of `report.json`.
+//! Verdict of the gate; the `gate` section of `report.json`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     terms::{Adjust, Basis, OnUndecided, RuleKind, Side, Texts, Unit},
 };
 
-/// What a rule, an encoder's rules, or the gate says.
+/// Verdict of a rule, of an encoder's rules, or of the gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {
@@ -27,7 +27,7 @@ pub enum GateVerdict {
     Fail,
 }
 
-/// The gate.
+/// Rules, settings and verdicts of the gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateReport {
     /// Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where
@@ -36,11 +36,11 @@ pub struct GateReport {
     /// Whether that blocks: always for fail and invalid, for undecided unless `undecided` is
     /// `warn`.
     pub blocked: bool,
-    /// What an undecided gate means.
+    /// Handling of an undecided gate.
     pub undecided: OnUndecided,
     /// Chance of error of each rule on each side, over all looks.
     pub alpha: f64,
-    /// What became of that chance where several encoders are judged.
+    /// Correction of that chance when several encoders are judged.
     #[serde(default)]
     pub adjust: Adjust,
     /// Largest share of unchanged texts that any rule allows; absent in reports of versions that
@@ -51,23 +51,22 @@ pub struct GateReport {
     /// versions that did not say.
     #[serde(default)]
     pub rewrites_rated: Option<bool>,
-    /// Why the judge's ratings count for nothing; absent where they count, and where there are
-    /// none.
+    /// Reason why the judge's ratings are ignored; absent if they count, and if there are none.
     #[serde(default)]
     pub ratings_refused: Option<String>,
     /// Unit of observation.
     pub unit: String,
     /// Encoder that others are compared with; it is not judged itself where there are others.
     pub baseline: Option<String>,
-    /// The rules.
+    /// Rules as the suite or the command states them.
     pub rules: Vec<GateRule>,
-    /// Per encoder, in the order asked for.
+    /// Per encoder, in the order of the request.
     pub encoders: Vec<EncoderVerdict>,
     /// How the run went in rounds; absent where everything was run and looked at once.
     pub sequential: Option<SequentialReport>,
 }
 
-/// A rule.
+/// One rule with its limit and scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateRule {
     /// Its name, or the rule in words.
@@ -92,12 +91,12 @@ pub struct GateRule {
     pub form: Option<String>,
     /// The data sets it looks at.
     pub datasets: Vec<String>,
-    /// What is held against the limit.
+    /// Quantity compared with the limit.
     pub basis: Basis,
-    /// What counts as drawn; absent in reports of versions that knew groups only.
+    /// Unit of sampling; absent in reports of versions that knew groups only.
     #[serde(default)]
     pub over: Option<Unit>,
-    /// Which rewrites it looks at.
+    /// Rewrites that the rule covers.
     #[serde(default)]
     pub texts: Texts,
     /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had
@@ -125,8 +124,8 @@ pub struct GateRule {
     pub origin: String,
 }
 
-/// What became of the texts that a rule looks at. Each share is the worse of two: pooled over all
-/// texts, and averaged over seeds, transformations, axes and data sets as the scores are.
+/// Outcome of the texts that a rule covers. Each share is the worse of two: pooled over all texts,
+/// and averaged over seeds, transformations, axes and data sets as the scores are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RewriteShare {
     /// Texts x transformations x seeds.
@@ -136,19 +135,19 @@ pub struct RewriteShare {
     /// Share of near copies: at most 15 % of the words differ, or the rewrite contains the
     /// original.
     pub near_copies: f64,
-    /// Share of the rewrites that the encoder cut; absent where it says of none whether it cut it.
+    /// Share of the rewrites that the encoder cut; absent if it does not report cuts.
     #[serde(default)]
     pub cut: Option<f64>,
     /// Rewrites that have a rating.
     #[serde(default)]
     pub rated: u64,
     /// Share of these that the judge accepts; absent where none is rated, or the judge does not
-    /// tell pairs of known rating apart.
+    /// distinguish pairs of known rating.
     #[serde(default)]
     pub accepted: Option<f64>,
 }
 
-/// What the rules say of one encoder.
+/// Verdict of all rules on one encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EncoderVerdict {
     /// Encoder id.
@@ -159,10 +158,10 @@ pub struct EncoderVerdict {
     pub rules: Vec<RuleVerdict>,
 }
 
-/// What one rule says of one encoder.
+/// Verdict of one rule on one encoder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RuleVerdict {
-    /// What it says.
+    /// Pass, fail, invalid or undecided.
     pub verdict: GateVerdict,
     /// Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`,
     /// the mean otherwise.
@@ -178,8 +177,8 @@ pub struct RuleVerdict {
     /// Units of observation that it was decided on: groups of data sets, items (those that share a
     /// text count once), or texts for `min_separation`.
     pub units: usize,
-    /// What counts as drawn; absent for `min_separation`, and in reports of versions that knew
-    /// groups only.
+    /// Unit of sampling; absent for `min_separation`, and in reports of versions that knew groups
+    /// only.
     #[serde(default)]
     pub over: Option<Unit>,
     /// Seeds averaged in each of them.
@@ -202,7 +201,7 @@ pub struct RuleVerdict {
     /// search does not have. The verdict is then `pass` and says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_applicable: bool,
-    /// Why there is no decision or why it is invalid, and what else a reader must know.
+    /// Reason why it is undecided or invalid, and other remarks that a reader needs.
     pub note: Option<String>,
 }
 
@@ -230,9 +229,9 @@ pub struct SequentialReport {
 /// A look.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundReport {
-    /// Data sets that are in by then.
+    /// Number of data sets included so far.
     pub datasets: usize,
-    /// Seeds of each of them.
+    /// Number of seeds of each data set.
     pub seeds: usize,
     /// `betting`: most items of each data set that are in; absent otherwise.
     #[serde(default)]
@@ -287,7 +286,7 @@ impl From<Verdict> for GateVerdict {
 }
 
 impl SequentialReport {
-    /// Share of the full run's texts that were not asked for.
+    /// Share of the full run's texts that were not requested.
     pub fn texts_saved(&self) -> f64 {
         saved(self.texts_asked, self.texts_planned)
     }
@@ -348,7 +347,7 @@ impl GateRule {
         format!("{sign}{}{unit}", fine(self.limit))
     }
 
-    /// What is measured, e.g. `drop of total`.
+    /// Measured quantity, e.g. `drop of total`.
     pub fn measured(&self) -> String {
         let texts = match self.texts {
             Texts::All => "",
@@ -389,7 +388,7 @@ impl RuleVerdict {
         parts.join("; ")
     }
 
-    /// The data that a decision would take; absent if there is one, or if it is not known.
+    /// The data that a decision would need; absent if the rule is decided, or if they are unknown.
     pub(super) fn needed(&self) -> Option<String> {
         if self.verdict != GateVerdict::Undecided {
             return None;

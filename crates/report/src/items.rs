@@ -11,14 +11,12 @@ use crate::{evidence::Evidence, task::ResultLists, terms::Scale};
 /// Version of the format. The number increases when a field changes its meaning or is removed.
 pub const ITEMS_SCHEMA: &str = "isomer.items/1";
 
-/// The items of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunItems {
     /// [`ITEMS_SCHEMA`].
     pub schema: String,
     /// Id of the run.
     pub run: String,
-    /// Version of Isomer.
     pub isomer_version: String,
     /// The reason why the file is otherwise empty; absent if it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +28,6 @@ pub struct RunItems {
     pub texts: Vec<String>,
     /// The data sets.
     pub datasets: Vec<ItemsOfDataset>,
-    /// The scores.
     pub scores: Vec<ItemsOfScore>,
     /// The rewrites that a judge was asked about; empty without a judge, or without the texts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,7 +52,6 @@ pub struct JudgedRewrite {
 /// The items of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemsOfDataset {
-    /// Name.
     pub name: String,
     /// The cluster of each item: items that share a text.
     pub clusters: Vec<u32>,
@@ -83,7 +79,6 @@ pub struct ItemTexts {
     pub texts: Vec<Vec<u32>>,
 }
 
-/// The items of a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemsOfScore {
     /// Encoder id.
@@ -118,14 +113,12 @@ impl RunItems {
         }
     }
 
-    /// The items of an encoder's scores.
     pub(crate) fn of_encoder(&self, encoder: &str) -> HashMap<Place<'_>, &ItemsOfScore> {
         let own = self.scores.iter().filter(|one| one.encoder == encoder);
         own.map(|one| ((one.dataset.as_str(), one.transformation.as_deref(), one.seed), one))
             .collect()
     }
 
-    /// A data set's items.
     pub(crate) fn dataset(&self, name: &str) -> Option<&ItemsOfDataset> {
         self.datasets.iter().find(|one| one.name == name)
     }

@@ -20,11 +20,11 @@ pub struct JudgeReport {
     pub digest: String,
     /// Seed of the draw of the texts and of the judge's sampling: the run's first.
     pub seed: u64,
-    /// Most attempts per pair; the first is greedy.
+    /// Maximum number of attempts per pair; the first is greedy.
     pub attempts: u32,
-    /// Most texts of each data set, transformation and seed that were rated; 0: all.
+    /// Maximum number of texts rated per data set, transformation and seed; 0: all.
     pub sample: u32,
-    /// What was rated, and how it was asked.
+    /// Rated scales, with their prompts.
     pub scales: Vec<JudgedScale>,
     /// Generators of the texts that are the judge itself: it rated its own words.
     pub own_texts: Vec<String>,
@@ -38,7 +38,7 @@ pub struct JudgeReport {
     /// rated.
     #[serde(default)]
     pub probes: Vec<ProbeResult>,
-    /// Why its acceptance counts for nothing: it does not tell the probes apart. Absent where it
+    /// Why its acceptance is ignored: it does not distinguish the probes. Absent where it
     /// does.
     #[serde(default)]
     pub inseparable: Option<String>,
@@ -50,7 +50,7 @@ pub struct JudgeReport {
 /// A scale that was rated on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedScale {
-    /// Which.
+    /// Rated scale.
     pub scale: Scale,
     /// Lowest rating.
     pub low: u8,
@@ -107,9 +107,9 @@ pub struct DriftRating {
     pub dataset: Option<String>,
     /// Distinct texts with a rating and a drift, a text's seeds averaged first.
     pub texts: u64,
-    /// Their mean rating.
+    /// Mean of their ratings on the scale.
     pub mean_rating: Option<f64>,
-    /// Their mean drift.
+    /// Mean drift (1 − cosine) of these texts.
     pub mean_drift: Option<f64>,
     /// Spearman's rho of drift with rating over these texts; absent where there are too few or all
     /// are equal.
@@ -120,7 +120,7 @@ pub struct DriftRating {
     pub high: Option<f64>,
     /// Resamples left out because the correlation is undefined on them.
     pub undefined_resamples: u64,
-    /// What could not be computed, and why.
+    /// Figures that could not be computed, with the reason.
     pub note: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl DriftRating {
         }
     }
 
-    /// What a reader must know about this row.
+    /// Remark that a reader of this row needs.
     pub(super) fn remark(&self) -> String {
         let resamples = match self.undefined_resamples {
             0 => None,
@@ -182,7 +182,7 @@ impl RatingRow {
 }
 
 impl JudgeReport {
-    /// What was rated and by which judge, in a sentence.
+    /// The rated scale and the judge, in a sentence.
     pub fn sentence(&self) -> String {
         let scales: Vec<String> = self.scales.iter().map(|one| one.scale.title()).collect();
         let how_many = match self.sample {
@@ -228,7 +228,7 @@ impl JudgeReport {
         }
         let (accepted, rated) = self.accepted()?;
         Some(format!(
-            "It tells pairs of known rating apart, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
+            "It distinguishes pairs of known rating, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
         ))
     }
 
@@ -238,7 +238,7 @@ impl JudgeReport {
         self.threshold_text()?;
         let Some((accepted, rated)) = self.accepted() else {
             return Some(format!(
-                "Whether the rewrites keep the meaning is not known: the judge {} does not tell pairs of known rating apart.",
+                "Whether the rewrites keep the meaning is not known: the judge {} does not distinguish pairs of known rating.",
                 self.id
             ));
         };

@@ -11,7 +11,7 @@ use crate::stats::mean;
 /// The languages of `translation`; empty without it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LanguageReport {
-    /// What was drawn (or named), per transformation, seed, data set and source language.
+    /// Targets drawn (or named) per transformation, seed, data set and source language.
     #[serde(default)]
     pub draws: Vec<DrawnTarget>,
     /// Scores per encoder and target language.
@@ -24,7 +24,7 @@ pub struct LanguageReport {
 pub struct DrawnTarget {
     /// Name with parameters.
     pub transformation: String,
-    /// Seed.
+    /// Seed that the target was drawn with.
     pub seed: u64,
     /// Dataset name.
     pub dataset: String,

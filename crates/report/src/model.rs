@@ -28,16 +28,16 @@ pub struct Report {
     pub schema: String,
     /// The findings in sentences, most important first.
     pub headline: Vec<String>,
-    /// The run.
+    /// Identity and times of the run.
     pub run: RunInfo,
-    /// What was run.
+    /// Suite of the run.
     pub suite: SuiteInfo,
     /// Encoders profiled.
     pub encoders: Vec<EncoderInfo>,
     /// Generators that took part, from the texts' provenance: none where everything was made by
     /// rule.
     pub generators: Vec<GeneratorInfo>,
-    /// Datasets.
+    /// Data sets that were scored.
     pub datasets: Vec<DatasetInfo>,
     /// The robustness profile.
     pub profile: RobustnessProfile,
@@ -45,21 +45,22 @@ pub struct Report {
     /// accepts.
     #[serde(default)]
     pub subsets: Vec<SubsetReport>,
-    /// What the gate says; absent without rules.
+    /// Verdict of the gate; absent without rules.
     #[serde(default)]
     pub gate: Option<GateReport>,
     /// How the texts are rated, and how drift goes with that; absent where the run named no judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeReport>,
-    /// Whether encoders tell a rewrite from a change of meaning; absent where the run left it out.
+    /// Whether encoders distinguish a rewrite from a change of meaning; absent where the run left
+    /// it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separation: Option<SeparationReport>,
     /// How much of each encoder's drop is left in each of its searches by terms; empty without
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_shares: Vec<DropShare>,
-    /// What became of the texts, per transformation, seed and dataset: the quality of what the
-    /// profile rests on.
+    /// Outcome of the texts per transformation, seed and dataset: the quality of the profile's
+    /// input.
     pub checks: Vec<CheckRow>,
     /// The same per transformation, as shares of its texts, over all seeds and datasets.
     #[serde(default)]
@@ -76,30 +77,30 @@ pub struct Report {
     pub truncation: Vec<TruncationRow>,
     /// Every score.
     pub scores: Vec<ScoreRow>,
-    /// Texts as they were and as they became.
+    /// Texts before and after their transformation.
     pub examples: Vec<Example>,
     /// The tables of PTEB and HTEB, in the papers' form.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// What was done and what was found done.
+    /// Work that was done, and work that was found in caches.
     pub counters: Counters,
     /// Seconds per stage.
     pub durations: BTreeMap<String, f64>,
-    /// What a reader should know before trusting a number.
+    /// Remarks that a reader needs before trusting a number.
     pub notes: Vec<String>,
-    /// What a reader may look for and why it is not there.
+    /// Figures that are missing, with the reason.
     #[serde(default)]
     pub not_computed: Vec<NotComputed>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
-/// The run.
+/// Identity and times of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInfo {
-    /// Its id.
+    /// Id of the run.
     pub id: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub created: Timestamp,
     /// When it began.
     pub started: Timestamp,
@@ -112,13 +113,13 @@ pub struct RunInfo {
 /// The suite, overrides included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SuiteInfo {
-    /// Name.
+    /// Name as the suite gives it.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the suite.
     pub description: String,
     /// BLAKE3 (hex) of the suite's text.
     pub digest: String,
-    /// Seeds.
+    /// Seeds of the transformations.
     pub seeds: Vec<u64>,
     /// Generator asked for; empty: the transform service's default.
     pub generator: String,
@@ -129,23 +130,23 @@ pub struct SuiteInfo {
     /// Tokens sampled among; absent: the generator's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u32>,
-    /// Most attempts per text.
+    /// Maximum number of attempts per text.
     pub attempts: u32,
-    /// Whether texts that came back as they were are asked for again.
+    /// Whether texts that came back unchanged are requested again.
     #[serde(default = "yes")]
     pub retry_identical: bool,
     /// Least temperature of attempts after the first.
     #[serde(default = "warm")]
     pub retry_temperature: f64,
-    /// What a meaning guard that fires leads to: `warn`, `retry` or `off`; empty in reports from
-    /// before there were any.
+    /// Effect of a meaning guard that fires: `warn`, `retry` or `off`; empty in reports from before
+    /// there were any.
     #[serde(default)]
     pub guards: String,
-    /// What stood in for texts that could not be transformed.
+    /// Replacement for texts that could not be transformed.
     pub on_failure: String,
     /// Metric profile with the library versions it equals.
     pub metrics: String,
-    /// Transformations.
+    /// Transformations of the suite.
     pub transformations: Vec<TransformationInfo>,
 }
 
@@ -164,7 +165,7 @@ fn warm() -> f64 {
 pub struct TransformationInfo {
     /// Name with parameters.
     pub label: String,
-    /// Its axis.
+    /// Axis of variation.
     pub axis: Axis,
     /// Name and parameters.
     pub transformation: Transformation,
@@ -176,10 +177,10 @@ pub struct TransformationInfo {
     pub prompt_digest: String,
 }
 
-/// An encoder.
+/// Identity and properties of an encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EncoderInfo {
-    /// Id.
+    /// Encoder id, as requests name it.
     pub id: String,
     /// Revision of its source.
     pub revision: String,
@@ -187,7 +188,7 @@ pub struct EncoderInfo {
     pub weights_digest: String,
     /// Digest of the vector space.
     pub vector_space: String,
-    /// Architecture.
+    /// Model architecture, as the encoder reports it.
     pub architecture: String,
     /// Columns of a vector.
     pub dimensions: u32,
@@ -242,10 +243,10 @@ pub struct GeneratorInfo {
     pub digest: String,
 }
 
-/// A dataset.
+/// Identity and content of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetInfo {
-    /// Name.
+    /// Data set name, with the language subset.
     pub name: String,
     /// The group that it counts in, with the other languages or parts of the same data. Empty in
     /// reports of versions that knew no groups: the data set counts alone.
@@ -255,7 +256,7 @@ pub struct DatasetInfo {
     pub task: TaskType,
     /// Where from.
     pub source: String,
-    /// Split.
+    /// Split, e.g. `test`.
     pub split: String,
     /// Language subset, where the files name one; else the language of its texts, where it is
     /// known.
@@ -282,12 +283,12 @@ pub struct DatasetInfo {
     pub main_score: String,
 }
 
-/// What became of a dataset's distinct texts under one transformation and seed.
+/// Outcome of a dataset's distinct texts under one transformation and seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     /// Name with parameters.
     pub transformation: String,
-    /// Seed.
+    /// Seed of the transformation.
     pub seed: u64,
     /// Dataset name.
     pub dataset: String,
@@ -320,7 +321,7 @@ pub struct CheckRow {
     /// change no other count.
     #[serde(default)]
     pub guards: BTreeMap<String, u64>,
-    /// On how many of them each meaning guard cannot tell.
+    /// Number of these texts on which each meaning guard has no result.
     #[serde(default)]
     pub guards_untold: BTreeMap<String, u64>,
     /// Mean word-level edit distance of texts that were transformed, 0 to 1.
@@ -348,14 +349,14 @@ impl CheckRow {
     }
 }
 
-/// What became of a transformation's texts, over all seeds and datasets.
+/// Outcome of a transformation's texts, over all seeds and datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRates {
     /// Name with parameters.
     pub transformation: String,
     /// Distinct texts of the datasets x seeds.
     pub texts: u64,
-    /// Share for which the original stood in: HTEB's total error rate, one a text.
+    /// Share for which the original stood in: HTEB's total error rate, at most one per text.
     pub unchanged: f64,
     /// Share that stayed as it was, the original standing in or not: see [`CheckRow::unchanged`].
     #[serde(default)]
@@ -367,7 +368,7 @@ pub struct ErrorRates {
     pub recovered: f64,
     /// Share on which each check still fired at the last attempt; several may on one text.
     pub checks: BTreeMap<String, f64>,
-    /// Share that failed a check at the first attempt, one a text.
+    /// Share that failed a check at the first attempt, at most one per text.
     #[serde(default)]
     pub first_failed: f64,
     /// Share on which each check fired at the first attempt.
@@ -376,7 +377,7 @@ pub struct ErrorRates {
     /// Share of the transformed texts on which each meaning guard fired.
     #[serde(default)]
     pub guards: BTreeMap<String, f64>,
-    /// Share of them on which each meaning guard cannot tell.
+    /// Share of these texts on which each meaning guard has no result.
     #[serde(default)]
     pub guards_untold: BTreeMap<String, f64>,
     /// Mean word-level edit distance of texts that were transformed.
@@ -416,12 +417,12 @@ pub struct DriftRow {
     /// unrelated text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_gaps: Option<f64>,
-    /// Why there is no `in_gaps`.
+    /// Reason why `in_gaps` is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_note: Option<String>,
 }
 
-/// A score.
+/// Scores of one encoder on one data set, original or transformed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreRow {
     /// Encoder id.
@@ -461,14 +462,14 @@ pub enum Picked {
     WorstMoved,
 }
 
-/// A text as it was and as it became.
+/// A text before and after its transformation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Example {
     /// Dataset name.
     pub dataset: String,
     /// Name with parameters.
     pub transformation: String,
-    /// Seed.
+    /// Seed of the transformation; absent for the originals.
     pub seed: u64,
     /// As it was.
     pub original: String,
@@ -478,7 +479,7 @@ pub struct Example {
     pub outcome: Outcome,
     /// Checks that fired on the last attempt.
     pub failed_checks: Vec<String>,
-    /// Word-level edit distance, where told.
+    /// Word-level edit distance, if computed.
     pub edit_distance: Option<f64>,
     /// Why it is shown.
     #[serde(default)]
@@ -517,7 +518,7 @@ impl Report {
 
     /// As [`Report::unchanged_share`], over all transformations that count towards the total:
     /// pooled over all texts, or the mean of the data sets' shares, whichever is larger. The pooled
-    /// share alone would hide a small data set of which nothing was rewritten.
+    /// share alone would hide a small data set without a single rewrite.
     pub fn unchanged_share_of_total(&self) -> f64 {
         let counts = |label: &str| {
             let mut all = self.suite.transformations.iter();

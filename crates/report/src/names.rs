@@ -1,5 +1,5 @@
-//! Names of encoders that are paths, for readers: the last parts of the path that tell it from the
-//! other encoders. `report.json` and `junit.xml` keep the ids.
+//! Names of encoders that are paths, for readers: the last parts of the path that distinguish it
+//! from the other encoders. `report.json` and `junit.xml` keep the ids.
 
 use std::borrow::Cow;
 

@@ -136,7 +136,7 @@ fn judged(judge: &JudgeReport) -> Option<Value> {
     if judge.inseparable.is_some() {
         return Some(context! {
             share => "–",
-            told => format!("not known: {} does not tell pairs of known rating apart", judge.id),
+            told => format!("not known: {} does not distinguish pairs of known rating", judge.id),
         });
     }
     let (accepted, rated) = judge.accepted()?;

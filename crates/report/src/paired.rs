@@ -38,7 +38,6 @@ impl Paired {
 /// The stored data of a score's items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The task.
     pub task: TaskType,
     /// Key of the main score.
     pub main_key: String,

@@ -14,7 +14,6 @@ const SEED: u64 = 1337;
 /// A correlation of drift with ratings over texts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Relation {
-    /// Texts with both values.
     pub texts: usize,
     /// Spearman's rho, -1 to 1; absent if it is undefined or there are too few texts.
     pub spearman: Option<f64>,

@@ -26,7 +26,7 @@ pub struct History {
     pub metrics: String,
     /// How releases are tested.
     pub options: HistoryOptions,
-    /// What each release is held against.
+    /// Reference that each release is compared with.
     pub reference: HistoryReference,
     /// Groups of data sets: the units of the tests.
     pub groups: Vec<String>,
@@ -34,9 +34,9 @@ pub struct History {
     pub releases: Vec<Release>,
     /// Checks that are not among them, and why.
     pub left_out: Vec<LeftOutRun>,
-    /// What a reader must know.
+    /// Remarks that a reader needs.
     pub notes: Vec<String>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
@@ -71,7 +71,7 @@ pub struct HistoryOptions {
     pub suite: Option<String>,
 }
 
-/// What releases are held against.
+/// Reference that each release is compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryReference {
     /// Encoder id.
@@ -83,7 +83,7 @@ pub struct HistoryReference {
     pub baseline: bool,
 }
 
-/// A release.
+/// One tested release of the encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Release {
     /// A short name: the version in a registry, the first digits of the source's commit, or those
@@ -110,9 +110,9 @@ pub struct Release {
     pub delta: Option<f64>,
     /// Interval of that, over items.
     pub delta_interval: Option<DeltaInterval>,
-    /// What the run's gate said of the encoder.
+    /// Verdict of the run's gate on the encoder.
     pub gate: Option<GateVerdict>,
-    /// The test; absent for the release that the others are held against.
+    /// The test; absent for the release that the others are compared with.
     pub test: Option<ReleaseTest>,
 }
 
@@ -133,7 +133,7 @@ pub struct ReleaseTest {
     pub p_inferior: Option<f64>,
     /// Groups of data sets without which no outcome could pass at this look.
     pub fewest_groups: u32,
-    /// Why there is no test, or why none could pass.
+    /// Reason why the test is missing, or why none could pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -143,6 +143,6 @@ pub struct ReleaseTest {
 pub struct LeftOutRun {
     /// Id of the run.
     pub run: String,
-    /// Why.
+    /// Reason, in words.
     pub why: String,
 }

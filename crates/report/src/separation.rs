@@ -12,17 +12,17 @@ use super::{
 };
 use crate::terms::{Kind, Stratum};
 
-/// How often each encoder tells a rewrite of a text from a change of its meaning. A comparison
-/// takes a text, its rewrite and a copy of the text with another meaning; it is separated if the
-/// rewrite is nearer to the text than to the copy, by cosine and by more than `resolution`. Chance
-/// is 0.5; an encoder that sees no difference has 0.
+/// How often each encoder distinguishes a rewrite of a text from a change of its meaning. A
+/// comparison takes a text, its rewrite and a copy of the text with another meaning; it is
+/// separated if the rewrite is nearer to the text than to the copy, by cosine and by more than
+/// `resolution`. Chance is 0.5; an encoder that sees no difference has 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeparationReport {
     /// How meaning was changed.
     pub kinds: Vec<Kind>,
     /// Seed of all draws: the run's first.
     pub seed: u64,
-    /// Most texts of each data set.
+    /// Maximum number of texts per data set.
     pub texts_per_dataset: u64,
     /// Texts with more words are left out.
     pub most_words: u64,
@@ -33,7 +33,7 @@ pub struct SeparationReport {
     pub transformations: Vec<String>,
     /// How many of the texts drawn have a changed copy of each kind.
     pub coverage: Vec<SeparationCoverage>,
-    /// One an encoder.
+    /// One per encoder.
     pub encoders: Vec<EncoderSeparation>,
 }
 
@@ -44,14 +44,14 @@ pub struct SeparationCoverage {
     pub dataset: String,
     /// Kind of change.
     pub kind: Kind,
-    /// Texts.
+    /// Number of texts with a copy of this kind.
     pub texts: u64,
-    /// What the transform service was asked for; absent for kinds that are made by rule.
+    /// Requests to the transform service; absent for kinds that are made by rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<CopyCounts>,
 }
 
-/// What became of the texts that the transform service was asked to change.
+/// Outcome of the texts that the transform service was asked to change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyCounts {
     /// Texts that it was asked to change.
@@ -72,7 +72,7 @@ pub struct CopyCounts {
     pub copies: u64,
 }
 
-/// Separation of an encoder.
+/// How well one encoder separates rewrites from copies with another meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EncoderSeparation {
     /// Encoder id.
@@ -92,7 +92,7 @@ pub struct EncoderSeparation {
     pub cells: Vec<SeparationRow>,
 }
 
-/// What comparisons come to. A text counts once: its share is the mean over its kinds of the mean
+/// Results of comparisons. A text counts once: its share is the mean over its kinds of the mean
 /// over their transformations of the mean over the rest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeparationRow {
@@ -110,7 +110,7 @@ pub struct SeparationRow {
     pub stratum: Option<Stratum>,
     /// Distinct texts.
     pub texts: u64,
-    /// Comparisons.
+    /// Number of comparisons behind the share.
     pub comparisons: u64,
     /// Share of the texts that are separated; absent without texts.
     pub separation: Option<f64>,
@@ -129,13 +129,14 @@ pub struct SeparationRow {
     #[serde(default)]
     pub cut: u64,
     /// Mean of cos(rewrite, text) - cos(rewrite, copy) in parallel gaps: mean cosine of texts with
-    /// their rewrites less that with the rewrites of other texts. Absent where the gap cannot be
-    /// told from 0.
+    /// their rewrites less that with the rewrites of other texts. Absent if the gap cannot be
+    /// distinguished from 0.
     pub margin: Option<f64>,
     /// Share that word overlap (Jaccard) alone would separate.
     pub overlap_alone: Option<f64>,
     /// Share of cos(text, rewrite) > cos(text, copy): the rewording moves the text by less than the
-    /// one edit does. Most encoders are below 0.5, since a rewording changes many words.
+    /// one edit does. It is below 0.5 for the majority of encoders, since a rewording changes many
+    /// words.
     pub nearer_than_change: Option<f64>,
 }
 
@@ -153,7 +154,7 @@ impl SeparationRow {
         }
     }
 
-    /// What the row covers, in words.
+    /// Scope of the row, in words.
     pub fn of_text(&self) -> String {
         let kind = self.kind.map(|kind| kind.title().to_owned());
         let stratum = self.stratum.map(|stratum| format!("Word overlap: {}", stratum.title()));
@@ -168,8 +169,8 @@ impl SeparationRow {
 }
 
 impl SeparationReport {
-    /// What the transform service was asked for, one sentence for each kind; empty where all copies
-    /// are made by rule.
+    /// Requests to the transform service, one sentence for each kind; empty if all copies are made
+    /// by rule.
     pub fn asked_sentences(&self) -> Vec<String> {
         let of_kind = |kind: &Kind| {
             let own = self.coverage.iter().filter(|one| one.kind == *kind);
@@ -238,7 +239,7 @@ impl EncoderSeparation {
         first.chain(known.filter(|row| row.texts > 0))
     }
 
-    /// What an encoder's separation means, in a sentence.
+    /// Meaning of an encoder's separation, in a sentence.
     pub fn sentence(&self) -> String {
         let (name, row) = (&self.encoder, &self.overall);
         let cut = match row.cut {

@@ -9,7 +9,7 @@ use crate::{profile::SubsetRow, terms::Texts};
 /// The profile's differences on rewrites of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetReport {
-    /// Which rewrites: an item counts where all its rewritten texts are of this kind.
+    /// Rewrites that it covers: an item counts if all its rewritten texts are of this kind.
     pub texts: Texts,
     /// Accepted ones: the least similarity that the judge gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,6 @@ pub struct SubsetReport {
 }
 
 impl SubsetReport {
-    /// As a heading.
     pub fn title(&self) -> String {
         match (self.texts, self.accept) {
             (Texts::Accepted, Some(accept)) => format!("Accepted rewrites only (rated {accept} or more of 5)"),
@@ -35,8 +34,8 @@ impl SubsetReport {
     /// The heading of the last column: what the texts that are not of this kind add.
     pub fn others(&self) -> &'static str {
         match self.texts {
-            Texts::Accepted => "What other rewrites add",
-            Texts::Changed | Texts::All => "What unchanged texts add",
+            Texts::Accepted => "Added by other rewrites",
+            Texts::Changed | Texts::All => "Added by unchanged texts",
         }
     }
 

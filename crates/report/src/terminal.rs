@@ -17,7 +17,6 @@ use crate::{
 /// Width of lines where the output is not a terminal.
 const WIDTH: u16 = 80;
 
-/// Renders a report.
 pub fn render(report: &Report) -> String {
     let report = &*names::short(report);
     let mut text = String::new();
@@ -102,7 +101,6 @@ fn folded(first: &str, text: &str, rest: &str) -> String {
     lines + "\n"
 }
 
-/// The terminal's width.
 fn width() -> u16 {
     terminal_size::terminal_size_of(std::io::stdout()).map_or(WIDTH, |(columns, _)| columns.0)
 }

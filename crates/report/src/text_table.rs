@@ -20,7 +20,6 @@ pub struct TextTable {
     pub title: String,
     /// A description of its numbers.
     pub note: String,
-    /// Headings.
     pub head: Vec<String>,
     /// Number of leading columns that contain words.
     pub words: usize,
@@ -43,7 +42,6 @@ impl TextTable {
     }
 }
 
-/// Headings.
 pub(crate) fn heads(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }

@@ -27,7 +27,6 @@ pub(super) const HEAD: [&str; 8] = [
     "First 10 in common",
 ];
 
-/// An encoder with its profile.
 type Row<'a> = (&'a EncoderInfo, &'a EncoderProfile);
 
 /// Each encoder that has variants, with its variants.

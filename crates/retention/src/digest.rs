@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a digest.
 pub(crate) const BYTES: usize = 32;
 
 /// A content address: 32 bytes of BLAKE3 or SHA-256.
@@ -19,7 +18,6 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8; BYTES] {
         &self.0
     }
@@ -76,7 +74,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Units,
         Self::Inputs,

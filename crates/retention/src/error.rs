@@ -7,7 +7,6 @@ use isomer_blobs::BlobError;
 /// Usage or removal failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RetentionError {
-    /// The store.
     #[error(transparent)]
     Store(#[from] BlobError),
     /// Unreadable references.
@@ -20,7 +19,6 @@ pub enum RetentionError {
         name: String,
         /// The store.
         url: String,
-        /// The problem with it.
         why: String,
     },
 }

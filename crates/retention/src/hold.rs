@@ -76,7 +76,6 @@ impl Holds {
         }
     }
 
-    /// The store.
     pub fn blobs(&self) -> &BlobStore {
         &self.inner.blobs
     }
@@ -194,7 +193,7 @@ impl Writer {
             .as_secs();
         let name = format!("{RUNS}/{id}/{ALIVE}/{}", seconds / BEAT.as_secs());
         if let Err(error) = self.inner.blobs.put_new(&name, b"").await {
-            tracing::warn!(%error, run = id, "cannot note in the store that a run goes on");
+            tracing::warn!(%error, run = id, "cannot record in the store that a run continues");
         }
     }
 

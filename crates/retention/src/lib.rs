@@ -70,7 +70,6 @@ impl Amount {
 /// The progress of a long command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The current step.
     pub name: &'static str,
     /// The completed part.
     pub done: u64,

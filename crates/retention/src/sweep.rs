@@ -68,7 +68,6 @@ impl Policy {
 pub enum Sweep {
     /// It only reports the blobs that it would remove, and writes nothing.
     DryRun,
-    /// It removes.
     Remove,
 }
 
@@ -85,7 +84,6 @@ pub struct Swept {
     pub spared: Amount,
     /// Number of runs that hold blobs.
     pub runs: usize,
-    /// Runs that are forgotten.
     pub forgotten_runs: Vec<String>,
 }
 

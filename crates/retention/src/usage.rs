@@ -21,7 +21,6 @@ const TELL: u64 = 1000;
 pub struct Usage {
     /// All blobs.
     pub total: Amount,
-    /// By kind.
     pub kinds: BTreeMap<Kind, Amount>,
     /// References of runs, and the blobs that sweeps write.
     pub records: Amount,
@@ -36,7 +35,6 @@ pub struct Usage {
 /// The blobs on which a run relies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunUsage {
-    /// Its id.
     pub id: String,
     /// When its process last wrote a reference or a sign of life, in seconds since 1970.
     pub active: i64,

@@ -1,5 +1,5 @@
 //! `cargo bench -p isomer-eval`: exact search of random documents, as in retrieval and reranking.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use isomer_scoring::metric::{

@@ -6,7 +6,7 @@
 //! commas between. Prints `build` and, for each of them and each repeat, `search-EF_SEARCH` with
 //! the seconds that passed and those of all cores (on Linux); writes the document rows found (u32,
 //! K a query) to HITS with `.EF_SEARCH` behind its name.
-#![allow(clippy::print_stdout, missing_docs)]
+#![allow(clippy::print_stdout)]
 
 use std::{error::Error, fs, time::Instant};
 

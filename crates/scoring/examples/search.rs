@@ -1,9 +1,9 @@
 //! Times the exact search on raw f32 files; `tests/bench/eval_peers.py` runs it beside torch.
 //!
 //! `search QUERIES DOCUMENTS WIDTH K REPEATS HITS`: two files of little-endian f32 rows; writes the
-//! document rows found (u32, K a query, best first) to HITS and prints the seconds of each repeat,
-//! one a line.
-#![allow(clippy::print_stdout, missing_docs)]
+//! document rows found (u32, K per query, best first) to HITS and prints the seconds of each
+//! repeat, one per line.
+#![allow(clippy::print_stdout)]
 
 use std::{error::Error, fs, time::Instant};
 

@@ -23,7 +23,6 @@ const BUDGET: usize = 50_000_000;
 /// The comparison of a score with the scores of permuted labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chance {
-    /// Number of permutations.
     pub permutations: u32,
     /// Permutations that score at least as high.
     pub at_least: u32,
@@ -36,7 +35,6 @@ pub struct Chance {
 pub enum ChanceLevel {
     /// Significantly above chance.
     Above,
-    /// At chance level.
     At,
     /// Significantly below chance: labels may be inverted.
     Below,

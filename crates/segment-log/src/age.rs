@@ -77,7 +77,6 @@ pub(crate) fn begun(path: &Path, format: &Format, changed: SystemTime) -> System
 /// The result of a removal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Segments.
     pub segments: usize,
     /// Their size on disk.
     pub bytes: u64,

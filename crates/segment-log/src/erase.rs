@@ -11,9 +11,7 @@ use crate::Format;
 /// The erased records, or those that would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Erased {
-    /// Records.
     pub records: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 

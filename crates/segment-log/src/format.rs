@@ -106,7 +106,6 @@ impl Framing {
         }
     }
 
-    /// Whether a record has been erased.
     pub(crate) fn is_erased(self, record: &[u8]) -> bool {
         match self {
             Self::Fixed { .. } => record.iter().all(|byte| *byte == 0),

@@ -37,7 +37,6 @@ impl HealthBoard {
         }
     }
 
-    /// Whether the whole server accepts requests.
     pub(crate) fn is_serving(&self) -> bool {
         self.statuses
             .get("")

@@ -19,7 +19,7 @@ const MOST_MESSAGE: usize = (u32::MAX - 1024) as usize;
 /// [`LimitsConfig::max_inner_message_bytes`].
 pub const INNER_MESSAGE: usize = 256 << 20;
 
-/// What a server takes on at once.
+/// Limits on a server's load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {

@@ -36,7 +36,7 @@ pub const TLS_FILES_BROKEN: &str = metric_name!("tls", "files_broken", "flag");
 /// Changed TLS files that came into force, by the same labels.
 pub const TLS_RENEWALS: &str = metric_name!("tls", "renewals", "total");
 
-/// What is measured.
+/// Kind of metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A number that only grows.
@@ -52,7 +52,7 @@ pub enum Kind {
 pub struct Metric {
     /// Name by the template.
     pub name: &'static str,
-    /// What is measured.
+    /// Counter, gauge or histogram.
     pub kind: Kind,
     /// Unit of the values.
     pub unit: Unit,

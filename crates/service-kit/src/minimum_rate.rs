@@ -37,7 +37,6 @@ impl MinimumRate {
         self.deadline = (self.deadline + earned.min(self.grace)).min(Instant::now() + self.grace);
     }
 
-    /// Restarts the clock.
     pub(crate) fn restart(&mut self) {
         self.deadline = Instant::now() + self.grace;
     }

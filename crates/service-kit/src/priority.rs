@@ -39,7 +39,6 @@ impl Urgency {
         }
     }
 
-    /// The current priority.
     pub fn priority(&self) -> Priority {
         if self.0.load(Ordering::Relaxed) {
             Priority::Interactive

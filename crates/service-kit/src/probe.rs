@@ -21,7 +21,6 @@ use crate::{
 /// The name that the server's certificate must contain for [`this_server`].
 const OWN_NAME: &str = "localhost";
 
-/// The question of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// Whether the server answers at all; a draining server does.

@@ -37,7 +37,6 @@ where
 pub struct Next(Arc<dyn Fn(Request) -> Answer + Send + Sync>);
 
 impl Next {
-    /// The answer to a request.
     pub async fn run(self, request: Request) -> Response {
         match (self.0)(request).await {
             Ok(answer) => answer,

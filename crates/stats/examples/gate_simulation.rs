@@ -82,7 +82,7 @@ fn main() -> Result<(), StatsError> {
     own_rounds(gates)
 }
 
-/// What `isomer check --sequential` does: data sets doubled under one seed, then seeds.
+/// The rounds of `isomer check --sequential`: data sets doubled under one seed, then seeds.
 #[allow(clippy::print_stdout)]
 fn own_rounds(gates: usize) -> Result<(), StatsError> {
     println!("\nisomer check --sequential: 3 seeds, floor -2 points, SD 1.5 between data sets, 0.5 over seeds");

@@ -67,7 +67,8 @@ impl Population {
         (self.faithful[0] + self.faithful[1]) as f64 / (self.units[0] + self.units[1]) as f64
     }
 
-    /// Draws so many of each stratum without replacement; the number of faithful ones.
+    /// Draws the given number from each stratum without replacement; returns the number of faithful
+    /// ones.
     fn labelled(&self, rng: &mut ChaCha8Rng, labels: [u64; 2]) -> [LabelledStratum; 2] {
         [0, 1].map(|s| {
             let (mut left, mut faithful) = (self.units[s], self.faithful[s]);

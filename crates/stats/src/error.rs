@@ -41,16 +41,12 @@ pub enum StatsError {
     AllZero,
     /// A confidence level outside (0, 1).
     #[error("a confidence level lies strictly between 0 and 1, not at {level}")]
-    Level {
-        /// The requested level.
-        level: f64,
-    },
+    Level { level: f64 },
     /// No interval reaches the level with so few observations.
     #[error("{n} observations allow no {what} of level {level}: the widest one has {best}")]
     LevelUnreachable {
         /// The kind of interval.
         what: &'static str,
-        /// The requested level.
         level: f64,
         /// Observations.
         n: usize,
@@ -62,9 +58,7 @@ pub enum StatsError {
     OutOfRange {
         /// Name of the argument.
         argument: &'static str,
-        /// The given value.
         value: f64,
-        /// The allowed values.
         allowed: &'static str,
     },
     /// A method that cannot be used with tied values.
@@ -80,7 +74,6 @@ pub enum StatsError {
     Undefined {
         /// Name of the statistic.
         what: &'static str,
-        /// The reason.
         why: &'static str,
     },
 }

@@ -43,7 +43,6 @@ pub struct WilcoxonInterval {
     pub low: f64,
     /// Upper end; +∞ if the interval is open above.
     pub high: f64,
-    /// Requested level.
     pub level: f64,
     /// Level of the interval for continuous data. If exact, it is at least `level`, because W+ is a
     /// whole number; otherwise it is the nominal level.

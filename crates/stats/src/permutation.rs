@@ -29,7 +29,6 @@ const SAME: f64 = 1e-14;
 pub struct PermutationTest {
     /// Mean of the differences, or difference of the means.
     pub statistic: f64,
-    /// The p-value.
     pub p_value: f64,
     /// Number of arrangements behind the result.
     pub arrangements: u64,

@@ -15,7 +15,6 @@ use crate::{
 /// Maximum number of data sets or seeds in the search.
 const MOST: usize = 1_000_000;
 
-/// A design.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Design {
     /// Number of data sets (units of observation).
@@ -47,7 +46,6 @@ pub struct Aim {
     pub power: f64,
     /// One-sided or two-sided.
     pub alternative: Alternative,
-    /// The kind of test.
     pub test: PowerOf,
 }
 

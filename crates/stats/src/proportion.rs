@@ -35,9 +35,7 @@ pub fn clopper_pearson_upper(successes: u64, trials: u64, alpha: f64) -> f64 {
 /// A proportion with a two-sided interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProportionInterval {
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Number of independent draws equivalent to the clusters.
     pub effective: f64,

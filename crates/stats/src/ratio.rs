@@ -14,7 +14,6 @@ pub struct RatioCluster {
     pub numerator: f64,
     /// Sum of the items' denominators.
     pub denominator: f64,
-    /// Number of items.
     pub items: usize,
 }
 

@@ -5,7 +5,6 @@
 //! scikit-learn's. Candidate thresholds lie between the scores that
 //! `sklearn.metrics.precision_recall_curve` and `roc_curve` visit.
 
-/// The target of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
     /// The lowest threshold whose precision is at least this value, which maximises recall.
@@ -38,7 +37,6 @@ pub enum NoThreshold {
 /// The classification of the points; numbers are sums of weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
-    /// Positives accepted.
     pub true_positives: f64,
     /// Negatives accepted.
     pub false_positives: f64,
@@ -76,7 +74,6 @@ fn share(part: f64, rest: f64) -> Option<f64> {
     (part + rest > 0.0).then(|| part / (part + rest))
 }
 
-/// A chosen threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Chosen {
     /// Midpoint of the following two scores; the lowest score if everything is accepted.
@@ -89,12 +86,10 @@ pub struct Chosen {
     pub counts: Counts,
 }
 
-/// A point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// Its score: finite.
     pub score: f64,
-    /// Whether it is positive.
     pub positive: bool,
     /// The item to which it belongs. Weights are per item.
     pub item: u32,
@@ -117,7 +112,6 @@ impl Points {
         Self { sorted: points, missed }
     }
 
-    /// Number of points.
     pub fn len(&self) -> usize {
         self.sorted.len()
     }

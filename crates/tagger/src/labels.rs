@@ -71,7 +71,7 @@ tag_set! {
         Sconj = "SCONJ",
         /// Symbol.
         Sym = "SYM",
-        /// Verb.
+        /// Verbs, auxiliaries apart.
         Verb = "VERB",
         /// Anything else.
         X = "X",

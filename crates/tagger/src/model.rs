@@ -41,13 +41,10 @@ pub enum ModelError {
 /// The weight of a feature for a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
-    /// The tag's number.
     pub tag: u8,
-    /// The weight.
     pub value: i8,
 }
 
-/// One trained chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain {
     tags: Vec<String>,
@@ -122,7 +119,6 @@ impl Chain {
         &self.tags
     }
 
-    /// The weights of a feature.
     pub fn weights_of(&self, feature: u32) -> &[Weight] {
         let mut slot = self.slot(feature);
         loop {
@@ -263,7 +259,7 @@ impl<'a> Reader<'a> {
         let mut tags = Vec::with_capacity(count);
         for _ in 0..count {
             let len = self.byte()?.into();
-            let name = std::str::from_utf8(self.take(len)?).map_err(|_| ModelError::Damaged("a tag is no UTF-8"))?;
+            let name = std::str::from_utf8(self.take(len)?).map_err(|_| ModelError::Damaged("a tag is not UTF-8"))?;
             tags.push(name.to_owned());
         }
         let first = self.scores(count)?;

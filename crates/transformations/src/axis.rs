@@ -1,4 +1,4 @@
-//! What a transformation varies.
+//! Axes along which transformations vary a text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub enum Axis {
     /// Words and style.
     Lexical,
-    /// Length.
+    /// The length of the text.
     Length,
-    /// Language.
+    /// The language of the text.
     Language,
-    /// Controls and augmentations: shown, but no part of the total.
+    /// Controls and augmentations: shown, but not included in the total.
     Augmentation,
-    /// Errors in the text at a dose: shown, but no part of the total.
+    /// Errors in the text at a dose: shown, but not included in the total.
     Noise,
     /// Another meaning: never scored with a data set's labels.
     #[serde(skip)]

@@ -105,7 +105,7 @@ pub enum Facts {
     /// The numbers stay: names are spelt differently in other languages, and negation is compared
     /// within one language.
     Numbers,
-    /// Nothing is asked.
+    /// No requirement.
     Any,
 }
 
@@ -119,7 +119,6 @@ impl Declaration {
         }
     }
 
-    /// Whether it needs a generator.
     pub fn needs_generator(&self) -> bool {
         !matches!(self.making, Making::Rule)
     }
@@ -132,7 +131,7 @@ impl Declaration {
         }
     }
 
-    /// Whether its result is in another language than its text.
+    /// Whether its result is in a different language from its text.
     pub fn changes_language(&self) -> bool {
         matches!(self.draw, Draw::Target | Draw::TargetPerText)
     }
@@ -142,7 +141,6 @@ impl Declaration {
         matches!(self.length, Length::Shorter | Length::Part)
     }
 
-    /// The parameter of this name.
     pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }

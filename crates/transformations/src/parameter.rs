@@ -19,7 +19,6 @@ pub struct Parameter {
     pub each: Each,
 }
 
-/// The values that a parameter has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// A name out of a list of the transform service.
@@ -28,7 +27,6 @@ pub enum Value {
     Language,
     /// Several of them.
     Languages,
-    /// A whole number.
     Whole {
         /// Lower bound, inclusive.
         least: u32,

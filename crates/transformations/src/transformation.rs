@@ -50,7 +50,6 @@ impl Transformation {
         self.declaration
     }
 
-    /// The catalogue's name.
     pub fn name(&self) -> &'static str {
         self.declaration.name
     }

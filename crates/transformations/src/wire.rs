@@ -95,7 +95,6 @@ fn object(fields: &Struct) -> Map<String, Json> {
         .collect()
 }
 
-/// A value of a message.
 pub fn from_proto(value: &ProtoValue) -> Json {
     match &value.kind {
         None | Some(Kind::NullValue(_)) => Json::Null,

@@ -26,7 +26,6 @@ impl Claimant {
         }
     }
 
-    /// Its id.
     pub fn id(&self) -> Uuid {
         self.id
     }

@@ -95,7 +95,6 @@ impl Count {
         Self::new(None, Some(whole))
     }
 
-    /// Adds usage.
     pub fn add(&self, more: &Usage) {
         if *more == Usage::default() {
             return;

@@ -32,7 +32,6 @@ use crate::{
 
 /// The header that requests reports. An answer with reports repeats it.
 pub const HEADER: HeaderName = HeaderName::from_static("isomer-usage");
-/// Its value.
 pub const FRAMES: HeaderValue = HeaderValue::from_static("frames");
 /// The first byte of a report's frame. gRPC uses 0 and 1 there, gRPC-Web 128.
 pub const FLAG: u8 = 0x40;

@@ -24,7 +24,6 @@ impl Rng {
         (0..count).map(|_| (5 + self.below(rows - 5)) as u32).collect()
     }
 
-    /// A text of some words.
     pub(crate) fn text(&mut self, words: usize) -> String {
         let all: Vec<&str> = WORDS.split_whitespace().collect();
         let words: Vec<&str> = (0..words).map(|_| all[self.below(all.len())]).collect();

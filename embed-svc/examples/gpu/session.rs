@@ -36,7 +36,7 @@ impl Session {
         }
     }
 
-    /// Runs `measure` on each folder in each precision, and goes on after failures. Returns
+    /// Runs `measure` on each folder in each precision, and continues after failures. Returns
     /// whether all have passed.
     pub(crate) fn each(&self, folders: &[PathBuf], mut measure: impl FnMut(&Subject<'_>) -> Outcome) -> bool {
         for folder in folders {
@@ -65,7 +65,6 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device, EmbedError> {
         if self.on_candle_cpu() {
             return Ok(Device::Candle {

@@ -61,7 +61,7 @@ impl Config {
             "none" => false,
             other => {
                 let problem = format!("norm_rel_ebd `{other}` is not served");
-                return Err(settings.refuse(problem, "served are: layer_norm, none"));
+                return Err(settings.refuse(problem, "supported: layer_norm, none"));
             }
         };
         let longest = settings.size("max_position_embeddings")?;

@@ -11,7 +11,6 @@ use crate::{
 
 /// An encoder with a normalisation after each block.
 pub(super) struct Encoder<L: Layers> {
-    /// The backend that computes the encoder.
     pub(super) backend: L,
     /// `model_type`.
     pub(super) name: &'static str,
@@ -29,7 +28,6 @@ pub(super) struct Encoder<L: Layers> {
     pub(super) positions: Option<(L::Table, Numbering)>,
     /// Normalisation of the embeddings.
     pub(super) norm: Option<L::Norm>,
-    /// The layers.
     pub(super) layers: Vec<Layer<L>>,
     /// Heads of the attention.
     pub(super) heads: Heads,
@@ -76,7 +74,6 @@ impl Numbering {
     }
 }
 
-/// One layer.
 pub(super) struct Layer<L: Layers> {
     /// Queries, keys and values in one product.
     pub(super) qkv: L::Linear,

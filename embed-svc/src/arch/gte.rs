@@ -50,7 +50,7 @@ impl Config {
             "rms_norm" => NormKind::Rms,
             other => {
                 let problem = format!("layer_norm_type `{other}` is not served");
-                return Err(settings.refuse(problem, "served are: layer_norm, rms_norm"));
+                return Err(settings.refuse(problem, "supported: layer_norm, rms_norm"));
             }
         };
         let rope = Rope {

@@ -47,7 +47,7 @@ impl Config {
             "reglu" => Activation::Relu,
             other => {
                 let problem = format!("feed_forward_type `{other}` is not served");
-                return Err(settings.refuse(problem, "served are: geglu, reglu"));
+                return Err(settings.refuse(problem, "supported: geglu, reglu"));
             }
         };
         let (hidden, heads) = (settings.size("hidden_size")?, settings.size("num_attention_heads")?);

@@ -144,7 +144,7 @@ fn unserved(folder: &ModelFolder) -> EmbedError {
             "architecture `{}` is not served",
             model_type(folder).unwrap_or("(no model_type)")
         ),
-        format!("served are: {}", SERVED.map(|(name, _)| name).join(", ")),
+        format!("supported: {}", SERVED.map(|(name, _)| name).join(", ")),
     )
 }
 

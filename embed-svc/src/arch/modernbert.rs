@@ -91,7 +91,6 @@ fn windowed(settings: Settings<'_>) -> Result<Vec<bool>, EmbedError> {
     Ok((0..layers).map(|layer| layer % every != 0).collect())
 }
 
-/// A ModernBERT on some layers.
 pub(super) struct ModernBert<L: Layers> {
     backend: L,
     hidden: usize,

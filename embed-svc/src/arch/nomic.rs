@@ -67,7 +67,7 @@ impl Config {
             "glu" => {
                 return Err(settings.refuse(
                     "activation_function `glu` is not served",
-                    "served are: swiglu, geglu, gelu",
+                    "supported: swiglu, geglu, gelu",
                 ));
             }
             _ => (false, settings.activation("activation_function", "gelu")?),
@@ -107,7 +107,7 @@ fn rotation(settings: Settings<'_>, head: usize) -> Result<Rotation, EmbedError>
     let width = (head as f64 * share) as usize;
     if base.is_nan() || base <= 0.0 || width == 0 || width > head || !width.is_multiple_of(2) {
         let problem = format!("rotary_emb_base {base} and rotary_emb_fraction {share} turn {width} of {head} columns");
-        return Err(settings.refuse(problem, "served are rotary positions on an even number of columns"));
+        return Err(settings.refuse(problem, "supported: rotary positions on an even number of columns"));
     }
     let pairs = if settings.flag_or("rotary_emb_interleaved", false)? {
         Pairs::Neighbours

@@ -19,11 +19,9 @@ pub(super) trait Build {
     /// The architecture with layers of type `L`.
     type On<L: Layers>;
 
-    /// Creates every layer.
     fn build<L: Layers>(&self, reader: &mut Reader<'_, L>) -> Result<Self::On<L>, EmbedError>;
 }
 
-/// Builds an architecture on a device.
 pub(super) fn place<C: Build>(
     config: &C,
     weights: &Weights,
@@ -253,7 +251,6 @@ impl<'a, L: Layers> Reader<'a, L> {
         }
     }
 
-    /// An embedding table.
     pub(super) fn table(&mut self, name: &str, rows: usize, width: usize) -> Result<L::Table, EmbedError> {
         let table = match self.locate(&format!("{name}.weight"), &[rows, width])? {
             Some(name) => self.weights.table(&name, rows, width)?,
@@ -262,7 +259,6 @@ impl<'a, L: Layers> Reader<'a, L> {
         self.layers.table(table)
     }
 
-    /// A rotation.
     pub(super) fn rotary(&mut self, rotation: Rotation, longest: usize) -> Result<L::Rotary, EmbedError> {
         self.layers.rotary(rotation, longest)
     }

@@ -103,7 +103,6 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// A number.
     pub(super) fn number_or(&self, key: &str, default: f64) -> Result<f64, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.as_f64().ok_or_else(|| self.wrong(key, value, "a number"))
@@ -119,13 +118,11 @@ impl<'a> Settings<'a> {
         Ok(eps as f32)
     }
 
-    /// A Boolean.
     pub(super) fn flag_or(&self, key: &str, default: bool) -> Result<bool, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.as_bool().ok_or_else(|| self.wrong(key, value, "true or false"))
     }
 
-    /// A string.
     pub(super) fn word_or(&self, key: &str, default: &'a str) -> Result<&'a str, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.as_str().ok_or_else(|| self.wrong(key, value, "a word"))
@@ -153,7 +150,7 @@ impl<'a> Settings<'a> {
             "silu" | "swish" => Ok(Activation::Silu),
             other => Err(self.refuse(
                 format!("{key} `{other}` is not served"),
-                "served are: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu",
+                "supported: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu",
             )),
         }
     }

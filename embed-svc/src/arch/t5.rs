@@ -96,7 +96,7 @@ fn read(settings: Settings<'_>) -> Result<Config, EmbedError> {
         other => {
             return Err(settings.refuse(
                 format!("feed_forward_proj `{other}` is not served"),
-                "served are: relu, gated-gelu, gated-silu",
+                "supported: relu, gated-gelu, gated-silu",
             ));
         }
     };

@@ -16,11 +16,9 @@ use crate::{batch::TokenBatch, error::EmbedError, weights};
 /// Shape of a multi-head attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// Number of query heads.
     pub query: usize,
     /// Number of key and value heads, a divisor of `query`.
     pub key: usize,
-    /// Width of each head.
     pub width: usize,
 }
 
@@ -49,7 +47,6 @@ impl Heads {
 /// The parameters of an attention: the preparation of queries and keys, the keys that a query sees,
 /// and the terms added to the scores.
 pub struct Attention<'a, L: Layers> {
-    /// Its heads.
     pub heads: Heads,
     /// Factor on the scores.
     pub scale: f32,
@@ -108,7 +105,6 @@ pub struct PositionWeights {
     pub keys: Vec<f32>,
     /// Positions as queries, of the same shape.
     pub queries: Vec<f32>,
-    /// Number of rows.
     pub rows: usize,
     /// Row of each distance: element `longest - 1 + query position - key position`.
     pub row: Vec<u32>,
@@ -150,11 +146,9 @@ pub struct Sink<'a> {
 
 /// Layers that hold weights, and their construction from a checkpoint's tensors.
 pub trait Layers: Clone + Send + Sync + Sized + 'static {
-    /// A linear layer.
     type Linear: Send + Sync;
     /// A normalisation.
     type Norm: Send + Sync;
-    /// An embedding table.
     type Table: Send + Sync;
     /// A rotation of queries and keys by their positions.
     type Rotary: Send + Sync;
@@ -173,7 +167,6 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
     ) -> Result<Self::Linear, EmbedError>;
     /// A normalisation.
     fn norm(&self, weights: NormWeights<'_>, eps: f32) -> Result<Self::Norm, EmbedError>;
-    /// An embedding table.
     fn table(&self, table: weights::Table) -> Result<Self::Table, EmbedError>;
     /// A rotation, for texts of up to `longest` tokens.
     fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Self::Rotary, EmbedError>;

@@ -65,7 +65,6 @@ pub struct Angles {
     pub length: usize,
     /// Cosines.
     pub cos: Vec<f32>,
-    /// Sines.
     pub sin: Vec<f32>,
 }
 

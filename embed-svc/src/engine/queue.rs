@@ -61,7 +61,6 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Tokens waiting.
     pub fn tokens(&self) -> usize {
         self.interactive.tokens + self.bulk.tokens
     }

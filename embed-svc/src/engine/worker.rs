@@ -41,7 +41,6 @@ fn in_halves(
 /// The batches that a thread takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Interactive ones.
     Interactive,
     /// Bulk batches, which give way to interactive ones between layers.
     Bulk,

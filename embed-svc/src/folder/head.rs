@@ -45,7 +45,7 @@ pub(super) fn read(root: &Path, file: &Path, config: &Value) -> Result<Option<He
                 EmbedError::file(
                     file,
                     format!("activation {name} of the scores is not served"),
-                    format!("served are torch.nn's {}", Elementwise::names()),
+                    format!("supported: torch.nn's {}", Elementwise::names()),
                 )
             })
         })

@@ -16,7 +16,6 @@ use crate::error::EmbedError;
 /// The source of token vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A transformer.
     Transformer,
     /// One fixed vector per word (`WordEmbeddings`).
     WordEmbeddings,
@@ -48,7 +47,7 @@ struct ModuleEntry {
     class: String,
 }
 
-const ORDER: &str = "served are Transformer or WordEmbeddings, then WordWeights, Dense and Normalize on token embeddings, \
+const ORDER: &str = "supported: Transformer or WordEmbeddings, then WordWeights, Dense and Normalize on token embeddings, \
                      then Pooling or nothing (token vectors only); or StaticEmbedding; or a transformer and SpladePooling; after Pooling or StaticEmbedding Dense, LayerNorm, \
                      Normalize and Dropout in any order";
 

@@ -72,7 +72,7 @@ pub(super) fn read(folder: &Path) -> Result<Pooling, EmbedError> {
 fn modes(file: &Path, config: &Value) -> Result<Vec<PoolingMode>, EmbedError> {
     let refuse = |problem: String| {
         let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");
-        EmbedError::file(file, problem, format!("served are {known}"))
+        EmbedError::file(file, problem, format!("supported: {known}"))
     };
     if let Some(modes) = config.get("pooling_mode") {
         let names: Vec<&str> = match modes {

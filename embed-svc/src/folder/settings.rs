@@ -199,7 +199,7 @@ pub(super) fn model(root: &Path) -> Result<Model, EmbedError> {
         EmbedError::file(
             &file,
             format!("similarity_fn_name is `{name}`"),
-            format!("served are {}", known.join(", ")),
+            format!("supported: {}", known.join(", ")),
         )
     })?;
     Ok(Model {

@@ -44,7 +44,7 @@ pub(super) fn splade(folder: &Path) -> Result<Splade, EmbedError> {
     let config: Config = read_json(&file)?;
     let refuse = |key: &str, value: &str, served: &str| {
         let problem = format!("{key} is `{value}`");
-        Err(EmbedError::file(&file, problem, format!("served are {served}")))
+        Err(EmbedError::file(&file, problem, format!("supported: {served}")))
     };
     let sum = match config.pooling_strategy.as_str() {
         "max" => false,

@@ -55,7 +55,6 @@ pub struct Dense {
     pub inputs: usize,
     /// Width out.
     pub outputs: usize,
-    /// Whether there is a bias.
     pub bias: bool,
     /// Activation applied to the result.
     pub activation: Elementwise,
@@ -134,7 +133,7 @@ fn dense(folder: &Path) -> Result<(On, Stage), EmbedError> {
             EmbedError::file(
                 &file,
                 format!("activation {name} is not served"),
-                format!("served are torch.nn's {}", Elementwise::names()),
+                format!("supported: torch.nn's {}", Elementwise::names()),
             )
         })?,
     };

@@ -34,7 +34,6 @@ pub struct WordList {
 pub struct Words {
     /// Maximum length of a text in words.
     pub max_seq_length: usize,
-    /// The tokenizer.
     pub tokens: WordTokens,
 }
 
@@ -60,7 +59,7 @@ pub(super) fn read(folder: &Path) -> Result<Words, EmbedError> {
             return Err(EmbedError::file(
                 &file,
                 format!("tokenizer_class `{class}` is not served"),
-                "served are sentence-transformers' WhitespaceTokenizer and TransformersTokenizerWrapper",
+                "supported: sentence-transformers' WhitespaceTokenizer and TransformersTokenizerWrapper",
             ));
         }
     };

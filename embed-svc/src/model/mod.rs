@@ -306,7 +306,6 @@ impl Model {
         self.known(self.tokenizer.encode_pair(first, second, self.max_tokens)?)
     }
 
-    /// The tokenizer.
     pub fn tokenizer(&self) -> &TextTokenizer {
         &self.tokenizer
     }

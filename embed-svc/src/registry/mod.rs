@@ -31,7 +31,6 @@ use model_cache::ModelCache;
 pub struct Loaded {
     /// Its origin.
     pub source: ResolvedModel,
-    /// The model itself.
     pub model: Arc<Model>,
     /// The engine that runs it.
     pub engine: Engine,
@@ -46,7 +45,6 @@ pub struct Loaded {
 
 /// An available encoder.
 pub struct Known {
-    /// Its id in requests.
     pub id: String,
     /// The encoder, if it is in memory.
     pub loaded: Option<Arc<Loaded>>,

@@ -34,7 +34,7 @@ pub(super) async fn ranges(
                 "output_dtype",
                 format!("DTYPE_INT8 needs the ranges of `{id}`, and {LEAST} texts at least to find them on"),
                 format!(
-                    "put texts, one a line, into calibration.txt in the model's folder or name a file under \
+                    "put texts, one per line, into calibration.txt in the model's folder or name a file under \
                      embed.calibration; or send {LEAST} texts or more at once"
                 ),
             ));
@@ -59,7 +59,7 @@ pub(super) async fn ranges(
         return Err(EmbedError::file(
             &file,
             format!("holds {} texts", items.len()),
-            format!("give {LEAST} at least, one a line"),
+            format!("give {LEAST} at least, one per line"),
         ));
     }
     // One set of ranges, that of the default prompt, serves queries and documents, so that they can

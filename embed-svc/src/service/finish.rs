@@ -33,7 +33,6 @@ impl Delivery {
         }
     }
 
-    /// Bytes of a delivered row.
     pub(super) fn row_bytes(&self) -> usize {
         match self.dtype {
             Dtype::F16 => 2 * self.dimensions,

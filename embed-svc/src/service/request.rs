@@ -23,7 +23,6 @@ use crate::{
 /// Maximum bytes of all prompts of a request, because the prompt is tokenised with every text.
 const MOST_OF_PROMPTS: usize = 4 << 20;
 
-/// The prompt of a request.
 pub(super) enum Prompt {
     Named(String),
     Literal(String),

@@ -27,7 +27,6 @@ pub(super) async fn write(blobs: &BlobStore, folder: &str, vectors: &[(Key, Vec<
     Ok(())
 }
 
-/// The keys of an index.
 pub(super) fn keys(index: &[u8]) -> &[Key] {
     let (keys, _) = index.as_chunks();
     keys

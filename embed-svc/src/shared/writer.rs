@@ -126,7 +126,6 @@ impl Gathered {
         }
     }
 
-    /// Writes one segment.
     async fn write(&mut self, store: &SpareStore, folder: &str) {
         let count = self.vectors.len().min(SEGMENT);
         let segment: Vec<(Key, Vec<f32>)> = self.vectors.drain(..count).collect();

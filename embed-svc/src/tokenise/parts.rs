@@ -7,7 +7,6 @@ use super::{Kind, TextTokenizer, turn};
 /// A token of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its id.
     pub id: u32,
     /// The part of the text, or a special token's name.
     pub text: String,
@@ -25,7 +24,7 @@ impl TextTokenizer {
     /// If the tokenizer fails or is a list of words, which does not record positions.
     pub fn parts(&self, prompt: &str, text: &str, special: bool) -> Result<Vec<Part>, String> {
         let Kind::File(inner) = &self.kind else {
-            return Err("a list of words does not tell where in a text a word stands".into());
+            return Err("a list of words does not have the positions of words in a text".into());
         };
         let whole = format!("{prompt}{text}{}", self.suffix);
         let _turn = turn(&whole);

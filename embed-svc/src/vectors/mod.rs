@@ -10,7 +10,6 @@ use crate::{
     weights::{Table, Weights},
 };
 
-/// A table of vectors.
 pub struct StaticVectors {
     name: &'static str,
     table: Table,
@@ -21,7 +20,6 @@ pub struct StaticVectors {
 }
 
 impl StaticVectors {
-    /// The vectors of a table.
     pub fn new(name: &'static str, table: Table) -> Self {
         Self {
             name,

@@ -23,7 +23,6 @@ const PADDING: &str = "PADDING_TOKEN";
 pub struct TextVectors {
     /// Looks words up unchanged, then without surrounding punctuation, then in lower case.
     pub words: WordTokenizer,
-    /// Their vectors.
     pub table: StaticVectors,
     /// Number of skipped lines, whose number of values differs from the first line's.
     pub skipped: usize,

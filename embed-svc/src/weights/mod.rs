@@ -232,7 +232,7 @@ impl Weights {
         EmbedError::file(
             self.file(),
             format!("missing tensors: {shown}{more}"),
-            "the checkpoint is incomplete, or of another architecture than config.json says",
+            "the checkpoint is incomplete, or its architecture is not that of config.json",
         )
     }
 }

@@ -22,7 +22,6 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// Reads these bytes of the tensor.
     fn read(&self, bytes: Range<usize>, into: &mut [u8]) -> Result<(), EmbedError> {
         let bytes = self.bytes.start + bytes.start..self.bytes.start + bytes.end;
         self.file.read(bytes, into).map_err(|error| {
@@ -31,14 +30,12 @@ impl Tensor {
         })
     }
 
-    /// All bytes.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, EmbedError> {
         let mut bytes = vec![0; self.bytes.len()];
         self.read(0..bytes.len(), &mut bytes)?;
         Ok(bytes)
     }
 
-    /// All values.
     pub(super) fn all(&self) -> Result<Floats, EmbedError> {
         let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, self.shape.iter().product()).collect();
         if let Some(values) = Arc::get_mut(&mut values) {

@@ -41,7 +41,6 @@ pub(crate) struct BoundRule {
     pub basis: Basis,
     /// The unit of observation.
     pub unit: Unit,
-    /// Whether the unit is the default.
     pub unit_by_default: bool,
     /// The conditions under which the rule is invalid.
     pub limits: Settled,

@@ -295,7 +295,7 @@ fn decide_rule(
     valid(verdict, rule, encoder, grid, look, &own)
 }
 
-/// The verdict of a rule on an encoder that it is not about: it keeps nobody from passing.
+/// The verdict of a rule on an encoder to which it does not apply: it does not fail the encoder.
 fn not_applicable(rule: &BoundRule) -> RuleVerdict {
     let why = match &rule.rule.form {
         Some(form) => format!("the rule is about the form {form}"),
@@ -309,7 +309,6 @@ fn not_applicable(rule: &BoundRule) -> RuleVerdict {
     }
 }
 
-/// Decides a rule over its items.
 fn over_items(
     look: &Look<'_>,
     place: (usize, usize),

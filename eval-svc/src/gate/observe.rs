@@ -30,7 +30,6 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
 /// scores. Otherwise the reason why there are none.
 pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, String>>;
 
-/// The sources of observations.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     /// All scores.

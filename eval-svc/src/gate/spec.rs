@@ -45,7 +45,6 @@ pub struct Gate {
     pub without_suite_rules: bool,
 }
 
-/// A rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// The rule's name; absent: a description of the rule.
@@ -90,7 +89,6 @@ pub enum When {
 }
 
 impl When {
-    /// Every choice.
     pub const ALL: [Self; 2] = [Self::Always, Self::Baseline];
 
     /// The spelling in a suite.
@@ -284,7 +282,6 @@ impl Rule {
 }
 
 impl RuleLimit {
-    /// The limit of this kind.
     pub fn new(kind: RuleKind, value: f64) -> Self {
         Self { kind, value }
     }

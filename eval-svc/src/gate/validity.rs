@@ -31,7 +31,6 @@ pub(crate) struct Rewrites {
     pub texts: u64,
     /// Of these, texts that stayed unchanged.
     pub unchanged: u64,
-    /// Of these, near copies.
     pub near_copies: u64,
     /// Of these, texts that share the rewrite of a text with other words.
     pub same: u64,
@@ -214,7 +213,6 @@ fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Optio
 /// Shares of the texts that a rule covers.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// The known shares by limit.
     pub known: BTreeMap<ValidityLimit, f64>,
     /// Absent for a rule on the original texts.
     rewrites: Option<RewriteTotals>,
@@ -225,7 +223,6 @@ pub(super) struct Shares {
 struct RewriteTotals {
     /// Texts x transformations x seeds.
     texts: u64,
-    /// Rewrites that have a rating.
     rated: u64,
 }
 

@@ -88,7 +88,6 @@ pub const LEAST_RIGHT: f64 = 0.8;
 pub struct Probe {
     /// The kind of pair, which determines the right rating.
     pub kind: ProbeKind,
-    /// The text.
     pub original: &'static str,
     /// The text to compare with.
     pub beside: &'static str,

@@ -46,7 +46,6 @@ pub struct GivenPrompt {
 /// A prompt that was chosen for texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    /// The prompt's source.
     pub source: PromptSource,
     /// The prompt's role in that source, as written.
     pub role: String,
@@ -57,11 +56,9 @@ pub(crate) struct Chosen {
 /// A prompt in a request to an encoder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Sent {
-    /// The text itself.
     Literal(String),
     /// The encoder's name of the prompt.
     Named {
-        /// The name.
         name: String,
         /// Its text, if the encoder reports it.
         text: Option<String>,
@@ -77,7 +74,6 @@ impl Sent {
         }
     }
 
-    /// The field of a request.
     pub(crate) fn field(&self) -> encode_request::Prompt {
         match self {
             Self::Literal(text) => encode_request::Prompt::LiteralPrompt(text.clone()),
@@ -197,7 +193,6 @@ impl DatasetPrompts {
         found.and_then(|(_, chosen)| chosen.as_ref())
     }
 
-    /// Every part with its prompt.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, Option<&Chosen>)> {
         self.chosen.iter().map(|(part, chosen)| (*part, chosen.as_ref()))
     }

@@ -18,7 +18,6 @@ pub struct PromptVariant {
 /// How a variant changes prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wording {
-    /// Every prompt by a rule.
     Rule(Rule),
     /// Prompts by role, which take precedence over all others.
     Given(BTreeMap<String, String>),
@@ -112,7 +111,6 @@ pub(crate) fn parse_all(names: &[String], own: &[PromptVariant]) -> Result<Vec<P
     Ok(variants)
 }
 
-/// Whether a rule has this name.
 pub(crate) fn is_rule(name: &str) -> bool {
     name == ALL || RULES.iter().any(|row| row.0 == name)
 }

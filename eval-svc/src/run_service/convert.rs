@@ -80,7 +80,6 @@ fn suite(suite: Option<proto::SuiteRef>) -> Result<SuiteChoice, Fault> {
     }
 }
 
-/// A run as a proto.
 pub(super) fn run(record: RunRecord) -> proto::Run {
     let failure = record.failure.unwrap_or(crate::run::Failure {
         code: 0,
@@ -205,7 +204,6 @@ fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     stamp
 }
 
-/// An event as a proto.
 pub(super) fn event(event: Event) -> proto::WatchRunResponse {
     use proto::watch_run_response::Event as Kind;
     let kind = match event.kind {

@@ -5,7 +5,6 @@ use isomer_proto::eval::v1 as proto;
 use super::duration;
 use crate::run::Forecast;
 
-/// The plan of a run.
 pub(super) fn plan(forecast: Forecast) -> proto::RunPlan {
     proto::RunPlan {
         generation_time: forecast.seconds().and_then(duration),

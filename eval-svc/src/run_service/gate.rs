@@ -178,7 +178,6 @@ pub(super) fn on_undecided(undecided: OnUndecided) -> proto::GateUndecided {
     proto::GateUndecided::named(undecided.name()).unwrap_or_default()
 }
 
-/// A verdict as a proto.
 pub(super) fn verdict(verdict: GateVerdict) -> proto::Verdict {
     match verdict {
         GateVerdict::Pass => proto::Verdict::Pass,

@@ -33,7 +33,6 @@ pub(super) fn judge(judge: Option<proto::Judge>) -> Result<Judge, Fault> {
     })
 }
 
-/// A request's judge as a proto.
 pub(super) fn proto(judge: &Judge) -> Option<proto::Judge> {
     (*judge != Judge::default()).then(|| proto::Judge {
         generator_id: judge.generator.clone().unwrap_or_default(),

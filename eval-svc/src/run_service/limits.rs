@@ -17,7 +17,6 @@ pub(super) fn limits(limits: Option<proto::RunLimits>) -> Result<Limits, Fault> 
     })
 }
 
-/// Limits as a proto message.
 pub(super) fn proto(limits: &Limits) -> Option<proto::RunLimits> {
     limits.any().then_some(proto::RunLimits {
         generator_calls: limits.generator_calls,

@@ -40,7 +40,6 @@ pub(crate) struct RunHandler {
 }
 
 impl RunHandler {
-    /// A handler for these runs.
     pub(crate) fn new(runs: RunManager) -> Self {
         Self { runs }
     }

@@ -8,7 +8,6 @@ use crate::dataset::Dataset;
 /// A sampled STS dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoldSet {
-    /// Its name.
     pub name: String,
     /// Languages of the first and of the second texts, if the data names them.
     pub sides: Option<(String, String)>,
@@ -33,11 +32,9 @@ pub struct GoldPair {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("the gold score {score} of row {row} lies outside {} to {}", range.0, range.1)]
 pub struct GoldError {
-    /// The score.
     pub score: f64,
     /// Its row, from 1.
     pub row: usize,
-    /// The range.
     pub range: (f64, f64),
 }
 

@@ -38,7 +38,6 @@ pub struct RatedPair {
 /// The agreement of a judge with gold scores.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Agreement {
-    /// Pairs.
     pub pairs: usize,
     /// Pairs with a rating, on which the other values are computed.
     pub rated: usize,
@@ -54,16 +53,13 @@ pub struct Agreement {
 pub struct Bin {
     /// The part, for example `11-20` words or `4-5` points.
     pub label: String,
-    /// The agreement on the part.
     pub agreement: Agreement,
 }
 
 /// A mean with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Number of values.
     pub n: usize,
-    /// The mean.
     pub mean: f64,
     /// Percentile bootstrap interval of the mean.
     pub interval: Interval,

@@ -170,7 +170,6 @@ impl JudgeScore {
 pub struct ParaphraserResult {
     /// Its generator id.
     pub id: String,
-    /// Number of texts to paraphrase.
     pub texts: usize,
     /// Texts whose attempts all failed a check.
     pub failed: usize,
@@ -221,7 +220,6 @@ pub fn rank_paraphrasers(paraphrasers: &mut [ParaphraserResult]) {
 /// The results of both steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The settings.
     pub settings: Settings,
     /// Datasets: name, pairs used, pairs in all.
     pub data: Vec<(String, usize, usize)>,

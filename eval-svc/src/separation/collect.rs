@@ -21,7 +21,6 @@ const LOOKED_AT: usize = 10;
 pub(crate) struct Source {
     /// Its number in the corpus.
     pub(crate) text: u32,
-    /// The text.
     pub(crate) content: String,
     /// Its language, if the data set names one.
     pub(crate) language: Option<String>,

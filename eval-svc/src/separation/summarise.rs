@@ -10,7 +10,6 @@ use crate::stats;
 pub(crate) struct Tally {
     /// Distinct texts.
     pub(crate) texts: u64,
-    /// Comparisons.
     pub(crate) comparisons: u64,
     /// Mean over texts of the share of their comparisons that are separated; `None` without texts.
     pub(crate) separation: Option<f64>,

@@ -10,7 +10,6 @@ pub(super) const MOST_STEPS: u64 = 1 << 31;
 /// Steps to start a resample and to store its result.
 const RESAMPLE: u64 = 128;
 
-/// A part of a request's cost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     /// The field that this part grows with.
@@ -46,7 +45,6 @@ pub(super) fn sum(terms: impl IntoIterator<Item = u64>) -> u64 {
     terms.into_iter().fold(0, u64::saturating_add)
 }
 
-/// The cost of sorting.
 pub(super) fn sorted(values: u64) -> u64 {
     product(&[values, u64::from(values.max(2).ilog2()) + 1])
 }

@@ -54,13 +54,11 @@ pub enum SuiteError {
         line: usize,
         /// The field, for example `seeds[1]`.
         field: String,
-        /// The problem and the accepted values.
         message: String,
     },
     /// No suite of this name ships with Isomer.
     #[error("no suite named `{name}` ships with Isomer{}", hint(.nearest.as_deref(), .known))]
     NoSuchSuite {
-        /// The requested name.
         name: String,
         /// The nearest valid name.
         nearest: Option<String>,

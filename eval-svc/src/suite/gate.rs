@@ -135,7 +135,6 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
     })
 }
 
-/// The single limit of a rule.
 fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
     let mut only: Option<(RuleLimit, Found<f64>)> = None;
     for kind in RuleKind::ALL {

@@ -60,7 +60,6 @@ pub const KEYS: &str = include_str!("keys.toml");
 /// Seeds of HTEB's three runs.
 pub const DEFAULT_SEEDS: [u64; 3] = [1337, 1338, 1339];
 
-/// A validated suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
     /// Short name, shown in reports.
@@ -140,12 +139,9 @@ impl DatasetSource {
     }
 }
 
-/// One dataset of a suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetSpec {
-    /// Kind of task.
     pub task: TaskType,
-    /// Its source.
     pub source: DatasetSource,
     /// Name in reports; absent: from the source.
     pub name: Option<String>,

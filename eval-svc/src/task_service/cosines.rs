@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// The augmentation for the variants' own vectors. `None` if the table cannot be computed: items
-/// are not pairs, a text has variants of several sources, or a second request may get other
-/// variants than the first.
+/// are not pairs, a text has variants of several sources, or a second request may get variants that
+/// differ from the first one's.
 pub(super) fn alone(task: TaskType, wanted: &DatasetAugmentation) -> Option<DatasetAugmentation> {
     let spec = wanted.spec.as_ref()?;
     let pairs = matches!(task, TaskType::Sts | TaskType::PairClassification | TaskType::Bitext);

@@ -69,7 +69,6 @@ struct Group<'a> {
     distinct: Distinct<'a>,
 }
 
-/// Describes the encoder of a request.
 pub(super) async fn describe(clients: &EvalClients, encoder_id: &str) -> Result<Encoder, Fault> {
     encoding::describe(&clients.encoder, encoder_id)
         .await

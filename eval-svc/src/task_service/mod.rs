@@ -397,7 +397,6 @@ enum VectorInput {
 }
 
 impl VectorInput {
-    /// Reads the vectors of a request.
     fn read(task: TaskType, input: Input, options: &TaskOptions, search: SearchMode) -> Result<Self, Fault> {
         match input {
             Input::Pairs(pairs) => vectors::pairs(task, pairs),

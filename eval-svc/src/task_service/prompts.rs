@@ -167,7 +167,6 @@ fn source(source: PromptSource) -> prompt_use::Source {
     }
 }
 
-/// A count as a message.
 pub(super) fn truncation(count: CutCount) -> proto::TruncationReport {
     proto::TruncationReport {
         texts: count.texts,

@@ -64,14 +64,12 @@ pub(super) fn unknown_task() -> Fault {
     Fault::invalid("task_type", "is not a known task type").hint(format!("give one of {names}"))
 }
 
-/// The profile of a request.
 pub(super) fn profile(request: &ScoreRequest) -> Result<Profile, Fault> {
     let profile: Option<MetricProfile> = choice("profile", request.profile)?;
     let found = profile.and_then(|profile| profile.among(Profile::ALL, Profile::name));
     Ok(found.unwrap_or_default())
 }
 
-/// The proto's value of a task.
 pub(super) fn task_to_proto(task: TaskType) -> proto::TaskType {
     proto::TaskType::named(task.name()).unwrap_or_default()
 }

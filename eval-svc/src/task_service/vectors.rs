@@ -100,7 +100,6 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
     }
 }
 
-/// Vectors of a retrieval task.
 #[derive(Debug)]
 pub(super) struct Retrieval {
     queries: Array2<f32>,

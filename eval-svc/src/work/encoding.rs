@@ -29,12 +29,10 @@ pub(crate) struct Encoded {
     pub(crate) data: Vec<f32>,
     /// Columns; 0 if there were no texts.
     pub(crate) cols: usize,
-    /// The vector space.
     pub(crate) space: Option<VectorSpace>,
     /// Whether each text was truncated at the encoder's maximum length; `None` if the encoder does
     /// not report it.
     pub(crate) cut: Vec<Option<bool>>,
-    /// The usage.
     pub(crate) usage: Usage,
 }
 

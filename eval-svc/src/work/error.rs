@@ -13,7 +13,6 @@ pub(crate) enum EncodingError {
     Text {
         /// Index among the texts given.
         index: usize,
-        /// The reason.
         message: String,
     },
 }

@@ -69,7 +69,6 @@ impl LocalEngine {
         Some(run.dispatch(blake3::hash(&request.encode_to_vec()).as_bytes()))
     }
 
-    /// The same for a holder.
     pub(crate) fn held_by(&self, holder: &Holder) -> Self {
         Self {
             holder: Some(holder.to_text().into()),

@@ -80,7 +80,6 @@ impl Batching {
     }
 }
 
-/// Kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     /// Texts to transform.
@@ -137,7 +136,6 @@ pub(crate) trait WorkEngine: Send + Sync + Debug {
     /// Encodes the documents of a shard and searches them. The caller checks the answer.
     fn search(&self, shard: Shard, wanted: Arc<ShardSearch>) -> BoxFuture<'static, Result<Found, EncodingError>>;
 
-    /// Scores vectors.
     fn score(&self, task: ScoreTask) -> BoxFuture<'static, Result<ScoreRecord, ScoreFailure>>;
 
     /// Maximum number of concurrent scores: in this process one, because a score uses all cores.

@@ -1,4 +1,11 @@
 //! A score to compute from vectors, and its result.
+//!
+//! A score of at least `eval.score_unit_operations` (retrieval in one piece, bitext mining,
+//! classification, clustering) is a unit of the lane `score`, in the run's class of arithmetic. The
+//! unit names labels and vectors by their digests, and its answer is kept under the score's own
+//! key. The run removes the vectors from the store once it has the score; a worker that needs them
+//! later reports it, and they are written again. Smaller scores are computed by the process that
+//! leads the run, which has the vectors.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +37,6 @@ pub(crate) struct ScoreTask {
 /// A score in its stored and transmitted form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ScoreRecord {
-    /// Key of the main score.
     pub(crate) main_key: String,
     /// Main score in the metric's own unit.
     pub(crate) main: f64,

@@ -87,7 +87,6 @@ pub(crate) struct ShardSearch {
     pub(crate) encoder: Encoder,
     /// The prompt of documents; `None`: the encoder's default.
     pub(crate) prompt: Option<Sent>,
-    /// The queries.
     pub(crate) queries: Queries,
     /// The search parameters.
     pub(crate) terms: SearchTerms,
@@ -130,12 +129,10 @@ impl Queries {
         }
     }
 
-    /// Number of queries.
     pub(crate) fn len(&self) -> usize {
         self.matrix.nrows()
     }
 
-    /// Its digest and its bytes.
     pub(super) fn message(&self) -> &(Digest, Bytes) {
         self.message.get_or_init(|| digested(&VectorRows::from(&self.matrix)))
     }
@@ -169,7 +166,6 @@ impl Shard {
         }
     }
 
-    /// Its digest and its bytes.
     pub(super) fn message(&self) -> (Digest, Bytes) {
         digested(&*self.documents())
     }

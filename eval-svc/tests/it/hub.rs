@@ -405,7 +405,7 @@ async fn a_name_that_cannot_be_reached_says_where_it_was_looked_for_and_how_to_g
     .await;
     let said = lost.unwrap_err().to_string();
     for part in [
-        "`BIOSSES` cannot be had",
+        "`BIOSSES` is unavailable",
         "data/BIOSSES is not there",
         "this process is offline",
         "put its files into",

@@ -132,7 +132,7 @@ async fn more_items_decide_more_and_the_design_is_the_smallest_that_does() {
     assert!((chance(design.total_items, &mut client).await - design.pass_without_drop).abs() < 1e-9);
     assert!(chance(design.total_items - 10, &mut client).await < 0.6);
 
-    // A limit that one row a data set keeps.
+    // A limit that one row per data set keeps.
     let wide = plan(&mut client, with(100, 90.0), Some(0.05))
         .await
         .unwrap()

@@ -1,4 +1,5 @@
-"""Checks a model of Azure Machine Learning that Event Grid told of, and writes what came of it into its tags.
+"""Checks a model of Azure Machine Learning named by an Event Grid event, and writes the result into
+its tags.
 
 Subscribe a queue to `Microsoft.MachineLearningServices.ModelRegistered` of the workspace, and give each event to this script. It needs
 `az` with the extension `ml`, logged in with an identity that may read and update models.

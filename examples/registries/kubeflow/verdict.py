@@ -1,4 +1,4 @@
-"""Writes what a check came to into Kubeflow's Model Registry, as custom properties of a model version.
+"""Writes the result of a check into Kubeflow's Model Registry, as custom properties of a model version.
 
     isomer check --model ./encoder --suite minimal --rule max_drop=5
     KUBEFLOW_TOKEN=… python3 verdict.py --server https://registry.example.com --version-id 3 --report isomer-report/report.json

@@ -1,4 +1,4 @@
-"""Writes what a check came to into Vertex AI's Model Registry: labels, and the alias `isomer-passed` of a version.
+"""Writes the result of a check into Vertex AI's Model Registry: labels, and the alias `isomer-passed` of a version.
 
     isomer check --model ./encoder --suite minimal --rule max_drop=5
     VERTEX_TOKEN="$(gcloud auth print-access-token)" python3 verdict.py --report isomer-report/report.json \

@@ -1,4 +1,4 @@
-"""Checks an artifact of W&B's registry, and writes what came of it into its metadata, with the alias `isomer-passed` for what passed.
+"""Checks an artifact of W&B's registry, and writes the result into its metadata, with the alias `isomer-passed` if it passed.
 
     ARTIFACT=ENTITY/PROJECT/NAME:v3 WANDB_API_KEY=… python3 verdict.py --suite minimal --rule max_drop=5
 """

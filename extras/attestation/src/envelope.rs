@@ -8,19 +8,15 @@ use crate::key::{KeyError, PrivateKey, PublicKey};
 /// The type of in-toto statements.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
-/// A DSSE envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// Type of the payload.
     #[serde(rename = "payloadType")]
     pub payload_type: String,
     /// The payload in base64.
     pub payload: String,
-    /// Signatures.
     pub signatures: Vec<Signature>,
 }
 
-/// A signature of an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     /// [`PublicKey::id`]; a hint, which is not signed.

@@ -30,7 +30,6 @@ pub enum KeyError {
         /// The expected heading.
         wanted: &'static str,
     },
-    /// It is encrypted.
     #[error(
         "it is encrypted; decrypt it: openssl pkey -in KEY -out PLAIN (a key of cosign's own: make one with openssl and give it to cosign \
          import-key-pair)"
@@ -157,7 +156,6 @@ impl PublicKey {
         [head, &self.bytes].concat()
     }
 
-    /// The key in PEM.
     pub fn to_pem(&self) -> String {
         let body = STANDARD.encode(self.der());
         let lines: Vec<&str> = body

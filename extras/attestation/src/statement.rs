@@ -6,9 +6,7 @@ use isomer_report::{EncoderInfo, EncoderVerdict, GateReport, GateVerdict, Report
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Type of a statement.
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
-/// Type of its predicate.
 pub const PREDICATE_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.1";
 /// Name of the report among the subjects.
 pub const REPORT: &str = "report.json";
@@ -28,14 +26,12 @@ pub struct Statement {
     /// [`PREDICATE_TYPE`].
     #[serde(rename = "predicateType")]
     pub predicate_type: String,
-    /// The result of the check.
     pub predicate: TestResult,
 }
 
 /// An object with its digests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
-    /// Its name.
     pub name: String,
     /// Digests in hex, by algorithm.
     pub digest: BTreeMap<String, String>,
@@ -48,7 +44,6 @@ pub struct Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestResult {
-    /// The result.
     pub result: Outcome,
     /// The configuration of the check: suite, data sets, the encoder as served, its files.
     pub configuration: Vec<Resource>,
@@ -83,7 +78,7 @@ pub enum StatementError {
     /// An encoder without a digest.
     #[error(
         "the encoder `{0}` does not say the digest of its weights, so a statement could not name what was checked; serve it from files, or \
-         from a provider that tells its weights_digest"
+         from a provider that reports its weights_digest"
     )]
     NoDigest(String),
     /// A report that contradicts itself.

@@ -48,11 +48,9 @@ pub struct Verified {
     pub encoder: String,
     /// SHA-256 (hex) of its weights.
     pub weights: String,
-    /// The result.
     pub result: Outcome,
     /// Artifacts that contain these weights, according to the signature.
     pub artifacts: Vec<Resource>,
-    /// The statement.
     pub statement: Statement,
 }
 

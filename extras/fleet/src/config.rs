@@ -17,21 +17,21 @@ pub struct FleetConfig {
     pub credentials_file: Option<PathBuf>,
     /// PEM file with the authorities of the NATS servers' certificates; absent: the system's.
     pub ca_file: Option<PathBuf>,
-    /// What this fleet's stream, buckets and subjects are called, where several share a NATS
-    /// server: letters, digits and `-`.
+    /// Name of this fleet's stream, buckets and subjects, if several share a NATS server: letters,
+    /// digits and `-`.
     pub name: String,
     /// Servers of the NATS cluster that keep each queued unit: 1, 3 or 5.
     pub replicas: usize,
     /// Seconds without a sign of life after which a unit of a worker is given to another.
     pub lease_seconds: u64,
-    /// Times a unit is begun before it is given up, counting workers that died over it.
+    /// Maximum number of times a unit is started, including by workers that died over it.
     pub attempts: u32,
     /// Units that a run has queued or in work at the same time.
     pub units_in_flight: usize,
     /// Seconds after which a unit without an answer is looked for in the store and offered again.
     pub republish_seconds: u64,
-    /// Seconds for which a run waits while no worker takes its units; then it fails, and goes on
-    /// where it was when it is run again.
+    /// Seconds for which a run waits while no worker takes its units; then it fails; running it
+    /// again resumes it.
     pub worker_wait_seconds: u64,
 }
 

@@ -32,7 +32,6 @@ const LONGEST_CANCELLATION: Duration = Duration::from_secs(3);
 /// The answer of a unit.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The answer.
     pub content: Bytes,
     /// Whether another dispatcher has counted its usage.
     pub counted: bool,
@@ -142,7 +141,6 @@ impl Dispatcher {
         }
     }
 
-    /// The queue.
     pub fn queue(&self) -> &Queue {
         &self.inner.queue
     }
@@ -157,7 +155,6 @@ impl Dispatcher {
         cancelling.reopen();
     }
 
-    /// The store.
     pub fn blobs(&self) -> &BlobStore {
         &self.inner.blobs
     }
@@ -406,7 +403,7 @@ async fn report_runs(queue: Queue, asked: Arc<Asked>) {
                 Ok(()) => {
                     told.insert(run.clone(), (Instant::now(), names));
                 }
-                Err(error) => tracing::debug!(%error, run, "cannot tell what a run waits for; trying again"),
+                Err(error) => tracing::debug!(%error, run, "cannot record what a run waits for; trying again"),
             }
         }
         for run in told.keys().filter(|run| !now.contains_key(*run)) {

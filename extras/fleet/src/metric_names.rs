@@ -1,4 +1,4 @@
-//! What workers and shared limits measure.
+//! Metrics of workers and shared limits.
 
 use isomer_service_kit::{metric_name, metric_names::Metric};
 
@@ -6,7 +6,7 @@ use isomer_service_kit::{metric_name, metric_names::Metric};
 pub(crate) const PAUSES: &str = metric_name!("fleet", "pauses", "total");
 /// Calls in flight that this process may have of those of the whole fleet, by `generator`.
 pub(crate) const LEASED: &str = metric_name!("fleet", "leased", "calls");
-/// What the whole fleet has used of a budget, by `generator` and `kind`.
+/// Amount of a budget that the whole fleet has used, by `generator` and `kind`.
 pub(crate) const SPENT: &str = metric_name!("fleet", "generator", "spent");
 /// Units that this worker ended, by `kind`, `of` and `end`.
 pub(crate) const UNITS: &str = metric_name!("fleet", "units", "total");
@@ -30,27 +30,27 @@ pub(crate) const ALL: &[Metric] = &[
     Metric::histogram(
         UNIT_SECONDS,
         metrics::Unit::Seconds,
-        "Time from a unit's delivery to its end, by kind and of.",
+        "Time from a unit's delivery to its end, by the labels kind and of.",
     ),
     Metric::gauge(
         QUEUED,
         metrics::Unit::Count,
-        "Units of a lane that wait, as the broker tells, by kind and of.",
+        "Waiting units of a lane, as the broker reports, by the labels kind and of.",
     ),
     Metric::gauge(
         IN_WORK,
         metrics::Unit::Count,
-        "Units of a lane that workers have begun, as the broker tells, by kind and of.",
+        "Units of a lane that workers have started, as the broker reports, by the labels kind and of.",
     ),
     Metric::gauge(
         REDELIVERED,
         metrics::Unit::Count,
-        "Units in work that were delivered before, as the broker tells, by kind and of.",
+        "Units in work that were delivered before, as the broker reports, by the labels kind and of.",
     ),
     Metric::gauge(
         PAUSED,
         metrics::Unit::Count,
-        "1 while a lane is paused, by kind and of.",
+        "1 while a lane is paused, by the labels kind and of.",
     ),
     Metric::counter(PAUSES, "Pauses that a generator asked this process for, by generator."),
     Metric::gauge(
@@ -61,7 +61,7 @@ pub(crate) const ALL: &[Metric] = &[
     Metric::gauge(
         SPENT,
         metrics::Unit::Count,
-        "What all processes have used of a generator's budget, by generator and kind.",
+        "Amount of a generator's budget that all processes have used, by generator and kind.",
     ),
 ];
 

@@ -26,11 +26,9 @@ pub struct Overview {
     /// Lanes of this version with units, a pause or a waiting run, and lanes with recent activity
     /// of a worker; by name.
     pub lanes: Vec<LaneState>,
-    /// The waits of each run.
     pub runs: Vec<RunWaits>,
 }
 
-/// A worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerState {
     /// Its own record.
@@ -41,10 +39,8 @@ pub struct WorkerState {
     pub told: u64,
 }
 
-/// A lane.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaneState {
-    /// The lane.
     pub lane: Lane,
     /// Number of waiting units.
     pub queued: u64,
@@ -65,7 +61,6 @@ pub struct LaneState {
 /// The wait of a run in a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunWaits {
-    /// The run.
     pub run: String,
     /// The lane, and the number of its units that the run has requested.
     pub waits: Waits,
@@ -83,12 +78,7 @@ pub enum Wait {
     /// Only workers of these other classes of arithmetic take it.
     OtherClass(Vec<String>),
     /// The generator requested a pause until a time, with its message.
-    Paused {
-        /// The time.
-        until: u64,
-        /// Its message.
-        why: String,
-    },
+    Paused { until: u64, why: String },
     /// A budget is spent; the value names it.
     Budget(String),
     /// The maximum number of calls is in flight.

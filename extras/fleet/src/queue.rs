@@ -46,10 +46,8 @@ const ALREADY: &str = "maximum messages per subject";
 /// The queue cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The broker.
     #[error("the queue at {engine}: {what}: {message}")]
     Broker {
         /// Its address.
@@ -59,7 +57,6 @@ pub enum FleetError {
         /// The error it reported.
         message: String,
     },
-    /// The store.
     #[error(transparent)]
     Store(#[from] isomer_blobs::BlobError),
 }
@@ -150,7 +147,6 @@ impl Queue {
         Ok(queue)
     }
 
-    /// The settings.
     pub fn config(&self) -> &FleetConfig {
         &self.config
     }
@@ -203,14 +199,14 @@ impl Queue {
         let bucket = self.runs_bucket().await?;
         let put = bucket.put(run, serde_json::to_vec(waits).unwrap_or_default().into());
         put.await
-            .map_err(|error| self.failed("cannot tell what a run waits for")(error.to_string()))?;
+            .map_err(|error| self.failed("cannot record what a run waits for")(error.to_string()))?;
         Ok(())
     }
 
     /// Removes the record of a run that no longer waits.
     pub(crate) async fn forget_run(&self, run: &str) -> Result<(), FleetError> {
         let deleted = self.runs_bucket().await?.delete(run).await;
-        deleted.map_err(|error| self.failed("cannot tell that a run waits for nothing")(error.to_string()))
+        deleted.map_err(|error| self.failed("cannot record that a run waits for nothing")(error.to_string()))
     }
 
     /// The units for which runs wait, by run.
@@ -466,7 +462,6 @@ impl Queue {
         Ok(self.bucket_times("lanes").await?.1)
     }
 
-    /// The consumer of a lane.
     pub(crate) async fn consumer(&self, lane: &Lane) -> Result<PullConsumer, FleetError> {
         let stream = self.stream().await?;
         let found = stream.get_consumer::<pull::Config>(&lane.name()).await;

@@ -27,7 +27,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Transform, Self::Encode, Self::Judge, Self::Score];
 
     /// Its name, lower case.
@@ -40,7 +39,6 @@ impl Kind {
         }
     }
 
-    /// The kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -87,9 +85,7 @@ impl Lane {
 /// Units of a lane for which a run waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// The lane.
     pub lane: Lane,
-    /// Number of units.
     pub units: u64,
 }
 
@@ -101,7 +97,6 @@ pub struct Address {
 }
 
 impl Address {
-    /// Parses an address.
     pub fn parse(text: &str) -> Option<Self> {
         let lower = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let digest = Digest::parse(text).filter(|_| lower)?;
@@ -159,7 +154,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// A unit of work.
 #[derive(Debug, Clone)]
 pub struct Unit {
     lane: Lane,
@@ -181,17 +175,14 @@ impl Unit {
         Self { lane, address, request }
     }
 
-    /// Its lane.
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
 
-    /// Its address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The request.
     pub fn request(&self) -> &Bytes {
         &self.request
     }

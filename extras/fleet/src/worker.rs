@@ -69,7 +69,6 @@ pub trait Executor: Send + Sync + 'static {
 /// The answer of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executed {
-    /// The answer.
     pub answer: Bytes,
     /// Whether the answer may be cached. An answer with transient failures (a generator did not
     /// answer for one of many texts) may not: the unit is executed once more, and the second answer
@@ -84,15 +83,11 @@ pub(crate) enum Completion {
     /// The answer is in the store.
     Done,
     /// The answer contains transient failures; the store has it under a separate name.
-    Partial {
-        /// The name.
-        name: String,
-    },
+    Partial { name: String },
     /// The unit failed permanently.
     Failed(WireFault),
 }
 
-/// A fault as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WireFault {
     code: i32,

@@ -104,7 +104,6 @@ pub struct Encoded {
     pub partial: Vec<bool>,
     /// Number of truncated texts.
     pub truncated: u64,
-    /// The usage of the request.
     pub usage: Usage,
 }
 
@@ -295,8 +294,8 @@ impl Encoder {
     /// Encodes texts.
     ///
     /// # Errors
-    /// If the encoder refuses, fails for longer than the patience, answers in another space than
-    /// before, or returns vectors that are not finite.
+    /// If the encoder refuses, fails for longer than the patience, answers in a different space
+    /// from before, or returns vectors that are not finite.
     pub async fn encode(&self, texts: &[&str]) -> Result<Encoded> {
         let ours = if self.augments() { MOST_AUGMENTED } else { MOST_TEXTS };
         let most = batches::most_items(self.description.max_batch_items, ours);

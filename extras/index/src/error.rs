@@ -12,9 +12,7 @@ pub enum IndexError {
     Setting {
         /// The flag, or the part of an address.
         field: &'static str,
-        /// The problem with it.
         message: String,
-        /// The remedy.
         hint: &'static str,
     },
     /// A store or a database cannot be reached, is overloaded, or failed.
@@ -22,7 +20,6 @@ pub enum IndexError {
     Unavailable {
         /// The operation.
         doing: String,
-        /// The problem.
         message: String,
     },
     /// A store or a database refused a request.
@@ -38,22 +35,13 @@ pub enum IndexError {
     File(#[from] DatasetError),
     /// An invalid row of a source that is not a file.
     #[error("{source_name}: {message}")]
-    Source {
-        /// The source.
-        source_name: String,
-        /// The problem.
-        message: String,
-    },
+    Source { source_name: String, message: String },
     /// Two rows of the source have the same key.
     #[error("the source has the key `{key}` twice; which of the two rows is indexed would depend on chance")]
-    SameKey {
-        /// The key.
-        key: String,
-    },
+    SameKey { key: String },
     /// The collection holds vectors of another space, augmentation or division into chunks.
-    #[error("{collection} holds other vectors than these settings give: {difference}")]
+    #[error("{collection} holds vectors that differ from those of these settings: {difference}")]
     OtherSpace {
-        /// The collection.
         collection: String,
         /// The difference, in words.
         difference: String,
@@ -70,33 +58,24 @@ pub enum IndexError {
     /// A collection of this name was not made by Isomer.
     #[error("{collection} was not made by `isomer index`: {message}")]
     Foreign {
-        /// The collection.
         collection: String,
         /// The evidence.
         message: String,
     },
     /// The collection does not exist.
     #[error("there is no {collection}")]
-    NoCollection {
-        /// The collection.
-        collection: String,
-    },
+    NoCollection { collection: String },
     /// A step of a migration is not due.
     #[error("cannot {step} {name}: {message}")]
     Order {
-        /// The name.
         name: String,
-        /// The step.
         step: &'static str,
-        /// The reason.
         message: String,
-        /// The remedy.
         hint: &'static str,
     },
     /// The name of a collection no longer leads to the collection of the run's beginning.
     #[error("{collection} is no longer written to as this run does: {message}")]
     Moved {
-        /// The collection.
         collection: String,
         /// The change.
         message: String,
@@ -106,11 +85,9 @@ pub enum IndexError {
     Incomplete {
         /// The collection that should serve.
         collection: String,
-        /// The one that serves.
         serving: String,
         /// The missing content.
         message: String,
-        /// The remedy.
         hint: &'static str,
     },
     /// More rows are gone from the source than may be deleted.
@@ -160,7 +137,7 @@ impl From<IndexError> for Fault {
             IndexError::Encoder(fault) => fault,
             IndexError::Setting { field, message, hint } => Self::invalid(field, message).hint(hint),
             IndexError::Unavailable { .. } => Self::unavailable("INDEX", message).hint(
-                "check that it runs and can be reached; the same command again goes on from where this one ended",
+                "check that it runs and can be reached; run the same command again to resume",
             ),
             IndexError::Refused { .. } => Self::precondition("INDEX", message),
             IndexError::File(_) => Self::new(Code::InvalidArgument, "BROKEN_DATASET", message),
@@ -180,7 +157,7 @@ impl From<IndexError> for Fault {
             }
             IndexError::Order { hint, .. } => Self::precondition("MIGRATION_ORDER", message).hint(hint),
             IndexError::Moved { .. } => Self::precondition("COLLECTION_MOVED", message).hint(
-                "write to the name of the collection, not to a collection behind it: the same command then goes on",
+                "write to the name of the collection, not to a collection behind it: the same command then resumes",
             ),
             IndexError::Incomplete { hint, .. } => Self::precondition("MIGRATION_INCOMPLETE", message).hint(hint),
             IndexError::TooManyDeletes { .. } => Self::precondition("TOO_MANY_DELETES", message).hint(

@@ -14,7 +14,6 @@ use crate::{
     recipe::{AdditionalVectors, KeptRecipe, Recipe},
 };
 
-/// The version of the mark.
 const VERSION: u32 = 1;
 
 /// The mark of a collection. If two marks are equal, rows of both may be in one collection.
@@ -71,7 +70,6 @@ pub struct Space {
     pub pooling: String,
     /// Whether vectors have unit length.
     pub normalised: bool,
-    /// Number of dimensions.
     pub dimensions: u32,
     /// The augmentation of vectors; empty for plain ones.
     pub augmentation: String,

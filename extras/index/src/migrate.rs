@@ -114,7 +114,6 @@ pub async fn agree(names: &dyn Names, compared: &Compared, k: u64, now: u64) -> 
 pub struct Member {
     /// The collection.
     pub store: Box<dyn VectorStore>,
-    /// Its mark.
     pub mark: Mark,
     /// The encoder that computes its vectors.
     pub encoder: Encoder,

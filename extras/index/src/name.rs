@@ -16,7 +16,6 @@ const VERSION: u32 = 1;
 pub struct State {
     /// Version of this format.
     pub version: u32,
-    /// The name.
     pub name: String,
     /// Counts every change of the record.
     pub revision: u64,
@@ -54,7 +53,6 @@ pub struct Migration {
 /// The agreement of both collections' lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Number of queries.
     pub queries: u64,
     /// Number of documents in a list.
     pub k: u64,

@@ -44,9 +44,7 @@ pub struct Plan {
 /// Texts that were encoded for the plan.
 #[derive(Debug, Clone, Default)]
 pub struct SampleOfTexts {
-    /// Their number.
     pub texts: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// The usage of encoding them.
     pub usage: Usage,

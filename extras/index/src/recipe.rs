@@ -18,7 +18,6 @@ pub enum PromptChoice {
     Document,
     /// The prompt for queries, if the encoder has one; else its default.
     Query,
-    /// The prompt with this name.
     Named(String),
     /// This text; empty for no prompt.
     Literal(String),
@@ -36,7 +35,6 @@ pub struct AdditionalVectors {
 }
 
 impl AdditionalVectors {
-    /// Whether there are none.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -59,7 +57,6 @@ impl AdditionalVectors {
 pub struct Recipe {
     /// Id of the encoder.
     pub encoder: String,
-    /// Its prompt.
     pub prompt: PromptChoice,
     /// Number of dimensions to keep of each vector (Matryoshka).
     pub dimensions: Option<u32>,

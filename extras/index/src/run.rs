@@ -32,7 +32,6 @@ const LONGEST_TURN: Duration = Duration::from_secs(86_400);
 /// Number of batches that are written concurrently, however many are being encoded.
 const WRITES: usize = 8;
 
-/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The division of texts.
@@ -68,7 +67,6 @@ impl Settings {
     }
 }
 
-/// The counts of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Documents read.
@@ -97,7 +95,6 @@ pub struct Counts {
 /// A run that ended.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The counts of the run.
     pub counts: Counts,
     /// The mark of the collection.
     pub mark: Mark,

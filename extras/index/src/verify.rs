@@ -35,9 +35,7 @@ pub struct Settings {
 /// Rows with the same problem.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Their number.
     pub rows: u64,
-    /// The keys of some.
     pub keys: Vec<String>,
 }
 
@@ -78,7 +76,6 @@ pub struct Verified {
 /// The rows of a collection compared with its source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgainstSource {
-    /// Documents of the source.
     pub documents: u64,
     /// Missing rows.
     pub missing: Found,
@@ -243,7 +240,7 @@ impl Check<'_> {
             for mut row in stored {
                 match row.text.take() {
                     Some(text) => with_texts.push((row, text)),
-                    // A row of a collection that keeps texts has one.
+                    // Each row has a text if the collection keeps texts.
                     None => found.differing.add(&row.key),
                 }
             }

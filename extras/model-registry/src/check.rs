@@ -30,11 +30,8 @@ pub struct Policy {
 /// The end of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The model.
     pub model: String,
-    /// The version.
     pub version: String,
-    /// The verdict.
     pub verdict: Verdict,
     /// The reason in words; may be empty.
     pub reason: String,
@@ -109,7 +106,6 @@ impl<R: Registry, E: Engine> Checker<R, E> {
         })
     }
 
-    /// The registry.
     pub fn registry(&self) -> &R {
         &self.registry
     }
@@ -122,7 +118,7 @@ impl<R: Registry, E: Engine> Checker<R, E> {
     /// Checks a version, and writes the result into the registry.
     ///
     /// # Errors
-    /// If it cannot be checked now. [`RegistryError::passes`] tells whether a retry makes sense; a
+    /// If it cannot be checked now. [`RegistryError::passes`] says whether a retry makes sense; a
     /// permanent error is written with [`Checker::conclude_error`].
     pub async fn check(&self, model: &str, number: &str) -> Result<Checked> {
         let version = self.version(model, number).await?;

@@ -38,7 +38,6 @@ pub trait Engine: Send + Sync + 'static {
 pub struct Candidate {
     /// Its name in reports.
     pub name: String,
-    /// Its folder.
     pub folder: PathBuf,
 }
 
@@ -51,7 +50,6 @@ pub struct Ended {
     pub verdict: Verdict,
     /// Id of the encoder in the report.
     pub encoder: String,
-    /// The report.
     pub report: Report,
     /// The report in all formats, and its attestation if it is signed: file name and content.
     pub files: Vec<(String, Vec<u8>)>,

@@ -11,23 +11,15 @@ pub enum RegistryError {
     /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The registry has no such version.
     #[error("the registry has no version {version} of the model `{model}`")]
-    NoVersion {
-        /// The model.
-        model: String,
-        /// The version.
-        version: String,
-    },
+    NoVersion { model: String, version: String },
     /// The registry cannot be reached, is overloaded, or failed.
     #[error("{doing}: {message}")]
     Unavailable {
         /// The operation.
         doing: String,
-        /// The problem.
         message: String,
     },
-    /// The registry refused a request.
     #[error("{doing}: the registry answered {status}: {message}")]
     Refused {
         /// The operation.
@@ -36,7 +28,6 @@ pub enum RegistryError {
         status: u16,
         /// The registry's code, e.g. `RESOURCE_DOES_NOT_EXIST`.
         code: String,
-        /// The registry's message.
         message: String,
     },
     /// An answer has an unknown format.
@@ -44,7 +35,6 @@ pub enum RegistryError {
     Unreadable {
         /// The operation.
         doing: String,
-        /// The problem with it.
         message: String,
     },
     /// The files of a version are in a location that cannot be read.
@@ -52,7 +42,6 @@ pub enum RegistryError {
     Store {
         /// The location.
         uri: String,
-        /// The reason.
         message: String,
     },
     /// The files of a version exceed a bound.
@@ -63,12 +52,9 @@ pub enum RegistryError {
     Io {
         /// The operation.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The error.
         source: io::Error,
     },
-    /// The check itself failed.
     #[error(transparent)]
     Check(#[from] Fault),
     /// The run ended without a report.
@@ -76,9 +62,7 @@ pub enum RegistryError {
     RunFailed {
         /// Id of the run.
         run: String,
-        /// Its code.
         code: Code,
-        /// Its reason.
         message: String,
     },
 }
@@ -136,7 +120,7 @@ impl From<RegistryError> for Fault {
             RegistryError::NoVersion { .. } => Fault::not_found("UNKNOWN_VERSION", message)
                 .hint("check --model and --version against the registry's page"),
             RegistryError::Unavailable { .. } => Fault::unavailable("REGISTRY", message)
-                .hint("check that the registry runs (--tracking-uri, AWS_REGION); running the command again goes on from here"),
+                .hint("check that the registry runs (--tracking-uri, AWS_REGION); run the command again to resume"),
             RegistryError::Refused { status: 401 | 403, .. } => {
                 Fault::new(Code::PermissionDenied, "REGISTRY", message).hint(
                     "MLflow: give MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; AWS: credentials \

@@ -21,7 +21,6 @@ pub struct Evidence {
     /// Settings and digests. They are not parameters, because those of a run never change, while
     /// the same check may be recorded again with another run.
     pub tags: Vec<(String, String)>,
-    /// The numbers.
     pub metrics: Vec<Metric>,
     /// Data sets of the check: name and digest of the content.
     pub datasets: Vec<(String, String)>,
@@ -29,7 +28,6 @@ pub struct Evidence {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// A number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// Its name, e.g. `isomer.drop.total`.

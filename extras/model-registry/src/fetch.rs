@@ -63,7 +63,6 @@ pub enum Found {
 /// An encoder's folder on this machine. It is removed when the last holder in any process is gone.
 #[derive(Debug)]
 pub struct LocalEncoder {
-    /// The folder.
     pub path: PathBuf,
     /// sha256 (hex) over the paths and contents of its files.
     pub digest: String,

@@ -25,7 +25,6 @@ const FIRST_PAUSE: i64 = 2;
 const LONGEST_PAUSE: i64 = 300;
 const MICROS: i64 = 1_000_000;
 
-/// The ledger of one registry.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     database: Database,
@@ -34,9 +33,7 @@ pub struct Ledger {
 /// A check that is due now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// The model.
     pub model: String,
-    /// The version.
     pub version: String,
     /// Number of failures so far.
     pub failures: i64,
@@ -45,7 +42,6 @@ pub struct Job {
 /// The result of recording a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It is new.
     New,
     /// It was recorded before.
     Repeated,

@@ -12,7 +12,6 @@ use crate::{
 /// The reason why a version is checked although it has a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stale {
-    /// It has no verdict.
     NoVerdict,
     /// Its files differ from the checked ones.
     Files,

@@ -67,7 +67,6 @@ pub trait Aliased: Send + Sync + 'static {
     /// The version at an alias; `None` if no version has it.
     fn at_alias(&self, model: &str, alias: &str) -> impl Future<Output = Result<Option<Version>>> + Send;
 
-    /// All versions of all models.
     fn versions(&self) -> impl Future<Output = Result<Vec<Version>>> + Send;
 
     /// Gives an alias to a version, and removes it from the version that has it.
@@ -86,8 +85,8 @@ pub async fn champion_by_alias(registry: &impl Aliased, version: &Version, alias
     Ok(found.filter(|champion| champion.number != version.number))
 }
 
-/// [`Registry::award`] by an alias, unless a later version that passed has it: checks may end in
-/// another order than versions were created.
+/// [`Registry::award`] by an alias, unless a later version that passed has it: checks may not end
+/// in the order in which versions were created.
 ///
 /// # Errors
 /// If the registry fails.
@@ -112,7 +111,6 @@ pub async fn withdraw_alias(registry: &impl Aliased, version: &Version, alias: &
     Ok(())
 }
 
-/// A version of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// Name of the model.
@@ -123,7 +121,6 @@ pub struct Version {
     pub id: String,
     /// The location of its files.
     pub files: String,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// The run that created it, if the registry names one.
     pub run: Option<String>,
@@ -134,7 +131,6 @@ pub struct Version {
 }
 
 impl Version {
-    /// The value of a tag.
     pub fn tag(&self, key: &str) -> Option<&str> {
         self.tags.get(key).map(String::as_str)
     }

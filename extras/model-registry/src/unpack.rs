@@ -19,7 +19,6 @@ use crate::{
 pub enum Compression {
     /// No compression.
     None,
-    /// gzip.
     Gzip,
     /// Zstandard.
     Zstd,

@@ -81,7 +81,6 @@ pub mod tag {
     pub const WEIGHTS: &str = "isomer.weights_sha256";
     /// sha256 of `report.json`.
     pub const REPORT: &str = "isomer.report_sha256";
-    /// Version of Isomer.
     pub const VERSION: &str = "isomer.version";
     /// `due` from before a version gets the alias of passed versions until it is the champion, if
     /// versions that pass are promoted.

@@ -11,7 +11,6 @@ use crate::error::{OciError, Result};
 /// A user and a password; empty: no login.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// The user.
     pub username: String,
     /// The password, or a token in its place.
     pub password: Secret,

@@ -9,26 +9,15 @@ use isomer_service_kit::Fault;
 pub enum OciError {
     /// The text is not the name of an artifact.
     #[error("`{text}` does not name an artifact of a registry: {why}")]
-    Reference {
-        /// The given text.
-        text: String,
-        /// The problem with it.
-        why: &'static str,
-    },
+    Reference { text: String, why: &'static str },
     /// Docker's configuration cannot be read.
     #[error("{}: {message}", .file.display())]
-    Credentials {
-        /// The file.
-        file: PathBuf,
-        /// The problem with it.
-        message: String,
-    },
+    Credentials { file: PathBuf, message: String },
     /// The registry cannot be reached, is overloaded, or failed.
     #[error("{doing}: {message}")]
     Unavailable {
         /// The operation.
         doing: String,
-        /// The problem.
         message: String,
     },
     /// The registry denies access.
@@ -57,17 +46,11 @@ pub enum OciError {
     Unreadable {
         /// The operation.
         doing: String,
-        /// The problem with it.
         message: String,
     },
     /// An error with a file of this machine.
     #[error("writing {}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl From<OciError> for Fault {

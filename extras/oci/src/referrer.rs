@@ -19,9 +19,7 @@ const ROUNDS: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// Its media type.
     pub media_type: String,
-    /// Its digest.
     pub digest: String,
     /// Its size in bytes.
     pub size: u64,
@@ -42,7 +40,6 @@ pub struct Layers {
 }
 
 impl Descriptor {
-    /// The descriptor of a manifest.
     pub fn of(manifest: &Manifest) -> Self {
         Self {
             media_type: manifest.media_type.clone(),
@@ -59,7 +56,6 @@ impl Descriptor {
 pub struct Evidence {
     /// Its type, both of the manifest and of its only layer.
     pub artifact_type: String,
-    /// Its bytes.
     pub content: Vec<u8>,
     /// Annotations of the manifest.
     pub annotations: BTreeMap<String, String>,
@@ -68,7 +64,6 @@ pub struct Evidence {
 /// The way in which evidence is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundBy {
-    /// By the referrers API.
     Api,
     /// By the index at this tag, because the registry has no referrers API.
     Tag(String),

@@ -27,7 +27,6 @@ use crate::{
 
 /// Media types of manifests and indexes.
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// An OCI index.
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFESTS: [&str; 4] = [
     MANIFEST,
@@ -46,7 +45,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Maximum number of redirects from a blob to its bytes.
 const MOST_REDIRECTS: usize = 3;
 
-/// A repository of a registry.
 #[derive(Debug)]
 pub struct Repository {
     http: reqwest::Client,
@@ -60,9 +58,7 @@ pub struct Repository {
 /// A manifest or an index, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// The bytes.
     pub bytes: Vec<u8>,
-    /// Its media type.
     pub media_type: String,
     /// The digest of the bytes.
     pub digest: String,
@@ -419,7 +415,7 @@ async fn read(doing: &str, answer: &mut Response, most: usize) -> Result<Vec<u8>
 /// The location of the next request, which may be relative. It must not lead from https to http.
 fn location(doing: &str, from: &Url, headers: &HeaderMap) -> Result<Url> {
     let told = headers.get(LOCATION).and_then(|value| value.to_str().ok());
-    let told = told.ok_or_else(|| unreadable(doing, "the registry does not say where to go on".to_owned()))?;
+    let told = told.ok_or_else(|| unreadable(doing, "the registry does not say where to continue".to_owned()))?;
     let url = from.join(told).map_err(|error| unreadable(doing, error.to_string()))?;
     match url.scheme() {
         "https" => Ok(url),

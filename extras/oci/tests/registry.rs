@@ -1,6 +1,6 @@
 //! Evidence in a registry in memory that implements what is asked of one: with and without the
 //! referrers API, open and with both kinds of authentication. `tests/evidence/run` has a real one.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -38,7 +38,7 @@ struct Content {
     elsewhere: String,
     /// Tags that another program writes just after us, once: the index that it puts there.
     raced: BTreeMap<String, Vec<u8>>,
-    /// What came with each request: method, path, authorization.
+    /// Requests received: method, path, authorization.
     seen: Vec<(Method, String, Option<String>)>,
     host: String,
 }
@@ -279,7 +279,7 @@ async fn entries_of_others_at_the_tag_are_kept_even_those_that_come_meanwhile() 
     assert_eq!(now["manifests"][1], entry(2));
     assert_eq!(now["manifests"][2]["digest"], pushed.digest.as_str());
     assert_eq!(now["annotations"]["a"], "b");
-    // What stands at the tag and is no index is not written over.
+    // A manifest at the tag that is not an index is not overwritten.
     let image = json!({ "schemaVersion": 2, "layers": [] }).to_string().into_bytes();
     memory
         .0

@@ -14,7 +14,6 @@ use sqlx::{Any, Row, Transaction, any::AnyRow};
 
 use crate::{access::micros_now, key};
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
     /// Number of the event; the first is 1.
@@ -53,7 +52,6 @@ impl AuditEvent {
 pub struct AuditHead {
     /// Number of the newest event.
     pub seq: i64,
-    /// Its hash.
     pub hash: String,
 }
 

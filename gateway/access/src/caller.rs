@@ -28,7 +28,6 @@ pub(crate) struct Account {
     pub(crate) meter: Arc<Meter>,
     pub(crate) access: Arc<Inner>,
     pub(crate) identity: Identity,
-    /// The scopes that the request needs.
     pub(crate) needed: Scopes,
     /// Held until dropped; never read.
     pub(crate) _place: Permit,
@@ -107,7 +106,6 @@ impl Caller {
         }
     }
 
-    /// The caller's scopes.
     pub fn scopes(&self) -> Scopes {
         self.0.scopes
     }

@@ -24,7 +24,7 @@ pub enum Mode {
     Open,
 }
 
-/// Who may read information about the server itself.
+/// Identity required to read information about the server itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Requirement {
@@ -37,27 +37,28 @@ pub enum Requirement {
     Admin,
 }
 
-/// Who may call what, and how much: the section `access`.
+/// Permissions and budgets of callers: the section `access`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
     /// Whether callers must authenticate: `auto` (open on loopback, required elsewhere),
     /// `required`, `open`.
     pub mode: Mode,
-    /// Who may read `/metrics` where access is required: `open`, `identity`, `admin`.
+    /// Identity required to read `/metrics` where access is required: `open`, `identity`, `admin`.
     pub metrics: Requirement,
-    /// Who may use server reflection where access is required: `open`, `identity`, `admin`.
+    /// Identity required to use server reflection where access is required: `open`, `identity`,
+    /// `admin`.
     pub reflection: Requirement,
     /// Tokens of an identity provider (JWT), in addition to keys; absent: keys only.
     pub jwt: Option<JwtConfig>,
     /// Whether callers share what the caches hold: generated texts, vectors, scores. By default
     /// each key, and each subject of a token, is served only what it has caused itself. Sharing
-    /// saves calls and computation, and a caller can tell from the time, the price and the counts
-    /// of an answer whether somebody has asked for the same text before.
+    /// saves calls and computation, but the time, the price and the counts of an answer show a
+    /// caller whether the same text was requested before.
     pub share_caches: bool,
     /// File that holds the newest event of the audit log, signed, so that a database that lost
-    /// events is noticed; absent: `audit-head.json` in the home folder. Best on another disk than
-    /// the database.
+    /// events is noticed; absent: `audit-head.json` in the home folder. Preferably not on the disk
+    /// of the database.
     pub audit_head: Option<PathBuf>,
 }
 

@@ -11,7 +11,6 @@ use rand::{TryRngCore, rngs::OsRng};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Prefix of every key.
 pub(crate) const PREFIX: &str = "iso_";
 const ID_LENGTH: usize = 12;
 /// 62^43 is a little over 2^256.

@@ -37,7 +37,6 @@ pub struct NewKey {
     pub name: String,
     /// Its scopes; at least one.
     pub scopes: Scopes,
-    /// Its limits.
     pub limits: Limits,
     /// Its expiry in microseconds since 1970; absent: never.
     pub expires: Option<i64>,
@@ -46,9 +45,7 @@ pub struct NewKey {
 /// A change to a key; absent fields are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct KeyChange {
-    /// New name.
     pub name: Option<String>,
-    /// New scopes.
     pub scopes: Option<Scopes>,
     /// New limits, replacing all of them.
     pub limits: Option<Limits>,

@@ -38,7 +38,7 @@ pub struct Limits {
 pub struct Budget {
     /// `day` and `month` begin at 00:00 UTC; `total` is the key's whole life.
     pub per: Period,
-    /// Tokens.
+    /// Maximum number of tokens; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// US dollars, at the prices of the providers that are used.

@@ -91,7 +91,6 @@ pub struct Allowance {
 /// The remaining allowance of a caller's limits. Absent: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Remaining {
-    /// Requests at this gateway.
     pub requests: Option<Allowance>,
     /// Tokens of the budget with the fewest tokens left.
     pub tokens: Option<Allowance>,

@@ -10,7 +10,6 @@ use crate::{
 /// The requirement of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
     Nothing,
     /// A valid identity, with at least these scopes.
     Scopes(Scopes),

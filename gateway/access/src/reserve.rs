@@ -151,7 +151,6 @@ impl Inner {
         }
     }
 
-    /// The current limits.
     fn limits_of(&self, identity: &Identity) -> Result<Limits, Fault> {
         match identity {
             Identity::Key(id) => {

@@ -62,7 +62,6 @@ pub struct Scopes(u8);
 impl Scopes {
     /// No scope: the caller is identified but may do nothing.
     pub const NONE: Self = Self(0);
-    /// Every scope.
     pub const ALL: Self = Self(0b1111);
 
     /// A set of these scopes.

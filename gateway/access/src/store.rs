@@ -48,13 +48,10 @@ pub struct KeyRecord {
     pub(crate) digest: KeyDigest,
     /// Its name for people.
     pub name: String,
-    /// Its scopes.
     pub scopes: Scopes,
-    /// Its limits.
     pub limits: Limits,
     /// When it was created.
     pub created: i64,
-    /// Its creator.
     pub created_by: String,
     /// When it expires; absent: never.
     pub expires: Option<i64>,
@@ -64,14 +61,12 @@ pub struct KeyRecord {
     pub(crate) changed: i64,
 }
 
-/// A key's usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Since 00:00 UTC.
     pub day: Used,
     /// Since 00:00 UTC on the first of the month.
     pub month: Used,
-    /// In total.
     pub total: Used,
     /// Last request, in microseconds since 1970; absent: none yet.
     pub last_used: Option<i64>,

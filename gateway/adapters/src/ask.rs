@@ -59,7 +59,6 @@ pub(crate) enum InputTypes {
 pub(crate) enum Cut {
     /// The server's default, for a protocol without this option when the caller did not choose one.
     AsItIs,
-    /// Refuse the request.
     Refuse,
     /// Cut the beginning.
     Head,
@@ -99,7 +98,6 @@ pub(crate) enum Piece<'a> {
     Tokens(&'a [Vec<u32>]),
 }
 
-/// A request's prompt.
 pub(crate) enum Prompt<'a> {
     Default,
     Named(&'a str),

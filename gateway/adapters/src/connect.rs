@@ -27,7 +27,6 @@ pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<d
     (kind_of(provider)?.connect)(provider, surroundings)
 }
 
-/// All kinds.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
     iter::once(&isomer::KIND).chain(FOREIGN)
 }

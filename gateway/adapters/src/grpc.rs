@@ -96,8 +96,8 @@ impl Grpc {
 const AT_THE_END: Duration = Duration::from_millis(100);
 
 /// Never returns if a call failed because of the deadline. The call's own clocks (the client's and
-/// the server's) and the caller's timeout expire at the same instant. Only the caller's timeout can
-/// tell whose deadline it was.
+/// the server's) and the caller's timeout expire at the same instant. Only the caller's timeout
+/// shows whose deadline it was.
 pub async fn out_of_time(status: &Status, until: Instant) {
     if over(status.code(), until) {
         std::future::pending::<()>().await;

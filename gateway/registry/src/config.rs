@@ -16,7 +16,7 @@ pub struct ProvidersConfig {
     pub poll_seconds: u64,
     /// Longest lease that a provider may request, in seconds.
     pub max_lease_seconds: u64,
-    /// Most stored and leased providers.
+    /// Maximum number of stored and leased providers.
     pub max_providers: usize,
     /// Environment variables that a provider registered by rpc may name as its secret (checked when
     /// it is registered or changed); `*` stands for any characters. None by default: the gateway

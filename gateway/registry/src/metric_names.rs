@@ -9,7 +9,7 @@ pub const PROVIDERS: &str = metric_name!("gateway", "registered", "providers");
 pub const FILE_ERRORS: &str = metric_name!("gateway", "providers_file_errors", "total");
 /// 1 while the current content of the providers file is not in force, else 0.
 pub const FILE_BROKEN: &str = metric_name!("gateway", "providers_file_broken", "flag");
-/// Leases that expired.
+/// Leases that ran out without a renewal.
 pub const LEASES_EXPIRED: &str = metric_name!("gateway", "leases_expired", "total");
 /// Reads of the database that failed.
 pub const DATABASE_ERRORS: &str = metric_name!("gateway", "providers_database_errors", "total");

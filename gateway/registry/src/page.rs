@@ -21,7 +21,6 @@ pub(crate) fn cut<M: Message>(list: &mut Vec<M>, size: usize) -> bool {
     list.len() < whole
 }
 
-/// The page size for a request.
 pub(crate) fn size(asked: u32) -> usize {
     match usize::try_from(asked).unwrap_or(LARGEST_PAGE) {
         0 => PAGE,

@@ -32,7 +32,6 @@ pub trait Screening: Debug + Send + Sync + 'static {
     }
 }
 
-/// The status of a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderStatus {
     /// Whether requests are sent to it.

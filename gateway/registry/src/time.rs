@@ -7,7 +7,6 @@ use prost_types::Timestamp;
 /// Microseconds since 1970.
 pub(crate) type Micros = i64;
 
-/// Now.
 pub(crate) fn now() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     micros(since)

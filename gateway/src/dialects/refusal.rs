@@ -18,7 +18,6 @@ pub(super) trait Dialect: Sized {
     /// The API's names for our fields, e.g. `inputs` and `texts`.
     const FIELDS: &'static [(&'static str, &'static str)];
 
-    /// The body.
     fn body(message: String, fault: &Fault) -> Value;
 
     /// An error in the format that the API's clients read.

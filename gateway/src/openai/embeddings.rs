@@ -37,9 +37,8 @@ use crate::{
 /// Header of the answer with the digest of the vectors' space. Vectors of different spaces may not
 /// be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
-/// The same of sparse vectors.
+/// The spaces of sparse and of token vectors in an answer with several outputs.
 const SPARSE_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-sparse-vector-space");
-/// The same of vectors of tokens beside others.
 const TOKEN_VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-token-vector-space");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -242,7 +241,6 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
     })
 }
 
-/// The results of these names.
 fn outputs(names: Option<Vec<String>>) -> Result<Vec<i32>, ApiError> {
     let known = || Output::all().map(Output::name).collect::<Vec<_>>().join(", ");
     let Some(names) = names else { return Ok(Vec::new()) };

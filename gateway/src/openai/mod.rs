@@ -80,7 +80,6 @@ pub(crate) fn add(services: Services, backends: Backends) -> Services {
         .refusals("/openai/", shape)
 }
 
-/// All routes.
 fn table() -> Vec<(&'static str, MethodRouter<Backends>)> {
     vec![
         ("/v1/embeddings", post(embeddings::create)),

@@ -4,7 +4,6 @@ use isomer_proto::eval::v1::{FleetLane, FleetWait, FleetWaitReason, FleetWorker,
 use prost_types::Timestamp;
 use serde::Serialize;
 
-/// A fleet.
 #[derive(Serialize)]
 pub(super) struct FleetView {
     workers: Vec<WorkerRow>,

@@ -45,7 +45,6 @@ pub(crate) fn routes(pages: Pages) -> Routes {
     table().into_iter().fold(Routes::new(), add).with_state(pages)
 }
 
-/// All pages.
 fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
     vec![
         ("/", get(home)),
@@ -59,7 +58,6 @@ pub(crate) fn read_trial(query: &str) -> Option<String> {
     Trial::read(query).check().err().map(|fault| fault.to_string())
 }
 
-/// The paths of all pages.
 pub(crate) fn paths() -> Vec<&'static str> {
     table().into_iter().map(|(path, _)| path).collect()
 }

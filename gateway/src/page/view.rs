@@ -83,7 +83,6 @@ struct TrialView {
     problems: Vec<String>,
 }
 
-/// Renders the page.
 pub(super) fn page(
     pages: &Pages,
     encoders: &[Encoder],

@@ -71,9 +71,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MissingVariantsConfig {
-    /// Most texts that wait; others are not made. 0: none is made.
+    /// Maximum number of waiting texts; others are not made. 0: none is made.
     pub texts: usize,
-    /// Most texts of one key that wait.
+    /// Maximum number of waiting texts per key.
     pub texts_per_key: usize,
     /// Calls to the transform service at once.
     pub calls: usize,

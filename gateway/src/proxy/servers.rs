@@ -55,7 +55,6 @@ pub(super) const HINT: &str =
 /// The reason with which a server refuses a request for lack of capacity.
 const OVERLOADED: &str = "OVERLOADED";
 
-/// One server.
 #[derive(Debug)]
 struct Server {
     peer: Arc<Peer>,

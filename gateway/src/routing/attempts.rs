@@ -122,7 +122,7 @@ where
 
 #[allow(
     clippy::disallowed_methods,
-    reason = "who is drawn changes no vector, and gateways that draw alike would all crowd the same provider"
+    reason = "the choice changes no vector, and gateways that draw alike would all crowd the same provider"
 )]
 fn chance() -> impl Rng {
     rand::rng()

@@ -52,7 +52,6 @@ pub(super) struct Cache {
 /// The cache location of a request's vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    /// The route's number.
     pub(super) route: u64,
     pub(super) epoch: &'a Epoch,
     pub(super) tenant: &'a Tenant,

@@ -11,7 +11,8 @@ use super::breaker::BreakerRules;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoutingConfig {
-    /// Most times a request is sent, the first included; encoding the same text twice does no harm.
+    /// Maximum number of times a request is sent, the first included; encoding the same text twice
+    /// does no harm.
     pub attempts: u32,
     /// Longest duration of one attempt before another provider is tried, in milliseconds; 0: no
     /// limit.

@@ -21,7 +21,7 @@ use super::{
     router::Shared,
 };
 
-/// Maximum number of times that a request is begun if the vectors changed while it was answered:
+/// Maximum number of times that a request is started if the vectors changed while it was answered:
 /// one for the change, and one for a change that the comparison with the earlier vectors finds.
 const ROUNDS: usize = 3;
 /// Maximum number of bytes of all copies of a literal prompt.

@@ -129,7 +129,6 @@ impl Peer {
         (self.outstanding.load(Ordering::Relaxed) + 1) as f64 / (COLD + (1.0 - COLD) * warm)
     }
 
-    /// Number of requests it has answered.
     pub(crate) fn answers(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }

@@ -29,7 +29,6 @@ impl Policy {
     }
 }
 
-/// One request.
 pub(crate) struct SendOptions<'a, R> {
     /// The kind of peer: `provider`, `server`.
     pub(crate) kind: &'static str,

@@ -10,7 +10,6 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{breaker::BreakerRules, memory::Kept, peer::Peer, space::Fingerprint};
 
-/// One provider.
 #[derive(Debug)]
 pub(crate) struct Replica {
     /// Its name is its id in the registry, or `this process` for local encoders.

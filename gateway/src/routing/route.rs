@@ -35,7 +35,7 @@ pub(super) struct Route {
     /// Identifies the vector space in cache keys: another provider list has another number.
     pub(super) generation: u64,
     claims: Vec<Claim>,
-    /// Replaced when cached vectors may be of another space than new ones.
+    /// Replaced when cached vectors may be of a different space from new ones.
     epoch: Mutex<Arc<Epoch>>,
     /// Whether any request has arrived yet: an unused model is not loaded only for a comparison.
     asked: AtomicBool,
@@ -421,7 +421,7 @@ impl Route {
         });
         let others: Vec<Identity> = others.collect();
         if let Some(difference) = others.iter().find_map(|other| other.differs(&now)) {
-            let why = format!("an answer is of another model than the answers before it: {difference}");
+            let why = format!("an answer is not of the model of the answers before it: {difference}");
             claim.refuse(&self.encoder_id, &why);
             return claim.refused();
         }

@@ -38,7 +38,6 @@ use super::{
 /// Maximum wait for a provider's list of encoders.
 const LISTING: Duration = Duration::from_secs(2);
 
-/// Creates the backend of a provider.
 pub(crate) type Connect = dyn Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync;
 
 /// Sends requests for any encoder to a provider that offers it. Cheap to clone. Its watchers end

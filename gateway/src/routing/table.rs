@@ -51,7 +51,6 @@ impl Table {
         Self { replicas, routes }
     }
 
-    /// The route to an encoder.
     pub(super) fn route(&self, encoder_id: &str) -> Result<Arc<Route>, Fault> {
         if encoder_id.is_empty() {
             return Err(

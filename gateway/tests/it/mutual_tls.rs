@@ -53,7 +53,6 @@ fn connection(authority: &Authority, address: SocketAddr, own: Option<&Authority
     }
 }
 
-/// The vector of a text.
 fn vector(text: &str) -> [f32; 2] {
     [text.len() as f32, 1.5]
 }

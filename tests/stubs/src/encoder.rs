@@ -24,7 +24,6 @@ use crate::rpc::{self, Handler, handlers};
 pub struct Call {
     /// When it was received.
     pub at: Instant,
-    /// Its metadata.
     pub metadata: MetadataMap,
     /// Its message.
     pub request: EncodeRequest,

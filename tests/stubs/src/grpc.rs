@@ -75,7 +75,6 @@ impl GrpcStub {
     }
 }
 
-/// One call.
 struct Called {
     method: Option<Method>,
     path: String,

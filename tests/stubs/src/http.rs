@@ -22,7 +22,6 @@ pub struct Call {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The headers.
     pub headers: HeaderMap,
     /// The body; null if it is not JSON.
     pub body: Value,
@@ -30,14 +29,11 @@ pub struct Call {
     pub text: String,
 }
 
-/// The answer of a stub.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
     /// Headers in addition to those of every response.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
     pub body: String,
     /// Delay before the stub responds.
     pub after: Duration,
@@ -54,7 +50,6 @@ impl Reply {
         Self::text(status, body.to_string()).header("content-type", "application/json")
     }
 
-    /// The given status with this body.
     pub fn text(status: u16, body: impl Into<String>) -> Self {
         Self {
             status,
@@ -69,7 +64,6 @@ impl Reply {
         Self::text(200, "").after(Duration::MAX)
     }
 
-    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
@@ -137,7 +131,6 @@ impl Stub {
         self.record.calls()
     }
 
-    /// The requests to one path.
     pub fn calls_of(&self, path: &str) -> Vec<Call> {
         self.calls().into_iter().filter(|call| call.path == path).collect()
     }

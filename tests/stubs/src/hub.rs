@@ -46,9 +46,7 @@ pub struct Hub {
 /// A file that is requested.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// The repository.
     pub repository: &'a str,
-    /// The path of the file.
     pub path: &'a str,
     /// Its content.
     pub data: &'a [u8],
@@ -65,7 +63,6 @@ impl Asked<'_> {
     }
 }
 
-/// A running hub.
 pub struct Running {
     /// Its base URL.
     pub address: String,

@@ -120,7 +120,6 @@ impl Fleet {
         }
     }
 
-    /// A check by workers.
     fn check_by_workers(&self, home: &Arc<Home>) -> Check {
         let mut check = self.check(home);
         check

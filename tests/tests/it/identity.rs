@@ -34,7 +34,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Changes one file of a folder.
 fn edit(folder: &Path, file: &str, change: impl FnOnce(&mut Value)) {
     let path = folder.join(file);
     let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap_or_else(|_| b"{}".to_vec())).unwrap();
@@ -170,7 +169,7 @@ fn an_index_of_a_changed_encoder_is_refused_and_one_of_an_older_isomer_is_named(
         for command in [&run[..], &compare[..]] {
             let (code, stderr) = index(&home, command);
             assert!(
-                code != 0 && stderr.contains("holds other vectors"),
+                code != 0 && stderr.contains("holds vectors that differ"),
                 "{what}: {code} {stderr}"
             );
         }

@@ -139,7 +139,6 @@ impl Vectors {
     }
 }
 
-/// Describes the encoder.
 pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
     let client = EncoderClient::new(asking.channel.clone());
     let encoder = client.describe(&asking.encoder_id).await;

@@ -44,7 +44,6 @@ impl VariantVectors {
         (bytes > 0).then(|| Self(Cache::with_weighter(entries, bytes, ByBytes)))
     }
 
-    /// The vectors of one request.
     pub(super) fn of(&self, what: &Whose<'_>) -> Memory<'_> {
         let mut common = blake3::Hasher::new();
         let mut field = |tag: u8, bytes: &[u8]| {

@@ -55,9 +55,7 @@ const ORIGINAL_WEIGHT: f64 = 0.75;
 pub(crate) struct Generated {
     /// One entry per item, in the order of the request.
     pub(crate) items: Vec<Variants>,
-    /// Totals of the generation.
     pub(crate) totals: Totals,
-    /// Duration of the generation.
     pub(crate) took: Duration,
 }
 

@@ -60,7 +60,7 @@ pub(super) fn read(spec: &AugmentationSpec) -> Result<Mode, Fault> {
     if spec.make_missing == Some(true) && spec.bypass_cache {
         return Err(invalid(
             "spec.make_missing",
-            "variants that no cache keeps are of no use to the next request",
+            "uncached variants cannot be used by the next request",
             "leave bypass_cache or make_missing out",
         ));
     }

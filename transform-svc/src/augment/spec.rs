@@ -74,7 +74,6 @@ fn identity(transformation: &Transformation) -> String {
     }
 }
 
-/// A checked augmentation.
 #[derive(Debug)]
 pub(crate) struct Augmentation {
     pub(crate) sources: Vec<Source>,

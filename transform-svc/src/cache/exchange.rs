@@ -20,31 +20,24 @@ const MAX_LINE: usize = 64 << 20;
 /// The reason why entries cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The cache failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// The file cannot be used.
     #[error("{}: {source}", path.display())]
     File {
-        /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
     /// A file name whose extension names no known format.
     #[error("{}: name the file .jsonl or .parquet", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-    },
+    Form { path: PathBuf },
     /// A record that is not a cache record, or is damaged. Nothing was imported.
     #[error("{} {place}: {message}; nothing was imported", path.display())]
     Foreign {
-        /// The file.
         path: PathBuf,
         /// The line or row, for example `line 3`.
         place: String,
-        /// The problem.
         message: String,
     },
 }

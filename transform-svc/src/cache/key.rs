@@ -12,7 +12,6 @@ const SCHEME: &str = "isomer-transform/1";
 /// Everything that the text of one attempt depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyParts<'a> {
-    /// The text to transform.
     pub text: &'a str,
     /// Name of the transformation.
     pub transformation: &'a str,
@@ -26,7 +25,6 @@ pub struct KeyParts<'a> {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
-    /// Maximum number of tokens.
     pub max_tokens: u32,
     /// The seed; `None` if the generator is deterministic without one (greedy and local).
     pub seed: Option<u64>,
@@ -38,7 +36,6 @@ pub struct KeyParts<'a> {
 /// and verified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Made {
-    /// Digest of the prompt.
     pub prompt_digest: String,
     /// The generator and its weights.
     pub generator_key: String,
@@ -46,7 +43,6 @@ pub struct Made {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
-    /// Maximum number of tokens.
     pub max_tokens: u32,
     /// Whether the seed is part of the key.
     pub seeded: bool,

@@ -50,9 +50,7 @@ pub struct Entry {
     pub output: String,
     /// Seed of the attempt.
     pub seed: u64,
-    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Tokens generated.
     pub generated_tokens: u64,
     /// Whether the token counts are estimated because the generator did not report them.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -65,7 +63,6 @@ pub struct Entry {
     /// Entries of older versions lack this field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
-    /// The source text.
     pub source: String,
     /// Name of the transformation.
     pub transformation: String,
@@ -197,7 +194,6 @@ impl Cache {
         Ok(cache)
     }
 
-    /// The directory of the cache.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

@@ -24,7 +24,6 @@ pub struct Record {
     pub generator_key: String,
     /// Id and version of the prompt.
     pub prompt: String,
-    /// Digest of the prompt.
     pub prompt_digest: String,
     /// Sampling temperature.
     pub temperature: f64,
@@ -36,9 +35,7 @@ pub struct Record {
     pub seed: u64,
     /// Whether the seed is part of the key.
     pub seeded: bool,
-    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Tokens generated.
     pub generated_tokens: u64,
     /// Whether the tokens are estimated.
     pub tokens_estimated: bool,

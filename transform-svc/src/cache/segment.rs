@@ -19,7 +19,6 @@ struct Line<E> {
     entry: E,
 }
 
-/// The JSON of an entry.
 pub(super) fn encode(key: &Key, entry: &Entry) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Line {
         key: hex::encode(key),

@@ -20,7 +20,6 @@ const ANYWHERE: &str = "any";
 pub enum GeneratorLocation {
     /// On a separate server.
     Remote,
-    /// In this process.
     InProcess,
 }
 

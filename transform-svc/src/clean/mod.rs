@@ -31,7 +31,6 @@ const QUOTES: &[(char, char)] = &[
     ('「', '」'),
 ];
 
-/// A cleaned answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// The text without the surrounding formatting.

@@ -11,7 +11,7 @@ use url::Url;
 /// Environment variable of the key where none is named.
 const DEFAULT_KEY: &str = "OPENAI_API_KEY";
 
-/// What a generator is.
+/// How a generator is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GeneratorKind {
@@ -25,7 +25,7 @@ pub enum GeneratorKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeneratorConfig {
-    /// What it is.
+    /// Server or local model.
     pub kind: GeneratorKind,
     /// Model name at the server; for a local one its catalogue id or the path of a .gguf file.
     pub model: String,
@@ -42,13 +42,13 @@ pub struct GeneratorConfig {
     pub api_key_env: Option<String>,
     /// File that holds the key alone. It is read again when it changes.
     pub api_key_file: Option<PathBuf>,
-    /// Most requests a second to this server; 0: no limit.
+    /// Maximum number of requests per second to this server; 0: no limit.
     pub requests_per_second: f64,
-    /// Most tokens a second to this server, those of prompts (estimated) and the most that answers
-    /// may have; 0: no limit.
+    /// Maximum number of tokens per second to this server, those of prompts (estimated) and the
+    /// longest allowed answers; 0: no limit.
     pub tokens_per_second: f64,
-    /// Most requests in flight to this server. It is begun with; 429, 503 and answers that do not
-    /// come in time halve what is allowed, good answers raise it again.
+    /// Initial maximum of requests in flight to this server. 429, 503 and timeouts halve the
+    /// current maximum; good answers raise it again.
     pub concurrency: usize,
     /// Fewest requests in flight that overload can bring it down to; equal to `concurrency`, the
     /// number is fixed.
@@ -57,8 +57,8 @@ pub struct GeneratorConfig {
     pub timeout_seconds: f64,
     /// Longest wait for a connection, in seconds.
     pub connect_timeout_seconds: f64,
-    /// Most tries of one call (the first included) when the server is overloaded, fails or answers
-    /// nonsense.
+    /// Maximum number of tries of one call (the first included) when the server is overloaded,
+    /// fails or answers nonsense.
     pub max_tries: usize,
     /// First pause between tries, in seconds; it doubles from try to try.
     pub retry_delay_seconds: f64,
@@ -69,7 +69,7 @@ pub struct GeneratorConfig {
     /// (the 95th percentile of recent answers), or seconds. The first answer counts and the other
     /// call is cancelled. Takes free places only.
     pub hedge: Hedge,
-    /// What may be spent from the start of this process.
+    /// Budget from the start of this process.
     pub budget: BudgetConfig,
     /// Limits of all processes of a fleet together (`fleet.engine`): workers, checks and servers.
     /// Without a fleet this process keeps to them alone.
@@ -81,19 +81,19 @@ pub struct GeneratorConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FleetLimitsConfig {
-    /// Most requests in flight to this server, of all processes together; 0: no limit.
+    /// Maximum number of requests in flight to this server, of all processes together; 0: no limit.
     pub concurrency: usize,
-    /// Most requests a second to this server, of all processes together; 0: no limit. A limit a
-    /// minute is a sixtieth of it a second.
+    /// Maximum number of requests per second to this server, of all processes together; 0: no
+    /// limit. A limit a minute is a sixtieth of it a second.
     pub requests_per_second: f64,
-    /// Most tokens a second to this server, those of prompts (estimated) and the most that answers
-    /// may have, of all processes together; 0: no limit.
+    /// Maximum number of tokens per second to this server, those of prompts (estimated) and the
+    /// longest allowed answers, of all processes together; 0: no limit.
     pub tokens_per_second: f64,
-    /// What all processes together may spend, at the prices of `budget`.
+    /// Budget of all processes together, at the prices of `budget`.
     pub budget: FleetBudgetConfig,
 }
 
-/// What all processes of a fleet may spend; what is not set has no limit.
+/// Budget of all processes of a fleet; an amount that is not set has no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FleetBudgetConfig {
@@ -116,7 +116,7 @@ pub enum Hedge {
     Off,
     /// When it takes longer than 95 of 100 recent ones.
     P95,
-    /// When it takes longer than so many seconds.
+    /// Calls that take longer than this many seconds are sent again.
     Seconds(f64),
 }
 
@@ -156,7 +156,7 @@ impl From<Hedge> for HedgeValue {
     }
 }
 
-/// What a generator may spend; what is not set has no limit. Tokens are those that the server
+/// Budget of a generator; an amount that is not set has no limit. Tokens are those that the server
 /// counts, or estimates where it does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

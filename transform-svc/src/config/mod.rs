@@ -43,8 +43,8 @@ pub struct TransformConfig {
     /// [`TransformConfig::addresses`] only, and carries no key of this server. Paths and
     /// repositories of the hub (`local:`) are for the owner of the process alone.
     pub allow_specs: bool,
-    /// Which addresses of this network the specs of requests may name. What the configuration
-    /// itself names is not looked at.
+    /// Addresses of this network that the specs of requests may name. Addresses that the
+    /// configuration itself names are not checked.
     pub addresses: GuardConfig,
     /// Whether requests come from the owner of this process, as those of the command line do: their
     /// specs may name anything. Never read from a file.
@@ -58,8 +58,8 @@ pub struct TransformConfig {
     /// Directory of the cache; default `<home>/cache/transform`, where `<home>` is that of the
     /// models.
     pub cache_dir: Option<PathBuf>,
-    /// Largest size of the cache on disk, in bytes; 0: any. What was used longest ago goes first,
-    /// by whole segments.
+    /// Largest size of the cache on disk, in bytes; 0: any. The segments that were not used for the
+    /// longest time are removed first.
     pub cache_max_bytes: u64,
     /// Days after which an entry of the cache is removed, counted from when it came into it; 0:
     /// none is removed for its age. One that is removed is generated again, and paid for again.

@@ -23,7 +23,6 @@ use crate::{
 /// prompt's digest and the content.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// The generator to ask.
     pub(crate) generator: &'a Arc<Bounded>,
     /// Kind of the question, for example `judge/similarity`: never the name of a transformation.
     pub(crate) kind: &'a str,
@@ -31,7 +30,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) content: String,
     /// Id and version of the prompt.
     pub(crate) prompt: String,
-    /// Digest of the prompt.
     pub(crate) prompt_digest: &'a str,
     /// The conversation.
     pub(crate) messages: Vec<Message>,

@@ -50,7 +50,6 @@ struct Sampling {
     patience: u32,
 }
 
-/// One call of an attempt.
 #[derive(Clone, Copy)]
 struct StepCall<'a> {
     step: &'a Step,
@@ -183,7 +182,6 @@ pub(super) fn is_futile(plan: &Plan, generator: &Bounded, attempt: u32) -> bool 
     generator.greedy_ignores_seed() && greedy(attempt) && greedy(attempt.saturating_sub(1))
 }
 
-/// The temperature of an attempt.
 pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
     if attempt == 0 {
         plan.temperature

@@ -65,7 +65,6 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Creates the dispatch of one request.
     pub(crate) fn new(id: Uuid) -> Self {
         Self {
             id,

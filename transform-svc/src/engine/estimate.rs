@@ -21,7 +21,6 @@ use crate::{error::TransformError, generator::Prices, words};
 pub(crate) struct Amount {
     /// Calls to the generator.
     pub(crate) calls: u64,
-    /// Tokens of their prompts.
     pub(crate) prompt_tokens: u64,
     /// Tokens of their answers.
     pub(crate) generated_tokens: u64,

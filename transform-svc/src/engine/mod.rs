@@ -67,7 +67,6 @@ pub enum Outcome {
 /// One completed call of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The prompt of the call.
     pub prompt: Arc<Prompt>,
     /// Requested language; `None` if it is the text's own language and unknown.
     pub language: Option<Language>,
@@ -78,7 +77,6 @@ pub struct Call {
     /// Tokens of the prompt, counted when the generator was called, now or when the entry was
     /// cached.
     pub prompt_tokens: u64,
-    /// Tokens generated, likewise.
     pub generated_tokens: u64,
     /// Whether these token counts are estimated.
     pub tokens_estimated: bool,
@@ -209,7 +207,6 @@ impl Finished {
     }
 }
 
-/// The transformation engine.
 #[derive(Debug)]
 pub struct Engine {
     config: TransformConfig,
@@ -273,7 +270,6 @@ impl Engine {
         &self.prompts
     }
 
-    /// The cache.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }

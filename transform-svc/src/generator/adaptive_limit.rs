@@ -53,7 +53,6 @@ impl Permit {
         self.lost.clone()
     }
 
-    /// Whether the permit is lost.
     pub(super) fn is_lost(&self) -> bool {
         // The sender lives as long as the limit.
         self.lost

@@ -25,9 +25,7 @@ pub struct Budget {
 pub struct Spent {
     /// Calls, including failed ones.
     pub requests: u64,
-    /// Tokens of prompts.
     pub prompt_tokens: u64,
-    /// Tokens generated.
     pub generated_tokens: u64,
 }
 

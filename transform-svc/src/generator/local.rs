@@ -15,7 +15,6 @@ use crate::error::TransformError;
 /// no longer found.
 const ENGINE: u32 = 1;
 
-/// A local generator.
 pub(super) struct Local {
     identity: Identity,
     model: LocalModel,

@@ -28,7 +28,6 @@ use crate::{
 pub use adaptive_limit::{AdaptiveLimit, Permit};
 pub use budget::{Budget, BudgetSpent, Spent};
 
-/// The identity of a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The generator's id in results, for example `local:qwen2.5-coder-0.5b-instruct` or
@@ -48,7 +47,6 @@ impl Identity {
     }
 }
 
-/// One call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The conversation; the last message is the user's. A single message of [`Role::Text`] is a
@@ -60,7 +58,6 @@ pub struct Request {
     pub top_p: f64,
     /// Sample among the k likeliest tokens; `None`: the generator's default.
     pub top_k: Option<u32>,
-    /// Maximum number of tokens to generate.
     pub max_tokens: u32,
     /// Seed of the sampling.
     pub seed: u64,
@@ -94,9 +91,7 @@ fn operation(request: &Request) -> Operation {
 pub struct Completion {
     /// The text as the model returned it.
     pub text: String,
-    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Tokens generated.
     pub generated_tokens: u64,
     /// Whether the token counts are estimated from the texts because the generator does not report
     /// them.
@@ -142,9 +137,7 @@ pub enum GeneratorError {
     /// A filter or the model withholds the text.
     #[error("{message}")]
     Withheld {
-        /// The check that fails.
         check: Check,
-        /// The reason given.
         message: String,
         /// Calls that were attempted.
         calls: u32,
@@ -219,7 +212,6 @@ impl Prices {
 /// A source of texts. It retries after overload and errors itself; it does not retry after a failed
 /// check.
 pub trait Generator: Send + Sync {
-    /// Its identity.
     fn identity(&self) -> &Identity;
 
     /// The adaptive limit on its concurrent calls. A generator that can be overloaded reports the
@@ -264,7 +256,6 @@ impl Bounded {
         Self { generator }
     }
 
-    /// Its identity.
     pub fn identity(&self) -> &Identity {
         self.generator.identity()
     }

@@ -21,7 +21,6 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Records an answer.
     pub(super) fn answered(&self) {
         self.failed.store(0, Ordering::Relaxed);
     }

@@ -14,7 +14,6 @@ pub(super) enum Parameter {
 impl Parameter {
     const ALL: [Self; 5] = [Self::MaxTokens, Self::Temperature, Self::TopP, Self::TopK, Self::Seed];
 
-    /// Its name in a request.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::MaxTokens => "max_tokens",

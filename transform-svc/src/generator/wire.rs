@@ -196,7 +196,6 @@ impl Reply {
         self.choices.first()?.content()
     }
 
-    /// The texts of all choices.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.choices.iter().filter_map(Choice::content)
     }

@@ -44,7 +44,6 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Every scale.
     pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
 
     /// Lowest and highest rating.
@@ -69,7 +68,6 @@ impl Scale {
         }
     }
 
-    /// The name in requests.
     pub const fn name(self) -> &'static str {
         self.kind().split_at("judge/".len()).1
     }
@@ -87,9 +85,7 @@ impl Scale {
 /// Two texts to compare.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// The original.
     pub original: String,
-    /// The transformed text.
     pub transformed: String,
 }
 
@@ -100,7 +96,6 @@ pub struct Judging {
     pub scale: Scale,
     /// The generator that rates.
     pub generator: Arc<Bounded>,
-    /// The prompt.
     pub prompt: Arc<Prompt>,
     /// The task of the transformation, against which quality is rated.
     pub task: String,
@@ -110,7 +105,6 @@ pub struct Judging {
     pub max_attempts: u32,
     /// Whether to neither read nor write the cache.
     pub bypass_cache: bool,
-    /// The caller of the request.
     pub caller: Caller,
     /// The priority of the request's calls.
     pub priority: Priority,
@@ -119,7 +113,6 @@ pub struct Judging {
 /// The result of a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rated {
-    /// The rating.
     pub score: Option<f64>,
     /// The reason for a missing rating.
     pub error: String,

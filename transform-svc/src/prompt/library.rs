@@ -77,7 +77,7 @@ impl Prompts {
     /// The prompt with this id.
     ///
     /// # Errors
-    /// If there is no such prompt; the error names the nearest id.
+    /// If no prompt has this id; the error names the nearest id.
     pub fn named(&self, id: &str, field: &str) -> Result<Arc<Prompt>, TransformError> {
         self.by_id.get(id).cloned().ok_or_else(|| {
             let ids = || self.by_id.keys().map(String::as_str);

@@ -91,12 +91,9 @@ impl Role {
     }
 }
 
-/// A chat message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its role.
     pub role: Role,
-    /// The message's text.
     pub content: String,
 }
 
@@ -113,7 +110,6 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The prompt's purpose.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }

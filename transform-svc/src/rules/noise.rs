@@ -15,7 +15,6 @@ pub struct Noise {
     dose: Dose,
 }
 
-/// Values of a parameter.
 pub(super) fn values(parameter: &str) -> Vec<Json> {
     match parameter {
         "channel" => Channel::ALL.iter().map(|channel| channel.name().into()).collect(),

@@ -32,7 +32,6 @@ static LISTS: LazyLock<HashMap<&'static str, HashSet<&'static str>>> = LazyLock:
 /// Languages with a list.
 pub const LANGUAGES: &str = "en, es, fr, de, tr, ar";
 
-/// The rule.
 #[derive(Debug)]
 pub struct StopwordRemoval;
 

@@ -20,7 +20,6 @@ use crate::{
     rules,
 };
 
-/// The priority of a request.
 pub(crate) fn priority(value: i32) -> Result<Priority, TransformError> {
     Ok(match choice("priority", value)? {
         Some(encoder::Priority::Batch) => Priority::Batch,
@@ -205,7 +204,6 @@ fn usage(finished: &Finished) -> Option<Usage> {
     (usage != Usage::default()).then_some(usage)
 }
 
-/// An estimate as a proto message.
 pub(super) fn estimate(estimate: Estimate) -> proto::GenerationEstimate {
     let cost = |amount: Amount| {
         let prices = estimate.prices?;

@@ -134,7 +134,6 @@ impl TransformService {
         })
     }
 
-    /// The caller of a request.
     fn caller_of<T>(&self, request: &Request<T>) -> Caller {
         let holder = holder::of_request(request).and_then(Holder::parse);
         Caller::new(

@@ -88,7 +88,7 @@ const SHARED: &[Texts] = &[
     ),
 ];
 
-/// A text in another language than expected is rarely classified as right: each language's texts
+/// A text that is not in the expected language is rarely classified as right: each language's texts
 /// are tested against every other.
 fn other_languages_are_found(data: &[Texts], rows: fn(&str) -> Vec<Value>, least_found: f64) {
     let (mut texts, mut right, mut wrong) = (0, 0, 0);

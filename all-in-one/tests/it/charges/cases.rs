@@ -477,7 +477,6 @@ fn uses(row: &'static str, name: &'static str, way: Way) -> Case {
     }
 }
 
-/// Every case.
 pub fn all() -> Vec<Case> {
     use Way::{Grpc, Http};
     let mut all = vec![

@@ -13,8 +13,7 @@ const CHANGES: &str = "gateway/registry/tests/it/changes.rs";
 pub const ALL: &[Held] = &[
     (
         "StatisticsService",
-        "INVALID_ARGUMENT on the field that a request's time grows with, for one of more than 2147483648 steps, which is about 20 seconds on \
-         one core",
+        "INVALID_ARGUMENT on the field that determines the time of a request, for more than 2147483648 steps, about 20 seconds on one core",
         &[(
             "eval-svc/src/statistics_service/cost.rs",
             "the_largest_request_of_each_rpc_is_within_the_bound_and_one_step_more_is_refused",
@@ -219,7 +218,7 @@ pub const ALL: &[Held] = &[
     ),
     (
         "RunLimits",
-        "a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and finished work is kept",
+        "a run that cannot continue within it fails (RESOURCE_EXHAUSTED), and finished work is kept",
         &[(
             "eval-svc/tests/it/run_plan.rs",
             "a_run_that_takes_more_than_was_planned_is_stopped_and_keeps_what_was_made",
@@ -307,7 +306,7 @@ pub const ALL: &[Held] = &[
     ),
     (
         "TaskService.Score",
-        "UNAVAILABLE: a data set that is neither on the server nor to be had from the hub",
+        "UNAVAILABLE: a data set that is neither on the server nor available from the hub",
         &[(
             "eval-svc/tests/it/hub.rs",
             "a_name_that_cannot_be_reached_says_where_it_was_looked_for_and_how_to_get_it",

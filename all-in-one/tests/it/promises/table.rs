@@ -42,7 +42,6 @@ pub fn row(element: &'static str, promise: &'static str, calls: Vec<Call>) -> Ro
     }
 }
 
-/// Every row.
 pub fn rows() -> Vec<Row> {
     let elsewhere = held::ALL.iter().map(|(element, promise, tests)| Row {
         element,

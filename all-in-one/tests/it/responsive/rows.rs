@@ -32,7 +32,6 @@ const LARGE: usize = 31 << 20;
 /// The dominant cost of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// Computation.
     Computing,
     /// Moving and decoding its bytes.
     Moving,

@@ -52,8 +52,9 @@ def assert_robust(
 ) -> Checked:
     """Checks, and raises an AssertionError (NotRobust) where the gate does not pass.
 
-    The arguments are those of `check`; `where` are `server`, `key`, `tls`, `client`, `binary`. A check that cannot be made, e.g.
-    since a model is missing, is no assertion: its CheckError comes through.
+    The arguments are those of `check`; `where` are `server`, `key`, `tls`, `client`, `binary`. A
+    check that cannot be made, e.g. since a model is missing, does not fail an assertion: its
+    CheckError comes through.
     """
     checked = check(
         models,

@@ -26,13 +26,13 @@ class Checked:
 
     report: Report
     exit_code: int
-    """What `isomer check` exits with: 0, 1 or 4."""
+    """Exit codes of `isomer check`: 0, 1 or 4."""
     forms: Dict[str, bytes] = dataclasses.field(repr=False)
     """The report as `json`, `html`, `markdown` and `junit`."""
 
     @property
     def verdict(self) -> Optional[GateVerdict]:
-        """What the gate says; None where no rule judged anything."""
+        """Verdict of the gate; None where no rule judged anything."""
         return self.report.gate.verdict if judged(self.report) and self.report.gate else None
 
     @property
@@ -86,7 +86,7 @@ def check(
         generator, transformations, seeds, limit: in place of the suite's.
         gate: False: no exception comes from the gate; look at `verdict`, which is None where nothing was judged.
         out: a folder for the report's files. Those of an earlier check are removed first.
-        progress: called with each Progress. What it raises ends the check.
+        progress: called with each Progress. An exception that it raises ends the check.
         server: the gateway to check through; None: the one in ISOMER_SERVER; "" or neither: the command checks.
         key, tls: as of `isomer_client.Client`; the key is by default the one in ISOMER_API_KEY.
         client: a client of the gateway, in place of the three.
@@ -146,7 +146,7 @@ def overall(verdicts: Iterable[GateVerdict]) -> GateVerdict:
 
 
 def agreed(checked: Checked, request: Request) -> None:
-    """Raises where a report contradicts itself, the exit code or what was asked: then no part of it is relied on."""
+    """Raises where a report contradicts itself, the exit code or what was asked: then none of it can be relied on."""
     gate = checked.report.gate
     if gate is None or not judged(checked.report):
         if checked.exit_code != 0 or (gate is not None and gate.blocked):
@@ -177,7 +177,7 @@ def _code(gate: GateReport) -> int:
 
 
 def raise_for_gate(checked: Checked) -> None:
-    """Raises what the gate's verdict comes to, and NothingJudged where there is none."""
+    """Raises the exception of the gate's verdict, and NothingJudged if there is no verdict."""
     gate = checked.report.gate
     if gate is None or not judged(checked.report):
         raise NothingJudged(

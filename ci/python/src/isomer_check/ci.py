@@ -1,7 +1,8 @@
 """A check as a job of GitHub Actions or GitLab CI: `python -m isomer_check.ci github|gitlab`.
 
-Settings come in variables (CHECK_MODEL and so on) and go nowhere near a shell. What is printed, and what comes from models and data in
-it, cannot be taken for a command to the runner. A comment that cannot be made is a warning: it changes no verdict.
+Settings come in variables (CHECK_MODEL and so on) and go nowhere near a shell. Printed text, and
+parts of it from models and data, cannot be taken for a command to the runner.
+A comment that cannot be made is a warning: it changes no verdict.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from .report import GateVerdict
 from .request import Progress, text
 from .thread import Forge, GitHub, GitLab, Unposted
 
-# Most bytes that GitHub takes of a step's summary, and characters that both take in a comment.
+# Maximum number of bytes that GitHub accepts in a step's summary, and of characters that both
+# accept in a comment.
 SUMMARY_BYTES = 1024 * 1024
 COMMENT_CHARACTERS = 60_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """What the job ends with."""
+    """Result of the job."""
 
     exit_code: int
     verdict: str
@@ -187,7 +189,7 @@ def appended(path: Optional[str], text: str) -> None:
 def commented(forge: Forge, body: str, environment: Mapping[str, str]) -> None:
     """One comment for each job, written anew at the next check."""
     mark = f"<!-- isomer-check {hashlib.sha256(repr(_job(environment)).encode()).hexdigest()[:16]} -->\n"
-    # A name in a text of the data set calls nobody.
+    # A name in a text of the data set notifies nobody.
     quiet = body.replace("@", "@\u200b")
     try:
         say(forge.post(mark, mark + cut(quiet, COMMENT_CHARACTERS, str)))

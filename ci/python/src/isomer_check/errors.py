@@ -1,4 +1,4 @@
-"""What a check can end in, other than a gate that passed: an exception for each exit code of `isomer check`."""
+"""Ends of a check other than a gate that passed: an exception for each exit code of `isomer check`."""
 
 from __future__ import annotations
 

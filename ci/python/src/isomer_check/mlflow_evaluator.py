@@ -26,7 +26,7 @@ FLAVOUR_FOLDERS = ("model.sentence_transformer",)
 
 
 class IsomerEvaluator:
-    """What MLflow makes of `evaluators="isomer"`."""
+    """MLflow's evaluator for `evaluators="isomer"`."""
 
     # MLflow asks for these two methods alone; not subclassed, so that this module is typed without
     # it.

@@ -28,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Isomer:
-    """What the fixture `isomer` is: checks, run where pytest's options say, with reports kept where they say."""
+    """The fixture `isomer`: checks, run where pytest's options say, with reports kept where they
+    say."""
 
     def __init__(self, where: Dict[str, Any], reports: Optional[pathlib.Path], name: str) -> None:
         self._where = where

@@ -41,7 +41,7 @@ def run(client: Client, request: Request, progress: Optional[OnProgress]) -> Tup
 
 
 def exit_code(ended: run_pb2.Run) -> int:
-    """What `isomer check` exits with after this run."""
+    """Exit code of `isomer check` after this run."""
     if not ended.blocked:
         return 0
     if ended.verdict == run_pb2.VERDICT_INVALID:
@@ -79,7 +79,7 @@ def _cancel(client: Client, id: str) -> None:
     try:
         client.runs.cancel(id, "the caller ended the check", timeout=10)
     except IsomerError:
-        # What ended the check is what the caller is to see.
+        # The caller should see the error that ended the check.
         pass
 
 

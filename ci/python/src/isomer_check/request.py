@@ -1,4 +1,4 @@
-"""What a check is asked for, looked through before anything runs."""
+"""Requests for checks, validated before anything runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress:
     cached: int = 0
     """Of `done`, how many came from a store."""
     remaining: Optional[float] = None
-    """Seconds left at the present rate, where that can be told."""
+    """Seconds left at the present rate, if known."""
     detail: str = ""
 
 

@@ -1,4 +1,4 @@
-"""What a rule says of an encoder, as sentences."""
+"""Verdicts of a rule on an encoder, as sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEASURES = {
     "worst": "drop of the worst data set",
     "min_score": "score",
     "margin": "difference from the baseline",
-    "min_separation": "share told from a change of meaning",
+    "min_separation": "share separated from a change of meaning",
     "max_negative_flips": "negative flips against the baseline",
     "min_overlap": "overlap with the baseline",
 }

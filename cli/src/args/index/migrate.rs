@@ -41,7 +41,7 @@ Example: isomer index migrate compare postgres://me@127.0.0.1/search#docs --quer
 /// The name alone.
 #[derive(Args, Debug)]
 pub(crate) struct MigrateNameArgs {
-    /// What readers search, e.g. postgres://USER@HOST/DATABASE#docs.
+    /// Name that readers search, e.g. postgres://USER@HOST/DATABASE#docs.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
@@ -49,7 +49,7 @@ pub(crate) struct MigrateNameArgs {
 /// `isomer index migrate start`
 #[derive(Args, Debug)]
 pub(crate) struct MigrateStartArgs {
-    /// What readers search, e.g. postgres://USER@HOST/DATABASE#docs.
+    /// Name that readers search, e.g. postgres://USER@HOST/DATABASE#docs.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Collection that a name which does not exist yet is to lead to [default: the one that has the
@@ -69,7 +69,7 @@ pub(crate) struct MigrateStartArgs {
 /// `isomer index migrate backfill`
 #[derive(Args, Debug)]
 pub(crate) struct MigrateBackfillArgs {
-    /// What readers search, e.g. postgres://USER@HOST/DATABASE#docs.
+    /// Name that readers search, e.g. postgres://USER@HOST/DATABASE#docs.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The source, as in `isomer index run`.
@@ -91,7 +91,7 @@ pub(crate) struct MigrateBackfillArgs {
 /// `isomer index migrate compare`
 #[derive(Args, Debug)]
 pub(crate) struct MigrateCompareArgs {
-    /// What readers search, e.g. postgres://USER@HOST/DATABASE#docs.
+    /// Name that readers search, e.g. postgres://USER@HOST/DATABASE#docs.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Queries, as in `isomer index compare`.
@@ -119,7 +119,7 @@ pub(crate) struct MigrateCompareArgs {
 /// `isomer index migrate switch`
 #[derive(Args, Debug)]
 pub(crate) struct MigrateSwitchArgs {
-    /// What readers search, e.g. postgres://USER@HOST/DATABASE#docs.
+    /// Name that readers search, e.g. postgres://USER@HOST/DATABASE#docs.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Switch although the lists were not compared.

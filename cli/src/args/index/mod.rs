@@ -22,7 +22,7 @@ use crate::heading;
 #[derive(Subcommand, Debug)]
 pub(crate) enum IndexCommand {
     /// Fill a collection of vectors from a source, or bring it up to date: only rows that changed
-    /// are encoded and written. A run that was killed is gone on with by the same command.
+    /// are encoded and written. Run the same command again to resume an interrupted run.
     #[command(after_help = "\
 Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
 milvus+http://HOST:19530#COLLECTION, opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet
@@ -38,7 +38,7 @@ Examples:
   isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051
   isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --engine nats://127.0.0.1:4222 --store s3://fleet/isomer")]
     Run(Box<IndexRunArgs>),
-    /// Compute a sample of a collection's vectors again, and hold its rows against their digests
+    /// Compute a sample of a collection's vectors again, and compare its rows with their digests
     /// and their source.
     #[command(after_help = "\
 The flags of the encoder are those of the run that filled it. Without --source, vectors are computed from texts that the collection
@@ -73,7 +73,7 @@ never the teams. The log has a line {\"impression\": ID} for each list that was 
 click.
 Example: isomer index interleave postgres://me@127.0.0.1/search#docs postgres://me@127.0.0.1/search#gase --queries queries.jsonl --lists lists.jsonl")]
     Interleave(Box<IndexInterleaveArgs>),
-    /// Which of two interleaved collections people prefer, by their clicks.
+    /// Measure by clicks which of two interleaved collections people prefer.
     #[command(after_help = "Example: isomer index preference clicks.jsonl --lists lists.jsonl")]
     Preference(IndexPreferenceArgs),
 }
@@ -136,7 +136,7 @@ pub(crate) struct IndexEncoderArgs {
     /// [default: all-MiniLM-L6-v2].
     #[arg(long, env = "ISOMER_INDEX_MODEL", value_name = "ID_OR_DIR", help_heading = heading::FIRST)]
     pub(crate) model: Option<String>,
-    /// Which of the encoder's prompts is put before texts, where it has one [default: document].
+    /// Role of the encoder's prompt to put before texts, if it has one [default: document].
     #[arg(long, env = "ISOMER_PROMPT_ROLE", value_enum)]
     pub(crate) prompt_role: Option<PromptRole>,
     /// The prompt of this name instead.
@@ -145,7 +145,7 @@ pub(crate) struct IndexEncoderArgs {
     /// This text instead; empty for none.
     #[arg(long, env = "ISOMER_INDEX_PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Keep only so many dimensions (Matryoshka).
+    /// Number of dimensions to keep (Matryoshka) [default: all].
     #[arg(long, env = "ISOMER_DIMENSIONS")]
     pub(crate) dimensions: Option<u32>,
     /// Scale to unit length, or not [default: as the encoder does].
@@ -189,7 +189,7 @@ impl IndexEncoderArgs {
 pub(crate) enum PromptRole {
     /// `document`, `passage` or `corpus`.
     Document,
-    /// `query`.
+    /// A role that encoders write as `query`.
     Query,
 }
 
@@ -214,7 +214,7 @@ pub(crate) struct IndexPassArgs {
     /// Batches at once [default: 4; with workers, the configuration's fleet.units_in_flight].
     #[arg(long, env = "ISOMER_INDEX_IN_FLIGHT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) in_flight: Option<u32>,
-    /// Most rows a second [default: no limit].
+    /// Maximum number of rows per second [default: no limit].
     #[arg(long, env = "ISOMER_INDEX_ROWS_PER_SECOND", value_name = "N")]
     pub(crate) rows_per_second: Option<f64>,
     /// How long a store or an encoder may be away or overloaded.

@@ -122,7 +122,7 @@ pub(super) async fn run(session: &Session, args: CheckArgs) -> Result<ExitCode, 
             let reason = "interrupted at the command line".to_owned();
             client.cancel_run(CancelRunRequest { id: id.clone(), reason }).await?;
             connection.flush().await;
-            return Err(Failure::interrupted("interrupted; what was generated is kept, so running the same command again goes on from there"));
+            return Err(Failure::interrupted("interrupted; what was generated is kept, so running the same command again resumes it"));
         }
     };
     connection.flush().await;
@@ -218,8 +218,7 @@ fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
 fn why(run: Run) -> String {
     match run.error.is_empty() {
         true => {
-            "the run was cancelled; what was generated is kept, so running the same command again goes on from there"
-                .to_owned()
+            "the run was cancelled; what was generated is kept, so running the same command again resumes it".to_owned()
         }
         false => run.error,
     }

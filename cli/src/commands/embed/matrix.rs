@@ -17,7 +17,6 @@ pub(super) fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
     }
 }
 
-/// The numbers of a row.
 pub(super) fn values(row: &[u8], element: Element) -> serde_json::Value {
     match element {
         Element::F32 => vectors::floats(row).collect(),

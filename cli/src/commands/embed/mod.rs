@@ -178,7 +178,7 @@ fn same_spaces(known: &mut Option<Spaces>, response: &EncodeResponse) -> Result<
     .map(|space| space.as_ref().map(|space| space.digest.clone()));
     match known {
         Some(known) if *known != found => Err(Failure::dependency(
-            "the batches came back in different vector spaces. For int8: put texts, one a line, into calibration.txt in the \
+            "the batches came back in different vector spaces. For int8: put texts, one per line, into calibration.txt in the \
              model's folder, or send all texts at once (--batch)",
         )),
         _ => {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::matrix::{form, values};
 use crate::{commands::stdout_failure, exit::Failure};
 
-/// Writes the results of texts from number `first` on. `asked` are the results that were asked for.
+/// Writes the results of texts from number `first` on. `asked` are the requested results.
 pub(super) fn lines(first: usize, response: &EncodeResponse, asked: Asked) -> Result<(), Failure> {
     answer::check(response, asked).map_err(|what| Failure::dependency(format!("the encoder {what}")))?;
     let dense = response.embeddings.as_ref().map(rows).transpose()?;

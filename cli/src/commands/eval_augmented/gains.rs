@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
                         ..spec
                     }),
                 items: vec![TextItem {
-                    text: "A sentence that nobody asked for.".to_owned(),
+                    text: "A sentence that was not requested.".to_owned(),
                     ..TextItem::default()
                 }],
             };

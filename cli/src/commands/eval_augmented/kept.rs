@@ -18,7 +18,6 @@ use crate::exit::Failure;
 /// Version of the format.
 const SCHEMA: &str = "isomer.gain-cell/1";
 
-/// A file.
 #[derive(Serialize, Deserialize)]
 struct File {
     schema: String,

@@ -24,7 +24,6 @@ pub(super) struct Setting {
     pub(super) augmentation: DatasetAugmentation,
 }
 
-/// One setting as flags.
 #[derive(Clone)]
 struct Flags {
     augment: Vec<String>,

@@ -152,7 +152,7 @@ fn sides_text(found: &Compared, names: &[&str]) -> String {
         let how = if side.exact {
             "exact search"
         } else {
-            "search as the index answers"
+            "search through the index"
         };
         text.push_str(&format!(
             "{name}: {}\n   {}\n   {how}, p50 {median:.2} ms, p99 {tail:.2} ms\n",
@@ -171,7 +171,7 @@ fn sides_text(found: &Compared, names: &[&str]) -> String {
         }
         if side.short > 0 {
             text.push_str(&format!(
-                "   {} queries got fewer documents than asked for\n",
+                "   {} queries got fewer documents than requested\n",
                 side.short
             ));
         }
@@ -211,7 +211,7 @@ fn lists_text(found: &Compared) -> String {
 fn rated_text(rated: &Rated, level: f64) -> String {
     let mut text = format!(
         "\n\nRated by a language model ({}), 0 to 5 for likeness of query and document; this is not relevance, and no rule \
-         is held against it.\n{} pairs rated, {} without a rating; {} queries\n{}",
+         applies to it.\n{} pairs rated, {} without a rating; {} queries\n{}",
         rated.judge,
         rated.pairs,
         rated.unrated,

@@ -51,7 +51,7 @@ pub(super) async fn run(session: &Session, command: IndexMigrateCommand) -> Resu
         }
         IndexMigrateCommand::Status(args) => {
             let names = names(&args.name, PATIENCE)?;
-            let state = migrate::state(names.as_ref(), "tell the status of")
+            let state = migrate::state(names.as_ref(), "report the status of")
                 .await
                 .map_err(failure)?;
             told(
@@ -69,7 +69,7 @@ fn names(address: &str, patience: Duration) -> Result<Box<dyn Names>, Failure> {
     names.ok_or_else(|| {
         let message = "this store has no name that moves from one collection to another at once";
         Failure::from(Fault::invalid("NAME", message).hint(
-            "fill a second collection with `isomer index run --sink`, hold it against the first with `isomer index compare`, then let \
+            "fill a second collection with `isomer index run --sink`, compare it with the first by `isomer index compare`, then let \
              your application read the address of the collection and the encoder from one setting, and change that",
         ))
     })

@@ -171,7 +171,7 @@ fn watch(display: &Display) -> impl Fn(&Counts) + Send + Sync {
 }
 
 fn interrupted() -> Failure {
-    Failure::interrupted("interrupted; the same command goes on from here")
+    Failure::interrupted("interrupted; run the same command again to resume")
 }
 
 async fn check(session: &Session, args: IndexVerifyArgs) -> Result<ExitCode, Failure> {

@@ -82,7 +82,7 @@ impl Named<'_> {
             }
         }
         Err(Failure::dependency(
-            "steps of the migration were made each time; the same command goes on from here",
+            "steps of the migration were made each time; run the same command again to resume",
         ))
     }
 

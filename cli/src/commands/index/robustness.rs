@@ -149,7 +149,7 @@ async fn transformed(
     let texts: Option<Vec<String>> = texts.into_iter().collect();
     let texts = texts.ok_or_else(|| {
         Failure::dependency(format!(
-            "the service answered {done} of {} queries; run again to go on from the cache",
+            "the service answered {done} of {} queries; run it again to resume from the cache",
             queries.len()
         ))
     })?;

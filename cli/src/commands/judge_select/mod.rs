@@ -241,7 +241,7 @@ impl Selecting<'_> {
         }
         if !ended {
             return Err(Failure::dependency(format!(
-                "the service answered {done} of {} texts; run again to go on from the cache",
+                "the service answered {done} of {} texts; run it again to resume from the cache",
                 texts.len()
             )));
         }

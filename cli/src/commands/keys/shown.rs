@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::{args::Format, table::Table};
 
-/// A key in the requested format.
 pub(super) fn one(format: Format, key: &ApiKey) -> String {
     match format {
         Format::Json => document(key).to_string(),
@@ -74,7 +73,6 @@ pub(super) fn document(key: &ApiKey) -> Value {
     })
 }
 
-/// Keys as a table.
 pub(super) fn table(keys: &[ApiKey]) -> Table {
     let mut table = crate::table::new();
     table.set_header([

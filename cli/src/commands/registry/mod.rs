@@ -96,7 +96,7 @@ async fn one_of<R: Registry>(session: &Session, args: &RegistryCheckArgs, regist
         checked = checker.check(&args.model, &args.version) => checked,
         () = shutdown::signal() => {
             parts.connection.flush().await;
-            return Err(Failure::interrupted("interrupted; running the same command again goes on from there"));
+            return Err(Failure::interrupted("interrupted; run the same command again to resume"));
         }
     };
     parts.connection.flush().await;
@@ -159,7 +159,7 @@ async fn serve(session: &Session, args: RegistryServeArgs) -> Result<ExitCode, F
     let watching = args.watching;
     if watching.once {
         return Err(Failure::usage(
-            "--once: a server goes on; use `isomer registry watch --once`",
+            "--once: a server does not stop after one check; use `isomer registry watch --once`",
         ));
     }
     let registry = mlflow(&watching.common)?;

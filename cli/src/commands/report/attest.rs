@@ -147,7 +147,7 @@ pub(super) async fn verify_one(session: &Session, args: &VerifyArgs) -> Result<E
 fn compare(model: &str, verified: &Verified, found: &ModelFiles) -> Result<(), Failure> {
     if found.weights_digest != verified.weights {
         return Err(Failure::dependency(format!(
-            "--model: {model} has other weights than the encoder that was checked: SHA-256 {}, not {}; check it, or deploy what was checked",
+            "--model: {model} does not have the weights of the checked encoder: SHA-256 {}, not {}; check it, or deploy what was checked",
             found.weights_digest, verified.weights
         )));
     }

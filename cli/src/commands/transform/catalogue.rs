@@ -11,7 +11,6 @@ use crate::{
     exit::Failure,
 };
 
-/// A client of the service.
 pub(crate) fn client(connection: &Connection) -> TransformServiceClient<isomer_client::Channel> {
     TransformServiceClient::new(connection.channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -29,7 +28,6 @@ pub(crate) fn named(flag: &str, name: &str) -> Result<Transformation, Failure> {
     })
 }
 
-/// Every transformation.
 pub(crate) async fn catalogue(connection: &Connection) -> Result<Vec<TransformationInfo>, Failure> {
     let request = ListTransformationsRequest {
         page_size: 1000,

@@ -117,7 +117,7 @@ pub(super) async fn run(session: &Session, mut args: TransformArgs) -> Result<Ex
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(Failure::dependency(format!(
-            "the service answered {done} of {} texts; run again to go on from the cache",
+            "the service answered {done} of {} texts; run it again to resume from the cache",
             records.len()
         ))),
     }

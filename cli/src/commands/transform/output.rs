@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use crate::{commands::write_failure, exit::Failure, reasons::Reasons};
 
-/// One text's line.
 pub(super) fn line(original: &str, result: &TransformResult) -> Value {
     let checks = |checks: &[i32]| checks.iter().map(|c| Check::name_of(*c)).collect::<Vec<_>>();
     let guards = |guards: &[i32]| guards.iter().map(|guard| Guard::name_of(*guard)).collect::<Vec<_>>();
@@ -71,7 +70,7 @@ pub(super) fn summary(end: &TransformStreamEnd) -> String {
     );
     if totals.language_too_short > 0 {
         text.push_str(&format!(
-            "; {} too short to tell the language",
+            "; {} too short to detect the language",
             totals.language_too_short
         ));
     }

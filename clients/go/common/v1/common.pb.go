@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: isomer/common/v1/common.proto
 
-// What every Isomer service shares: vector spaces, packed matrices, accounting, provenance, item
-// errors.
+// Messages that all Isomer services share: vector spaces, packed matrices, accounting, provenance,
+// item errors.
 //
 // Errors follow AIP-193. Each failed rpc carries `google.rpc.ErrorInfo` (domain `isomer`, a stable
 // UPPER_SNAKE reason and metadata); a bad argument adds `google.rpc.BadRequest` (field path, what
@@ -51,7 +51,7 @@ const (
 	// takes, in this order: the texts that its configuration names for the encoder
 	// (`embed.calibration`), those of `calibration.txt` in the model's folder, the texts of the
 	// request itself where there are at least 100. Otherwise the request is refused.
-	// VectorSpace.quantisation tells ranges apart.
+	// VectorSpace.quantisation distinguishes ranges.
 	Dtype_DTYPE_INT8 Dtype = 3
 	// One bit a dimension, eight to a byte, most significant first.
 	//
@@ -250,8 +250,8 @@ type VectorSpace struct {
 	// Literal prompt put before each text; empty where none.
 	Prompt string `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// Pooling, e.g. `mean`, `cls`, `mean>dense>normalize`: the pipeline after the transformer, as it
-	// ran. A transformer that was computed in another arithmetic than 32-bit floats is named in
-	// front, e.g. `int8-8x7>mean`, `bf16>mean`.
+	// ran. A transformer that was not computed in 32-bit floats is named in front, e.g.
+	// `int8-8x7>mean`, `bf16>mean`.
 	Pooling string `protobuf:"bytes,5,opt,name=pooling,proto3" json:"pooling,omitempty"`
 	// Whether vectors have unit Euclidean length.
 	Normalised bool `protobuf:"varint,6,opt,name=normalised,proto3" json:"normalised,omitempty"`
@@ -379,7 +379,7 @@ func (x *VectorSpace) GetSettingsDigest() string {
 	return ""
 }
 
-// What a request consumed.
+// Resources that a request consumed.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Texts processed.
@@ -395,8 +395,8 @@ type Usage struct {
 	// True when a generator did not count its tokens and some of these counts are estimated from the
 	// texts.
 	TokensEstimated bool `protobuf:"varint,6,opt,name=tokens_estimated,json=tokensEstimated,proto3" json:"tokens_estimated,omitempty"`
-	// What the encoded tokens cost at the price that a gateway's registry names for their provider,
-	// in billionths of a US dollar; 0 where no price is named.
+	// Cost of the encoded tokens at the price that a gateway's registry names for their provider, in
+	// billionths of a US dollar; 0 where no price is named.
 	CostNanoUsd   uint64 `protobuf:"varint,7,opt,name=cost_nano_usd,json=costNanoUsd,proto3" json:"cost_nano_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -578,7 +578,7 @@ type Provenance struct {
 	ContentKey string `protobuf:"bytes,8,opt,name=content_key,json=contentKey,proto3" json:"content_key,omitempty"`
 	// Language codes drawn for this text (pivot or target), BCP-47, in the order used.
 	Languages []string `protobuf:"bytes,9,rep,name=languages,proto3" json:"languages,omitempty"`
-	// What the generator's texts depend on beside the request, as BLAKE3 (hex): weights and
+	// Digest of what the generator's texts depend on beside the request, as BLAKE3 (hex): weights and
 	// arithmetic of a local model, model and address of a remote one. Empty where no generator is
 	// needed.
 	GeneratorKey  string `protobuf:"bytes,10,opt,name=generator_key,json=generatorKey,proto3" json:"generator_key,omitempty"`
@@ -693,7 +693,7 @@ type ItemError struct {
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// A `google.rpc.Code` number.
 	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
-	// What is wrong and how to mend it.
+	// Description of the error, and how to fix it.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

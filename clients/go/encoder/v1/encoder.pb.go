@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What to do with a text longer than the encoder's `max_tokens`.
+// Handling of a text longer than the encoder's `max_tokens`.
 type Truncation int32
 
 const (
@@ -85,7 +85,7 @@ func (Truncation) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_encoder_v1_encoder_proto_rawDescGZIP(), []int{0}
 }
 
-// Which queue a request waits in.
+// Queue in which a request waits.
 type Priority int32
 
 const (
@@ -138,21 +138,21 @@ func (Priority) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_encoder_v1_encoder_proto_rawDescGZIP(), []int{1}
 }
 
-// What to return for each input.
+// Kind of value to return for each input.
 type Output int32
 
 const (
 	// TEXT_VECTOR.
 	Output_OUTPUT_UNSPECIFIED Output = 0
-	// One vector an input.
+	// One vector per input.
 	Output_OUTPUT_TEXT_VECTOR Output = 1
-	// One vector a token, special tokens and prompt included: what the pooling would see.
+	// One vector per token, special tokens and prompt included: the input of the pooling.
 	// `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
 	//
 	// Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
 	// every token but the first.
 	Output_OUTPUT_TOKEN_VECTORS Output = 2
-	// One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
+	// One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
 	Output_OUTPUT_SPARSE Output = 3
 )
 
@@ -199,16 +199,16 @@ func (Output) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_encoder_v1_encoder_proto_rawDescGZIP(), []int{2}
 }
 
-// What an encoder can return.
+// Kind of value that an encoder can return.
 type Capability int32
 
 const (
 	Capability_CAPABILITY_UNSPECIFIED Capability = 0
-	// One dense vector a text.
+	// One dense vector per text.
 	Capability_CAPABILITY_DENSE Capability = 1
 	// Sparse lexical weights.
 	Capability_CAPABILITY_SPARSE Capability = 2
-	// One vector a token (late interaction).
+	// One vector per token (late interaction).
 	Capability_CAPABILITY_MULTI_VECTOR Capability = 3
 	// Scores for query-document pairs.
 	Capability_CAPABILITY_RERANK Capability = 4
@@ -276,9 +276,9 @@ type Encoder struct {
 	MatryoshkaDimensions []uint32 `protobuf:"varint,6,rep,packed,name=matryoshka_dimensions,json=matryoshkaDimensions,proto3" json:"matryoshka_dimensions,omitempty"`
 	// Longest input in tokens, special tokens included.
 	MaxTokens uint32 `protobuf:"varint,7,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
-	// Most inputs a request may carry.
+	// Maximum number of inputs per request.
 	MaxBatchItems uint32 `protobuf:"varint,8,opt,name=max_batch_items,json=maxBatchItems,proto3" json:"max_batch_items,omitempty"`
-	// Most tokens run through the model at once.
+	// Maximum number of tokens run through the model at once.
 	MaxBatchTokens uint32 `protobuf:"varint,9,opt,name=max_batch_tokens,json=maxBatchTokens,proto3" json:"max_batch_tokens,omitempty"`
 	// Named prompts: name to the literal text put before each input.
 	Prompts map[string]string `protobuf:"bytes,10,rep,name=prompts,proto3" json:"prompts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -288,7 +288,7 @@ type Encoder struct {
 	Normalises bool `protobuf:"varint,12,opt,name=normalises,proto3" json:"normalises,omitempty"`
 	// Element types that may be requested.
 	Dtypes []v1.Dtype `protobuf:"varint,13,rep,packed,name=dtypes,proto3,enum=isomer.common.v1.Dtype" json:"dtypes,omitempty"`
-	// What it can return.
+	// Kinds of values that it can return.
 	Capabilities []Capability `protobuf:"varint,14,rep,packed,name=capabilities,proto3,enum=isomer.encoder.v1.Capability" json:"capabilities,omitempty"`
 	// Architecture, e.g. `bert`.
 	Architecture string `protobuf:"bytes,15,opt,name=architecture,proto3" json:"architecture,omitempty"`
@@ -482,7 +482,7 @@ func (x *Encoder) GetNotInstalled() bool {
 
 type ListEncodersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most entries to return; 0 means 100, 1000 at most (AIP-158).
+	// Maximum number of entries to return; 0 means 100, 1000 at most (AIP-158).
 	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// `next_page_token` of the page before.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -813,7 +813,7 @@ type EncodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Encoder id.
 	EncoderId string `protobuf:"bytes,1,opt,name=encoder_id,json=encoderId,proto3" json:"encoder_id,omitempty"`
-	// What to encode; at least one, at most `max_batch_items`.
+	// Inputs to encode; at least one, at most `max_batch_items`.
 	Inputs []*Input `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// The prompt put before each text. Default: the encoder's `default_prompt_name`, usually none.
 	//
@@ -822,7 +822,7 @@ type EncodeRequest struct {
 	//	*EncodeRequest_PromptName
 	//	*EncodeRequest_LiteralPrompt
 	Prompt isEncodeRequest_Prompt `protobuf_oneof:"prompt"`
-	// What to do with a text that is too long. Default TAIL.
+	// Handling of a text that is too long. Default TAIL.
 	Truncation Truncation `protobuf:"varint,5,opt,name=truncation,proto3,enum=isomer.encoder.v1.Truncation" json:"truncation,omitempty"`
 	// Columns to keep, the first ones (Matryoshka); absent: all. One of `matryoshka_dimensions` where
 	// the encoder names any.

@@ -273,7 +273,7 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
-// Which rewrites a rule looks at: an item counts where all its texts that were to be rewritten do.
+// Rewrites that a rule covers: an item counts if all its texts that were to be rewritten do.
 // Original and rewritten texts are scored on the same items. INVALID_ARGUMENT with GateSequential
 // for all but GATE_TEXTS_ALL.
 type GateTexts int32
@@ -282,7 +282,7 @@ const (
 	GateTexts_GATE_TEXTS_UNSPECIFIED GateTexts = 0
 	// All of them.
 	GateTexts_GATE_TEXTS_ALL GateTexts = 1
-	// Those that are another text than the original.
+	// Those that differ from the original.
 	GateTexts_GATE_TEXTS_CHANGED GateTexts = 2
 	// Those that the judge rated at or above its threshold.
 	//
@@ -388,7 +388,7 @@ func (GateAdjust) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
-// What is compared with a limit.
+// Quantity that is compared with a limit.
 type GateBasis int32
 
 const (
@@ -475,11 +475,11 @@ type GateUnit int32
 
 const (
 	GateUnit_GATE_UNIT_UNSPECIFIED GateUnit = 0
-	// Items (pairs, queries, documents): what other items of the same data sets would give.
+	// Items (pairs, queries, documents): the chance is over other items of the same data sets.
 	//
 	// For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
 	GateUnit_GATE_UNIT_ITEM GateUnit = 1
-	// Groups of data sets: what other data sets would give.
+	// Groups of data sets: the chance is over other data sets.
 	//
 	// The members of a group are averaged first.
 	GateUnit_GATE_UNIT_GROUP GateUnit = 2
@@ -652,7 +652,7 @@ func (GateSequential) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
-// What a unit waits for; the first that applies.
+// Reason why a unit waits; the first that applies.
 type FleetWaitReason int32
 
 const (
@@ -781,7 +781,7 @@ func (HistoryQuantity) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
-// What releases are held against.
+// Reference that releases are compared with.
 type HistoryReference int32
 
 const (
@@ -834,7 +834,7 @@ func (HistoryReference) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
-// Which suite.
+// Reference to a suite.
 type SuiteRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Source:
@@ -842,7 +842,7 @@ type SuiteRef struct {
 	//	*SuiteRef_Builtin
 	//	*SuiteRef_Toml
 	Source isSuiteRef_Source `protobuf_oneof:"source"`
-	// What relative paths in the suite are relative to; a folder on the server.
+	// Folder on the server that relative paths in the suite start from.
 	BaseDir string `protobuf:"bytes,3,opt,name=base_dir,json=baseDir,proto3" json:"base_dir,omitempty"`
 	// Name of the file the text came from, for error messages.
 	FileName      string `protobuf:"bytes,4,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
@@ -937,7 +937,7 @@ func (*SuiteRef_Builtin) isSuiteRef_Source() {}
 
 func (*SuiteRef_Toml) isSuiteRef_Source() {}
 
-// What to run.
+// Specification of a run.
 type RunSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Suite *SuiteRef              `protobuf:"bytes,1,opt,name=suite,proto3" json:"suite,omitempty"`
@@ -966,8 +966,8 @@ type RunSpec struct {
 	// Prompts of the encoders; they go before those of the suite and of the encoders themselves (see
 	// EncoderPrompt). INVALID_ARGUMENT for an encoder_id that the run does not have.
 	Prompts []*EncoderPrompt `protobuf:"bytes,11,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	// Whether encoders tell rewrites from changes of meaning; fields that are set here override the
-	// suite's `[separation]`. Absent: the suite's, else on.
+	// Whether encoders distinguish rewrites from changes of meaning; fields that are set here
+	// override the suite's `[separation]`. Absent: the suite's, else on.
 	Separation *Separation `protobuf:"bytes,20,opt,name=separation,proto3" json:"separation,omitempty"`
 	// Limits of the run; fields that are set here override the suite's `[limits]`.
 	Limits *RunLimits `protobuf:"bytes,31,opt,name=limits,proto3" json:"limits,omitempty"`
@@ -1151,9 +1151,9 @@ func (x *RunSpec) GetTotalItems() uint32 {
 
 // Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
 // limit. The most that a request may take is reserved before it is sent, so what is in flight does
-// not take a run above a limit; a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and
-// finished work is kept. Not reserved are calls that are repeated because a generator failed or was
-// overloaded: they count, and stop the run when they are told.
+// not take a run above a limit; a run that cannot continue within it fails (RESOURCE_EXHAUSTED),
+// and finished work is kept. Calls that are repeated because a generator failed or was overloaded
+// are not reserved: they count, and stop the run when they are reported.
 type RunLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Calls to generators for texts (RunCounters.generator_calls); the judge's are not among them.
@@ -1225,8 +1225,8 @@ type Separation struct {
 	// first seed, once for each text that is compared. Empty: the suite's, else the first four.
 	// INVALID_ARGUMENT names one that is unknown.
 	Kinds []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
-	// Most texts of each data set, drawn by the run's first seed and the text; 1 or more. Absent: the
-	// suite's, else 200.
+	// Maximum number of texts per data set, drawn by the run's first seed and the text; 1 or more.
+	// Absent: the suite's, else 200.
 	Texts         *uint32 `protobuf:"varint,3,opt,name=texts,proto3,oneof" json:"texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1288,7 +1288,7 @@ func (x *Separation) GetTexts() uint32 {
 // interval).
 //
 // Besides them it rates 48 pairs of ours whose rating is known: identical texts, paraphrases by
-// people, unrelated texts. A judge that does not tell them apart accepts no rewrite that counts.
+// people, unrelated texts. The acceptances of a judge that does not distinguish them do not count.
 //
 // Rated are texts that passed the checks and changed. Ratings are kept by TransformService: nothing
 // is asked twice, also after a restart. A pair without a readable rating is counted and left out,
@@ -1298,10 +1298,12 @@ type Judge struct {
 	// As in isomer.transform.v1.TransformSpec. Empty: the suite's; INVALID_ARGUMENT when it has none
 	// and a field below is set. `none`: no judge, whatever the suite says.
 	GeneratorId string `protobuf:"bytes,1,opt,name=generator_id,json=generatorId,proto3" json:"generator_id,omitempty"`
-	// Most texts rated of each data set, transformation and seed, drawn by the run's first seed and
-	// the text: the same ones under every transformation. 0: all. Absent: the suite's, else 50.
+	// Maximum number of texts rated per data set, transformation and seed, drawn by the run's first
+	// seed and the text: the same ones under every transformation. 0: all. Absent: the suite's,
+	// else 50.
 	Sample *uint32 `protobuf:"varint,2,opt,name=sample,proto3,oneof" json:"sample,omitempty"`
-	// What is rated; each scale costs a call a pair. Empty: the suite's, else JUDGE_SCALE_SIMILARITY.
+	// Scales of the ratings; each scale costs a call per pair. Empty: the suite's, else
+	// JUDGE_SCALE_SIMILARITY.
 	Scales []v1.JudgeScale `protobuf:"varint,3,rep,packed,name=scales,proto3,enum=isomer.transform.v1.JudgeScale" json:"scales,omitempty"`
 	// Least similarity of a rewrite that is accepted; above 0, at most 5. Absent: the suite's,
 	// else 3.
@@ -1403,8 +1405,8 @@ type Gate struct {
 	// 0.9.
 	MaxCut *float64 `protobuf:"fixed64,10,opt,name=max_cut,json=maxCut,proto3,oneof" json:"max_cut,omitempty"`
 	// A rule is invalid where a judge accepts a smaller share of the rewrites it looks at, of those
-	// that have a rating. No rule is invalid by it without a judge, or where the judge does not tell
-	// pairs of known rating apart. 0 to 1; absent: the suite's, else 0.5.
+	// that have a rating. No rule is invalid by it without a judge, or where the judge does not
+	// distinguish pairs of known rating. 0 to 1; absent: the suite's, else 0.5.
 	MinAccepted *float64 `protobuf:"fixed64,11,opt,name=min_accepted,json=minAccepted,proto3,oneof" json:"min_accepted,omitempty"`
 	// A rule is invalid where a larger share of the original texts it looks at have, bit for bit, the
 	// vector of a text with other words: its encoder mixes up its answers, or does not read them. 0
@@ -1589,7 +1591,7 @@ type GateRule struct {
 	// margin on GATE_BASIS_BOUNDED with fewer than six groups. max_negative_flips and min_overlap are
 	// about items in any case.
 	Unit GateUnit `protobuf:"varint,12,opt,name=unit,proto3,enum=isomer.eval.v1.GateUnit" json:"unit,omitempty"`
-	// Which rewrites it looks at. Unspecified: GATE_TEXTS_ALL.
+	// Rewrites that it covers. Unspecified: GATE_TEXTS_ALL.
 	Texts GateTexts `protobuf:"varint,13,opt,name=texts,proto3,enum=isomer.eval.v1.GateTexts" json:"texts,omitempty"`
 	// Absent: the gate's.
 	MaxCut *float64 `protobuf:"fixed64,14,opt,name=max_cut,json=maxCut,proto3,oneof" json:"max_cut,omitempty"`
@@ -1899,9 +1901,9 @@ type StageProgress struct {
 	Total uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	// Of `done`, how many came from a store.
 	Cached uint64 `protobuf:"varint,4,opt,name=cached,proto3" json:"cached,omitempty"`
-	// Time left at the present rate; absent until it can be told.
+	// Time left at the present rate; absent until it can be estimated.
 	Remaining *durationpb.Duration `protobuf:"bytes,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// What is being done now, e.g. `paraphrase of quick/sts, seed 1337`.
+	// Work in progress, e.g. `paraphrase of quick/sts, seed 1337`.
 	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1993,15 +1995,15 @@ type Run struct {
 	Error string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	// `google.rpc.Code` of the failure; CANCELLED with the reason of a cancellation.
 	ErrorCode int32 `protobuf:"varint,9,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	// What the gate's rules say, once the run has succeeded: FAIL where one encoder breaks one rule,
-	// else INVALID where one rule is invalid, else UNDECIDED where one is undecided, else PASS.
+	// Verdict of the gate's rules, once the run has succeeded: FAIL if any encoder breaks a rule,
+	// else INVALID if any rule is invalid, else UNDECIDED if any is undecided, else PASS.
 	Verdict  Verdict      `protobuf:"varint,10,opt,name=verdict,proto3,enum=isomer.eval.v1.Verdict" json:"verdict,omitempty"`
 	Counters *RunCounters `protobuf:"bytes,11,opt,name=counters,proto3" json:"counters,omitempty"`
 	// Whether the verdict blocks: FAIL and INVALID always, UNDECIDED unless Gate.undecided is
 	// GATE_UNDECIDED_WARN. `isomer check` exits with 1 for FAIL (and for UNDECIDED under
 	// GATE_UNDECIDED_FAIL), and with 4 for INVALID and UNDECIDED.
 	Blocked bool `protobuf:"varint,12,opt,name=blocked,proto3" json:"blocked,omitempty"`
-	// What UNDECIDED means for this run; unspecified before the run has succeeded and without rules.
+	// Meaning of UNDECIDED for this run; unspecified before the run has succeeded and without rules.
 	Undecided     GateUndecided `protobuf:"varint,13,opt,name=undecided,proto3,enum=isomer.eval.v1.GateUndecided" json:"undecided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2128,9 +2130,9 @@ func (x *Run) GetUndecided() GateUndecided {
 	return GateUndecided_GATE_UNDECIDED_UNSPECIFIED
 }
 
-// What a run did, and what it found in caches. Once the run has succeeded, texts_planned =
-// texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a greedy local
-// generator) count it as generated once and as cached for the others.
+// Work that a run did, and work that it found in caches. Once the run has succeeded,
+// texts_planned = texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a
+// greedy local generator) count it as generated once and as cached for the others.
 type RunCounters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Texts asked to be transformed: texts x transformations x seeds, duplicates counted once.
@@ -2168,8 +2170,8 @@ type RunCounters struct {
 	// Whether some tokens of generators or the judge are estimated from the texts, because they do
 	// not count them.
 	TokensEstimated bool `protobuf:"varint,20,opt,name=tokens_estimated,json=tokensEstimated,proto3" json:"tokens_estimated,omitempty"`
-	// What the encoded tokens cost at the prices that a gateway names for its providers, in
-	// billionths of a US dollar.
+	// Cost of the encoded tokens at the prices that a gateway names for its providers, in billionths
+	// of a US dollar.
 	CostNanoUsd uint64 `protobuf:"varint,21,opt,name=cost_nano_usd,json=costNanoUsd,proto3" json:"cost_nano_usd,omitempty"`
 	// Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
 	// noise).
@@ -2557,7 +2559,7 @@ func (x *PlanRunResponse) GetPlan() *RunPlan {
 	return nil
 }
 
-// What a run would take. A sequential gate may stop it earlier.
+// Estimated work of a run. A sequential gate may stop it earlier.
 type RunPlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Each transformation, over all seeds, then each kind of changed copies that a generator makes.
@@ -2568,8 +2570,8 @@ type RunPlan struct {
 	Total *v1.GenerationEstimate `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
 	// Each encoder of the run.
 	Encodings []*PlannedEncoding `protobuf:"bytes,3,rep,name=encodings,proto3" json:"encodings,omitempty"`
-	// Most ratings that the judge is asked for, its pairs of known rating included; 0 without a
-	// judge. How many of them the caches hold is known only when the rewrites are there.
+	// Maximum number of ratings that the judge is asked for, its pairs of known rating included; 0
+	// without a judge. How many of them the caches hold is known only when the rewrites are there.
 	MostRatings uint64 `protobuf:"varint,4,opt,name=most_ratings,json=mostRatings,proto3" json:"most_ratings,omitempty"`
 	// How long the calls will take, by the latest runs of this server with the same generator: their
 	// seconds for a generated text, at the concurrency that they had. Absent where there is none.
@@ -3802,7 +3804,7 @@ type FleetWorker struct {
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Kinds of work that it takes (`transform`, `encode`, `judge`), each with the most units at once.
 	MaxUnits map[string]uint32 `protobuf:"bytes,6,rep,name=max_units,json=maxUnits,proto3" json:"max_units,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What it does now; empty: nothing.
+	// Work in progress; empty if there is none.
 	Work          []*FleetWork `protobuf:"bytes,7,rep,name=work,proto3" json:"work,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3973,7 +3975,7 @@ type FleetLane struct {
 	// Units that workers have begun; `redelivered` of them were delivered before.
 	InWork      uint64 `protobuf:"varint,6,opt,name=in_work,json=inWork,proto3" json:"in_work,omitempty"`
 	Redelivered uint64 `protobuf:"varint,7,opt,name=redelivered,proto3" json:"redelivered,omitempty"`
-	// Units finished a second, over the last minute.
+	// Units finished per second, over the last minute.
 	FinishedPerSecond float64 `protobuf:"fixed64,8,opt,name=finished_per_second,json=finishedPerSecond,proto3" json:"finished_per_second,omitempty"`
 	// Until when nothing is delivered, because the generator asked not to be called; and what it
 	// said.
@@ -4109,7 +4111,7 @@ func (x *FleetLane) GetBudgetReached() string {
 	return ""
 }
 
-// Units of one lane that a run has asked for and has no answer of.
+// Units of one lane that a run has requested and that have no answer yet.
 type FleetWait struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	RunId      string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -4117,7 +4119,7 @@ type FleetWait struct {
 	Of         string                 `protobuf:"bytes,3,opt,name=of,proto3" json:"of,omitempty"`
 	Arithmetic string                 `protobuf:"bytes,4,opt,name=arithmetic,proto3" json:"arithmetic,omitempty"`
 	Units      uint64                 `protobuf:"varint,5,opt,name=units,proto3" json:"units,omitempty"`
-	// What the next of them waits for.
+	// Reason why the next of them waits.
 	Reason FleetWaitReason `protobuf:"varint,6,opt,name=reason,proto3,enum=isomer.eval.v1.FleetWaitReason" json:"reason,omitempty"`
 	// The same in words, with the remedy.
 	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -4204,7 +4206,7 @@ func (x *FleetWait) GetDetail() string {
 	return ""
 }
 
-// Which releases, and how they are tested.
+// Releases to test, and the test.
 type GetHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the encoder in the runs.

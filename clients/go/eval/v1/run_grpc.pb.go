@@ -46,10 +46,11 @@ type RunServiceClient interface {
 	// RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
 	// FAILED_PRECONDITION where the plan is above RunSpec.limits.
 	CreateRun(ctx context.Context, in *CreateRunRequest, opts ...grpc.CallOption) (*CreateRunResponse, error)
-	// What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-	// what the caches hold already. Generators, encoders and judges are asked only for their
-	// description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+	// Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+	// money, and what the caches hold already. Generators, encoders and judges are asked only for
+	// their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
 	PlanRun(ctx context.Context, in *PlanRunRequest, opts ...grpc.CallOption) (*PlanRunResponse, error)
+	// Returns the current state of a run.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// Runs without the texts of their suites, which GetRun returns.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
@@ -67,8 +68,8 @@ type RunServiceClient interface {
 	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
 	// and workers without their host.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
-	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-	// what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+	// reference, with one chance of error over all of them. NOT_FOUND where no kept
 	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
 	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
 	// and say in `earlier` how many releases they tested.
@@ -217,10 +218,11 @@ type RunServiceServer interface {
 	// RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
 	// FAILED_PRECONDITION where the plan is above RunSpec.limits.
 	CreateRun(context.Context, *CreateRunRequest) (*CreateRunResponse, error)
-	// What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-	// what the caches hold already. Generators, encoders and judges are asked only for their
-	// description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+	// Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+	// money, and what the caches hold already. Generators, encoders and judges are asked only for
+	// their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
 	PlanRun(context.Context, *PlanRunRequest) (*PlanRunResponse, error)
+	// Returns the current state of a run.
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// Runs without the texts of their suites, which GetRun returns.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
@@ -238,8 +240,8 @@ type RunServiceServer interface {
 	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
 	// and workers without their host.
 	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
-	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-	// what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+	// reference, with one chance of error over all of them. NOT_FOUND where no kept
 	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
 	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
 	// and say in `earlier` how many releases they tested.

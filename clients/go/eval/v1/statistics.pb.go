@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Which way a difference is expected.
+// Expected direction of a difference.
 type Alternative int32
 
 const (
@@ -90,7 +90,7 @@ const (
 	// Exact null distribution of untied ranks. Asked for in spite of ties it is conservative: the
 	// statistic is rounded against the alternative.
 	WilcoxonMethod_WILCOXON_METHOD_EXACT WilcoxonMethod = 1
-	// Normal approximation with tie correction; continuity correction as asked for.
+	// Normal approximation with tie correction; continuity correction as requested.
 	WilcoxonMethod_WILCOXON_METHOD_NORMAL WilcoxonMethod = 2
 	// Exact, given the present ties and zeros: the distribution over all sign permutations of these
 	// ranks.
@@ -197,7 +197,7 @@ func (ZeroMethod) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_statistics_proto_rawDescGZIP(), []int{2}
 }
 
-// Which paired test.
+// Paired test to run.
 type PairedTest int32
 
 const (
@@ -254,7 +254,7 @@ func (PairedTest) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_statistics_proto_rawDescGZIP(), []int{3}
 }
 
-// What is resampled.
+// Statistic to bootstrap.
 type BootstrapStatistic int32
 
 const (
@@ -639,8 +639,8 @@ type Comparison struct {
 	// Why something is missing.
 	Note string `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`
 	// The shifts that the signed-rank test does not reject; `level` is the level reached, at least
-	// the one asked for up to 50 pairs. One-sided alternatives leave one end infinite. Absent where
-	// so few pairs reach no such level.
+	// the requested one for up to 50 pairs. One-sided alternatives leave one end infinite. Absent if
+	// there are too few pairs for the level.
 	SignedRankInterval *Interval `protobuf:"bytes,12,opt,name=signed_rank_interval,json=signedRankInterval,proto3" json:"signed_rank_interval,omitempty"`
 	// Benjamini-Hochberg-adjusted over the request's treatments.
 	PBenjaminiHochberg *float64 `protobuf:"fixed64,13,opt,name=p_benjamini_hochberg,json=pBenjaminiHochberg,proto3,oneof" json:"p_benjamini_hochberg,omitempty"`
@@ -2073,9 +2073,9 @@ type PlanDesignResponse struct {
 	Seeds     uint32                 `protobuf:"varint,4,opt,name=seeds,proto3" json:"seeds,omitempty"`
 	// Of the mean difference.
 	StandardError float64 `protobuf:"fixed64,5,opt,name=standard_error,json=standardError,proto3" json:"standard_error,omitempty"`
-	// Smallest mean difference that is detected with the power asked for.
+	// Smallest mean difference that is detected with the requested power.
 	MinimalDetectableEffect float64 `protobuf:"fixed64,6,opt,name=minimal_detectable_effect,json=minimalDetectableEffect,proto3" json:"minimal_detectable_effect,omitempty"`
-	// Of the effect asked for: chance of detecting it with this design.
+	// Chance of detecting the requested effect with this design.
 	Power *float64 `protobuf:"fixed64,7,opt,name=power,proto3,oneof" json:"power,omitempty"`
 	// Data sets it takes with these seeds; absent above a million.
 	DatasetsNeeded *uint64 `protobuf:"varint,8,opt,name=datasets_needed,json=datasetsNeeded,proto3,oneof" json:"datasets_needed,omitempty"`

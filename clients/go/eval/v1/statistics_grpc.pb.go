@@ -71,9 +71,9 @@ type StatisticsServiceClient interface {
 	// Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
 	// unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
 	Correlate(ctx context.Context, in *CorrelateRequest, opts ...grpc.CallOption) (*CorrelateResponse, error)
-	// What a design with these numbers of data sets and seeds can detect, and what design an effect
-	// needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-	// differences nor spreads.
+	// Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+	// design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+	// differ, neither differences nor spreads.
 	PlanDesign(ctx context.Context, in *PlanDesignRequest, opts ...grpc.CallOption) (*PlanDesignResponse, error)
 }
 
@@ -223,9 +223,9 @@ type StatisticsServiceServer interface {
 	// Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
 	// unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
 	Correlate(context.Context, *CorrelateRequest) (*CorrelateResponse, error)
-	// What a design with these numbers of data sets and seeds can detect, and what design an effect
-	// needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-	// differences nor spreads.
+	// Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+	// design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+	// differ, neither differences nor spreads.
 	PlanDesign(context.Context, *PlanDesignRequest) (*PlanDesignResponse, error)
 	mustEmbedUnimplementedStatisticsServiceServer()
 }

@@ -103,7 +103,7 @@ func (TaskType) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_eval_v1_task_proto_rawDescGZIP(), []int{0}
 }
 
-// Which published definition of the metrics.
+// Published definition of the metrics.
 type MetricProfile int32
 
 const (
@@ -665,8 +665,8 @@ func (x *ListDatasetsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// Which dataset. Files may be JSON lines (.jsonl), CSV or TSV with a header, each also .gz, or
-// Parquet, and in shards (`test-00000-of-00003.parquet`).
+// Reference to a dataset. Files may be JSON lines (.jsonl), CSV or TSV with a header, each also
+// .gz, or Parquet, and in shards (`test-00000-of-00003.parquet`).
 type DatasetRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Source:
@@ -691,7 +691,7 @@ type DatasetRef struct {
 	// Hub: commit, tag or branch; default: the catalogue's, else `main`. The result names the commit.
 	// INVALID_ARGUMENT for other sources.
 	Revision string `protobuf:"bytes,11,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Columns of other names than ours: our name (`sentence1`) to theirs (`text_a`).
+	// Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`).
 	Fields map[string]string `protobuf:"bytes,12,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Languages of the texts (BCP-47): one for all, or those of the first and of the second side
 	// (queries and documents). Default: the catalogue's; else those that `language` names, which is
@@ -1058,9 +1058,9 @@ type RerankingVectors struct {
 	Queries   *v1.Matrix               `protobuf:"bytes,1,opt,name=queries,proto3" json:"queries,omitempty"`
 	Documents *v1.Matrix               `protobuf:"bytes,2,opt,name=documents,proto3" json:"documents,omitempty"`
 	Items     []*RerankingVectors_Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
-	// Ids of all documents, or none. Under mteb-v2 ties go to the id that sorts last by bytes;
-	// without ids to the later candidate, negatives before positives, as the ids decide that mteb
-	// gives to rows of lists.
+	// Ids of all documents, or none. Under mteb-v2 the document whose id sorts last by bytes wins a
+	// tie. Without ids the later candidate wins, with negatives before positives: this is the order
+	// of the ids that mteb gives to rows of lists.
 	DocumentIds   []string `protobuf:"bytes,4,rep,name=document_ids,json=documentIds,proto3" json:"document_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1887,14 +1887,14 @@ func (x *SearchReport) GetComparedQueries() uint64 {
 
 // A prompt of an encoder: a text put in front of each input of one kind.
 //
-// Which prompt an input gets: the first of these sources that has a prompt for it wins: the prompts
-// of the request, those of the suite (runs only), those that the encoder names itself
-// (Encoder.prompts, Encoder.prompt_names). Where none has, the request to the encoder names no
-// prompt, and the encoder's default applies. Within a source the most specific role wins, in mteb's
-// order: data set and part (`NFCorpus-query`), data set (`NFCorpus`), task type and part
-// (`retrieval-query`), task type (`sts`), part (`query`). Only retrieval and reranking have parts:
-// `query`, and `document` (also `passage` or `corpus`). Letter case, hyphens and underscores do not
-// matter; task types may be spelt as mteb spells them (`BitextMining`).
+// An input gets its prompt from the first of these sources that has one for it: the prompts of the
+// request, those of the suite (runs only), those that the encoder names itself (Encoder.prompts,
+// Encoder.prompt_names). Where none has, the request to the encoder names no prompt, and the
+// encoder's default applies. Within a source the most specific role wins, in mteb's order: data set
+// and part (`NFCorpus-query`), data set (`NFCorpus`), task type and part (`retrieval-query`), task
+// type (`sts`), part (`query`). Only retrieval and reranking have parts: `query`, and `document`
+// (also `passage` or `corpus`). Letter case, hyphens and underscores do not matter; task types may
+// be spelt as mteb spells them (`BitextMining`).
 type EncoderPrompt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`. INVALID_ARGUMENT
@@ -2472,9 +2472,8 @@ type DatasetAugmentation struct {
 	// Augment the queries only and leave the documents as they are: the cheap form. INVALID_ARGUMENT
 	// for a task without documents.
 	QueriesOnly bool `protobuf:"varint,6,opt,name=queries_only,json=queriesOnly,proto3" json:"queries_only,omitempty"`
-	// What the same request without augmentation answered in `ScoreResponse.evidence`: the report
-	// then has the interval of the difference. INVALID_ARGUMENT where it is not of this data set and
-	// metric.
+	// `ScoreResponse.evidence` of the same request without augmentation: the report then has the
+	// interval of the difference. INVALID_ARGUMENT where it is not of this data set and metric.
 	Plain         *ItemEvidence `protobuf:"bytes,7,opt,name=plain,proto3" json:"plain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2559,8 +2558,8 @@ func (x *DatasetAugmentation) GetPlain() *ItemEvidence {
 	return nil
 }
 
-// What a main score is made of, item by item: enough to compute it again on other weightings of the
-// items.
+// Items that a main score is computed from, with enough detail to compute it again on other
+// weightings of the items.
 type ItemEvidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// JSON, to be handed back as it is; its form is the server's own and may change between versions.
@@ -2732,8 +2731,8 @@ type AugmentationReport struct {
 	Delta *DeltaInterval `protobuf:"bytes,6,opt,name=delta,proto3" json:"delta,omitempty"`
 	// Tokens that generators gave for the variants pooled, by index of their source. They are of the
 	// calls that made these variants, now or when a cache was filled, so that a second request
-	// answers the same; attempts that failed a check are not among them. What this request itself
-	// took is in ScoreResponse.usage.
+	// answers the same; attempts that failed a check are not among them. Usage of this request itself
+	// is in ScoreResponse.usage.
 	GeneratedTokens []uint64 `protobuf:"varint,7,rep,packed,name=generated_tokens,json=generatedTokens,proto3" json:"generated_tokens,omitempty"`
 	// The same for tokens of prompts.
 	PromptTokens []uint64 `protobuf:"varint,8,rep,packed,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`

@@ -38,7 +38,7 @@ type TaskServiceClient interface {
 	// and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
 	// that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
 	// type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-	// nor to be had from the hub; the message says where the server looked and how to get it.
+	// nor available from the hub; the message says where the server looked and how to get it.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
 	// Lists the catalogue: the data sets of the papers, which DatasetRef can name.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
@@ -94,7 +94,7 @@ type TaskServiceServer interface {
 	// and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
 	// that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
 	// type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-	// nor to be had from the hub; the message says where the server looked and how to get it.
+	// nor available from the hub; the message says where the server looked and how to get it.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)
 	// Lists the catalogue: the data sets of the papers, which DatasetRef can name.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)

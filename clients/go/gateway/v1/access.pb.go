@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a key may ask for.
+// Kind of calls that a key may make.
 type AccessScope int32
 
 const (
@@ -147,10 +147,11 @@ func (BudgetPeriod) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_gateway_v1_access_proto_rawDescGZIP(), []int{1}
 }
 
-// What may be spent within a period; at least one of the two. A request is admitted while less than
-// this is spent and set aside. What a request may use at most is set aside while it is in flight,
-// so requests that come at once overdraw a budget by at most one of them. What it used is charged
-// as it goes on, however it ends. Gateways that share a database share the budget.
+// Amounts that may be spent within a period; at least one of the two. A request is admitted while
+// less than this is spent and set aside. The maximum that a request may use is set aside while it
+// is in flight, so requests that come at once overdraw a budget by at most one of them. The amount
+// that it used is charged while it runs, however it ends. Gateways that share a database share the
+// budget.
 type KeyBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Per   BudgetPeriod           `protobuf:"varint,1,opt,name=per,proto3,enum=isomer.gateway.v1.BudgetPeriod" json:"per,omitempty"`
@@ -279,7 +280,7 @@ func (x *KeyLimits) GetBudgets() []*KeyBudget {
 	return nil
 }
 
-// What was used in a period.
+// Usage within a period.
 type KeyUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Requests admitted.

@@ -46,8 +46,8 @@ type AccessServiceClient interface {
 	// Ends a key for good: at this gateway at once, at others of the same database within a second.
 	// Its record stays. Revoking twice is not an error.
 	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
-	// What administrators did, oldest first. Verify the chain by computing the hashes again (see
-	// AuditEvent.hash).
+	// Lists the actions of administrators, oldest first. Verify the chain by computing the hashes
+	// again (see AuditEvent.hash).
 	ListAuditEvents(ctx context.Context, in *ListAuditEventsRequest, opts ...grpc.CallOption) (*ListAuditEventsResponse, error)
 }
 
@@ -136,8 +136,8 @@ type AccessServiceServer interface {
 	// Ends a key for good: at this gateway at once, at others of the same database within a second.
 	// Its record stays. Revoking twice is not an error.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
-	// What administrators did, oldest first. Verify the chain by computing the hashes again (see
-	// AuditEvent.hash).
+	// Lists the actions of administrators, oldest first. Verify the chain by computing the hashes
+	// again (see AuditEvent.hash).
 	ListAuditEvents(context.Context, *ListAuditEventsRequest) (*ListAuditEventsResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }

@@ -399,9 +399,10 @@ func (x *TlsSettings) GetServerName() string {
 // Limits of a provider. 0 or absent: no limit is known.
 type ProviderLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most texts of one request to the provider; more are split and put together again in order.
+	// Maximum number of texts per request to the provider; more are split and put together again in
+	// order.
 	MaxBatchItems uint32 `protobuf:"varint,1,opt,name=max_batch_items,json=maxBatchItems,proto3" json:"max_batch_items,omitempty"`
-	// Most tokens of one request to the provider.
+	// Maximum number of tokens per request to the provider.
 	MaxBatchTokens uint32 `protobuf:"varint,2,opt,name=max_batch_tokens,json=maxBatchTokens,proto3" json:"max_batch_tokens,omitempty"`
 	// Requests a second, 0 to 1,000,000.
 	RequestsPerSecond float64 `protobuf:"fixed64,3,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
@@ -937,7 +938,8 @@ func (x *GetProviderResponse) GetProvider() *Provider {
 
 type ListProvidersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most providers to return; 0 means 100, 1000 at most. A page of more than 3 MiB ends earlier.
+	// Maximum number of providers to return; 0 means 100, 1000 at most. A page of more than 3 MiB
+	// ends earlier.
 	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// `next_page_token` of the page before; empty for the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -994,8 +996,8 @@ type ListProvidersResponse struct {
 	Providers []*Provider            `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Why the newest content of the gateway's file of providers is not in force (the content before
-	// it is); empty when it is, or there is no file.
+	// Reason why the newest content of the gateway's file of providers is not in force (the content
+	// before it is); empty when it is, or there is no file.
 	FileError     string `protobuf:"bytes,3,opt,name=file_error,json=fileError,proto3" json:"file_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

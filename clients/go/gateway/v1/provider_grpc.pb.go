@@ -52,8 +52,8 @@ type ProviderServiceClient interface {
 	// FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
 	// changes.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*RenewLeaseResponse, error)
-	// Removes a provider: no request is sent to it from now on; requests in flight go on to their
-	// end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+	// Removes a provider: no request is sent to it from now on; requests in flight are completed.
+	// NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
 	// FAILED_PRECONDITION with the reason DECLARED when the file declares it.
 	DeleteProvider(ctx context.Context, in *DeleteProviderRequest, opts ...grpc.CallOption) (*DeleteProviderResponse, error)
 	// Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
@@ -161,8 +161,8 @@ type ProviderServiceServer interface {
 	// FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
 	// changes.
 	RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error)
-	// Removes a provider: no request is sent to it from now on; requests in flight go on to their
-	// end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+	// Removes a provider: no request is sent to it from now on; requests in flight are completed.
+	// NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
 	// FAILED_PRECONDITION with the reason DECLARED when the file declares it.
 	DeleteProvider(context.Context, *DeleteProviderRequest) (*DeleteProviderResponse, error)
 	// Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about

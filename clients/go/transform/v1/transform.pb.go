@@ -29,7 +29,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a transformation varies.
+// Aspect of a text that a transformation varies.
 type Axis int32
 
 const (
@@ -97,7 +97,7 @@ func (Axis) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_transform_v1_transform_proto_rawDescGZIP(), []int{0}
 }
 
-// What to return for a text whose attempts all failed a check.
+// Result for a text whose attempts all failed a check.
 type OnFailure int32
 
 const (
@@ -409,7 +409,7 @@ func (Guard) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_transform_v1_transform_proto_rawDescGZIP(), []int{4}
 }
 
-// What a guard that fires leads to.
+// Effect of a guard that fires.
 type GuardMode int32
 
 const (
@@ -479,7 +479,7 @@ const (
 	LanguageCheck_LANGUAGE_CHECK_RIGHT LanguageCheck = 1
 	// Another (CHECK_WRONG_LANGUAGE fires).
 	LanguageCheck_LANGUAGE_CHECK_WRONG LanguageCheck = 2
-	// Too short, or too mixed with another, to tell: neither passed nor failed.
+	// Too short, or too mixed with another, to be detected: neither passed nor failed.
 	LanguageCheck_LANGUAGE_CHECK_TOO_SHORT LanguageCheck = 3
 )
 
@@ -585,7 +585,7 @@ func (OnFingerprintChange) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_transform_v1_transform_proto_rawDescGZIP(), []int{7}
 }
 
-// What a judge rates.
+// Scale on which a judge rates.
 type JudgeScale int32
 
 const (
@@ -700,7 +700,7 @@ func (AugmentationPooling) EnumDescriptor() ([]byte, []int) {
 	return file_isomer_transform_v1_transform_proto_rawDescGZIP(), []int{9}
 }
 
-// What to do when some variants are missing.
+// Handling of missing variants.
 type PartialFailurePolicy int32
 
 const (
@@ -765,10 +765,10 @@ const (
 	AugmentationMode_AUGMENTATION_MODE_UNSPECIFIED AugmentationMode = 0
 	// Waits for every variant.
 	AugmentationMode_AUGMENTATION_MODE_ALWAYS AugmentationMode = 1
-	// Uses what comes within `generation_budget`.
+	// Uses the variants that arrive within `generation_budget`.
 	AugmentationMode_AUGMENTATION_MODE_BUDGET AugmentationMode = 2
 	// Uses the variants that the caches hold, and calls no generator. Transformations by rule, which
-	// call none, are made. What is missing has the reason NOT_CACHED; see `make_missing`.
+	// call none, are made. Missing variants have the reason NOT_CACHED; see `make_missing`.
 	AugmentationMode_AUGMENTATION_MODE_CACHED AugmentationMode = 3
 	// Plain first: augments those items whose plain search was not good enough, by `cascade` and the
 	// evidence of the request. The others are plain, and their variants missing as NOT_NEEDED.
@@ -1799,7 +1799,7 @@ func (x *Distractors) GetCount() uint32 {
 // is another: INVALID_ARGUMENT; one detected to be another: FAILED, saying which.
 type MultiSwap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most swaps, 1 to 3; absent: 3.
+	// Maximum number of swaps, 1 to 3; absent: 3.
 	Swaps         *uint32 `protobuf:"varint,1,opt,name=swaps,proto3,oneof" json:"swaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2346,7 +2346,7 @@ type Sampling struct {
 	Temperature *float64 `protobuf:"fixed64,1,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
 	// Default 1.
 	TopP *float64 `protobuf:"fixed64,2,opt,name=top_p,json=topP,proto3,oneof" json:"top_p,omitempty"`
-	// Most tokens to generate; absent: from the length of the text.
+	// Maximum number of tokens to generate; absent: from the length of the text.
 	MaxTokens *uint32 `protobuf:"varint,3,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
 	// Sample among this many of the likeliest tokens, at least 1. Absent: among all, or the server's
 	// default. It is not part of OpenAI's own protocol: servers that do not know it refuse or ignore
@@ -2414,7 +2414,7 @@ func (x *Sampling) GetTopK() uint32 {
 	return 0
 }
 
-// What to run; shared by the unary and the streaming call.
+// Specification of a transformation; shared by the unary and the streaming call.
 type TransformSpec struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Transformation *Transformation        `protobuf:"bytes,1,opt,name=transformation,proto3" json:"transformation,omitempty"`
@@ -2423,7 +2423,7 @@ type TransformSpec struct {
 	GeneratorId string `protobuf:"bytes,2,opt,name=generator_id,json=generatorId,proto3" json:"generator_id,omitempty"`
 	// Seed of the run; draws and sampling derive from it. Default 1337.
 	Seed *uint64 `protobuf:"varint,3,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
-	// Most attempts per text, 1 to 10. Default 3.
+	// Maximum number of attempts per text, 1 to 10. Default 3.
 	MaxAttempts *uint32   `protobuf:"varint,4,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	OnFailure   OnFailure `protobuf:"varint,5,opt,name=on_failure,json=onFailure,proto3,enum=isomer.transform.v1.OnFailure" json:"on_failure,omitempty"`
 	Sampling    *Sampling `protobuf:"bytes,6,opt,name=sampling,proto3" json:"sampling,omitempty"`
@@ -2573,7 +2573,7 @@ type TransformRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Spec  *TransformSpec         `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	Items []*TextItem            `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	// Which of the calls that wait for a generator go first. Default INTERACTIVE.
+	// Priority among the calls that wait for a generator. Default INTERACTIVE.
 	Priority      v1.Priority `protobuf:"varint,3,opt,name=priority,proto3,enum=isomer.encoder.v1.Priority" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2726,8 +2726,8 @@ func (x *EstimateResponse) GetEstimate() *GenerationEstimate {
 	return nil
 }
 
-// What a generator would be asked for. Calls, tokens and money are given twice: with one attempt
-// for each text, and at most, with every attempt that a spec allows and the longest answer that it
+// Estimated requests to a generator. Calls, tokens and money are given twice: with one attempt for
+// each text, and at most, with every attempt that a spec allows and the longest answer that it
 // permits. Calls repeated because a server was overloaded or failed are in neither.
 type GenerationEstimate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2754,7 +2754,7 @@ type GenerationEstimate struct {
 	// Absent where the configuration names no prices (`budget.prompt_price`).
 	PromptPrice    *float64 `protobuf:"fixed64,10,opt,name=prompt_price,json=promptPrice,proto3,oneof" json:"prompt_price,omitempty"`
 	GeneratedPrice *float64 `protobuf:"fixed64,11,opt,name=generated_price,json=generatedPrice,proto3,oneof" json:"generated_price,omitempty"`
-	// What these tokens cost; absent without prices.
+	// Cost of these tokens; absent without prices.
 	Cost     *float64 `protobuf:"fixed64,12,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	MostCost *float64 `protobuf:"fixed64,13,opt,name=most_cost,json=mostCost,proto3,oneof" json:"most_cost,omitempty"`
 	// The generator's id, as results name it; empty where none is needed.
@@ -2974,11 +2974,11 @@ type TransformResult struct {
 	// Of `text`; of several texts, the means.
 	Measures   *Measures       `protobuf:"bytes,8,opt,name=measures,proto3" json:"measures,omitempty"`
 	Provenance *v11.Provenance `protobuf:"bytes,9,opt,name=provenance,proto3" json:"provenance,omitempty"`
-	// Language the text is in (target of a translation), BCP-47; empty when too short to tell.
+	// Language the text is in (target of a translation), BCP-47; empty when too short to be detected.
 	Language string `protobuf:"bytes,10,opt,name=language,proto3" json:"language,omitempty"`
 	// Why the generator failed, when it did.
 	Error string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
-	// What the detector says of the last attempt's text; of several texts, the worst: WRONG, then
+	// Result of the detector on the last attempt's text; of several texts, the worst: WRONG, then
 	// TOO_SHORT.
 	LanguageCheck LanguageCheck `protobuf:"varint,12,opt,name=language_check,json=languageCheck,proto3,enum=isomer.transform.v1.LanguageCheck" json:"language_check,omitempty"`
 	// One for each of `texts`, against the original.
@@ -2988,8 +2988,8 @@ type TransformResult struct {
 	SetJaccard *float64 `protobuf:"fixed64,14,opt,name=set_jaccard,json=setJaccard,proto3,oneof" json:"set_jaccard,omitempty"`
 	// The calls of the last attempt, in order: two for backtranslation and summarised_expansion.
 	Calls []*GeneratorCall `protobuf:"bytes,15,rep,name=calls,proto3" json:"calls,omitempty"`
-	// What the generator did for this text in this request. Absent where it did nothing: made by
-	// rule, found in the cache, or made for an equal text of the request, which has it.
+	// Work of the generator for this text in this request. Absent where it did nothing: made by rule,
+	// found in the cache, or made for an equal text of the request, which has it.
 	Usage *v11.Usage `protobuf:"bytes,16,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Guards that fired on the text returned. They are functions of the two texts, so a text from the
 	// cache has them too.
@@ -3189,7 +3189,7 @@ type GeneratorCall struct {
 	// Content address: the cache key, BLAKE3 (hex).
 	ContentKey string `protobuf:"bytes,5,opt,name=content_key,json=contentKey,proto3" json:"content_key,omitempty"`
 	// Tokens of the prompt and of the answer, counted when the generator was called: in this request
-	// or, for an answer from a cache, in the one that filled it. What this request itself took is in
+	// or, for an answer from a cache, in the one that filled it. Usage of this request itself is in
 	// TransformResult.usage.
 	PromptTokens    uint64 `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	GeneratedTokens uint64 `protobuf:"varint,7,opt,name=generated_tokens,json=generatedTokens,proto3" json:"generated_tokens,omitempty"`
@@ -3308,7 +3308,7 @@ type TransformSummary struct {
 	// How often each check fired, over all attempts made now: key is the lower-case check name, e.g.
 	// `identical`.
 	CheckCounts map[string]uint64 `protobuf:"bytes,7,rep,name=check_counts,json=checkCounts,proto3" json:"check_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Texts whose language was too short to tell: not counted as right, nor as wrong.
+	// Texts too short for their language to be detected: counted neither as right nor as wrong.
 	LanguageTooShort uint64 `protobuf:"varint,8,opt,name=language_too_short,json=languageTooShort,proto3" json:"language_too_short,omitempty"`
 	// On how many of the texts returned each guard fired: key is the lower-case guard name, e.g.
 	// `numbers`.
@@ -3698,7 +3698,7 @@ func (x *TransformStreamEnd) GetTiming() *v11.Timing {
 type InspectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Pairs []*InspectRequest_Pair `protobuf:"bytes,1,rep,name=pairs,proto3" json:"pairs,omitempty"`
-	// Which transformation the pairs claim to be: some checks depend on it.
+	// Transformation that the pairs claim to be: some checks depend on it.
 	Transformation *Transformation `protobuf:"bytes,2,opt,name=transformation,proto3" json:"transformation,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3800,14 +3800,14 @@ type JudgeRequest struct {
 	GeneratorId string `protobuf:"bytes,3,opt,name=generator_id,json=generatorId,proto3" json:"generator_id,omitempty"`
 	// Default 1337.
 	Seed *uint64 `protobuf:"varint,4,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
-	// Most attempts per pair, 1 to 10. Default 3.
+	// Maximum number of attempts per pair, 1 to 10. Default 3.
 	MaxAttempts *uint32 `protobuf:"varint,5,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Skip the cache (neither read nor written).
 	BypassCache bool `protobuf:"varint,6,opt,name=bypass_cache,json=bypassCache,proto3" json:"bypass_cache,omitempty"`
-	// What the pairs claim to be; JUDGE_SCALE_QUALITY rates against its description. Absent: any
-	// rewriting that keeps the meaning.
+	// Transformation that the pairs claim to be; JUDGE_SCALE_QUALITY rates against its description.
+	// Absent: any rewriting that keeps the meaning.
 	Transformation *Transformation `protobuf:"bytes,7,opt,name=transformation,proto3" json:"transformation,omitempty"`
-	// Which of the calls that wait for a generator go first. Default INTERACTIVE.
+	// Priority among the calls that wait for a generator. Default INTERACTIVE.
 	Priority      v1.Priority `protobuf:"varint,8,opt,name=priority,proto3,enum=isomer.encoder.v1.Priority" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4208,7 +4208,7 @@ func (x *CascadeRule) GetGapRank() uint32 {
 	return 0
 }
 
-// What the search with the plain vector of an item found.
+// Results of the search with the plain vector of an item.
 type SearchEvidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scores of the results, best first; the higher, the better. Empty: nothing was found.
@@ -4266,11 +4266,11 @@ type AugmentationSpec struct {
 	Seed     *uint64   `protobuf:"varint,3,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
 	Sampling *Sampling `protobuf:"bytes,4,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	// Time allowed for generation, above 0, counted from when the generators are ready (a local model
-	// that has to be loaded first is waited for). What has arrived by then is used, the rest is
-	// dropped. Absent: no limit but the rpc's deadline.
+	// that has to be loaded first is waited for). Variants that have arrived by then are used, the
+	// rest is dropped. Absent: no limit but the rpc's deadline.
 	GenerationBudget *durationpb.Duration `protobuf:"bytes,5,opt,name=generation_budget,json=generationBudget,proto3" json:"generation_budget,omitempty"`
 	PartialFailure   PartialFailurePolicy `protobuf:"varint,6,opt,name=partial_failure,json=partialFailure,proto3,enum=isomer.transform.v1.PartialFailurePolicy" json:"partial_failure,omitempty"`
-	// Most attempts per variant, 1 to 10. Default 3.
+	// Maximum number of attempts per variant, 1 to 10. Default 3.
 	MaxAttempts *uint32 `protobuf:"varint,7,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Skip the cache (neither read nor written). Not with AUGMENTATION_MODE_CACHED.
 	BypassCache bool             `protobuf:"varint,8,opt,name=bypass_cache,json=bypassCache,proto3" json:"bypass_cache,omitempty"`
@@ -4283,8 +4283,8 @@ type AugmentationSpec struct {
 	MakeMissing *bool `protobuf:"varint,10,opt,name=make_missing,json=makeMissing,proto3,oneof" json:"make_missing,omitempty"`
 	// With AUGMENTATION_MODE_CASCADE, and required there.
 	Cascade *CascadeRule `protobuf:"bytes,11,opt,name=cascade,proto3" json:"cascade,omitempty"`
-	// Which of the calls that wait for a generator or an encoder go first. Default: INTERACTIVE for
-	// up to 32 items, else BATCH.
+	// Priority among the calls that wait for a generator or an encoder. Default: INTERACTIVE for up
+	// to 32 items, else BATCH.
 	Priority      v1.Priority `protobuf:"varint,12,opt,name=priority,proto3,enum=isomer.encoder.v1.Priority" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4410,7 +4410,7 @@ type MissingVariant struct {
 	// Index of its source.
 	Source uint32        `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
 	Reason MissingReason `protobuf:"varint,2,opt,name=reason,proto3,enum=isomer.transform.v1.MissingReason" json:"reason,omitempty"`
-	// What happened.
+	// Description of the cause.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4980,12 +4980,12 @@ func (x *InspectRequest_Pair) GetExpectedLanguage() string {
 	return ""
 }
 
-// What was found on one pair.
+// Results of the checks and guards on one pair.
 type InspectResponse_Finding struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	FailedChecks []Check                `protobuf:"varint,1,rep,packed,name=failed_checks,json=failedChecks,proto3,enum=isomer.transform.v1.Check" json:"failed_checks,omitempty"`
 	Measures     *Measures              `protobuf:"bytes,2,opt,name=measures,proto3" json:"measures,omitempty"`
-	// Detected language of the transformed text; empty when too short to tell.
+	// Detected language of the transformed text; empty when too short to be detected.
 	DetectedLanguage string        `protobuf:"bytes,3,opt,name=detected_language,json=detectedLanguage,proto3" json:"detected_language,omitempty"`
 	LanguageCheck    LanguageCheck `protobuf:"varint,4,opt,name=language_check,json=languageCheck,proto3,enum=isomer.transform.v1.LanguageCheck" json:"language_check,omitempty"`
 	// Guards that fired; the language of the original is detected.
@@ -5135,7 +5135,8 @@ type JudgeResponse_Rating struct {
 	// Absent when no number could be read.
 	Score      *float64        `protobuf:"fixed64,2,opt,name=score,proto3,oneof" json:"score,omitempty"`
 	Provenance *v11.Provenance `protobuf:"bytes,3,opt,name=provenance,proto3" json:"provenance,omitempty"`
-	// Why there is no score: the generator's error, or its last answer when that was not a rating.
+	// Reason why there is no score: the generator's error, or its last answer when that was not a
+	// rating.
 	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Index in the request.
 	Index uint32 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`

@@ -46,8 +46,8 @@ type TransformServiceClient interface {
 	// Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
 	// say which text it is.
 	TransformStream(ctx context.Context, in *TransformStreamRequest, opts ...grpc.CallOption) (TransformService_TransformStreamClient, error)
-	// What Transform would ask the generator for with the same spec and texts: the caches are looked
-	// up, no generator is asked, nothing is stored. It costs nothing.
+	// Estimates what Transform would ask the generator for with the same spec and texts: the caches
+	// are looked up, no generator is asked, nothing is stored. It costs nothing.
 	//
 	// Errors as Transform; it does not check whether the generator can be reached.
 	Estimate(ctx context.Context, in *EstimateRequest, opts ...grpc.CallOption) (*EstimateResponse, error)
@@ -167,8 +167,8 @@ type TransformServiceServer interface {
 	// Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
 	// say which text it is.
 	TransformStream(*TransformStreamRequest, TransformService_TransformStreamServer) error
-	// What Transform would ask the generator for with the same spec and texts: the caches are looked
-	// up, no generator is asked, nothing is stored. It costs nothing.
+	// Estimates what Transform would ask the generator for with the same spec and texts: the caches
+	// are looked up, no generator is asked, nothing is stored. It costs nothing.
 	//
 	// Errors as Transform; it does not check whether the generator can be reached.
 	Estimate(context.Context, *EstimateRequest) (*EstimateResponse, error)

@@ -129,7 +129,7 @@ class AsyncTransport:
                 call.cancel()
 
     async def pause(self, error: IsomerError, method: Method[Q, R], operation: AsyncOperation, attempt: int) -> None:
-        """Waits before a stream is begun again; raises the error where that makes no sense."""
+        """Waits before a stream is restarted; raises the error if a restart makes no sense."""
         await self._pause(error, method, operation.deadline, attempt)
 
     async def _pause(self, error: IsomerError, method: Method[Q, R], deadline: Deadline, attempt: int) -> None:
@@ -140,7 +140,7 @@ class AsyncTransport:
             raise error
         await asyncio.sleep(wait)
 
-    # What goes with each call
+    # Metadata of each call
 
     async def _headers(self) -> Headers:
         headers = list(self.settings.metadata)

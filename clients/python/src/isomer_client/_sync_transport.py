@@ -68,7 +68,7 @@ class Cancel:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was cancelled within so many seconds."""
+        """Whether it was cancelled within this many seconds."""
         return self._event.wait(seconds)
 
     @contextlib.contextmanager
@@ -194,7 +194,7 @@ class Transport:
         return from_rpc(error, method.path, attempt)
 
     def pause(self, error: IsomerError, method: Method[Q, R], operation: Operation, attempt: int) -> None:
-        """Waits before a stream is begun again; raises the error where that makes no sense."""
+        """Waits before a stream is restarted; raises the error if a restart makes no sense."""
         self._pause(error, method, operation, operation.deadline, attempt)
 
     def _pause(self, error: IsomerError, method: Method[Q, R], operation: Operation, deadline: Deadline, attempt: int) -> None:
@@ -208,7 +208,7 @@ class Transport:
         if operation.cancel.wait(wait):
             raise Cancelled("the call was cancelled", method=method.path, attempts=attempt) from error
 
-    # What goes with each call
+    # Metadata of each call
 
     def _headers(self) -> Headers:
         headers = list(self.settings.metadata)

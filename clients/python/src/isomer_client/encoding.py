@@ -132,7 +132,7 @@ class Options:
         return request
 
     def asked(self) -> Tuple[Any, ...]:
-        """What the space of the vectors depends on, beside the server."""
+        """Settings that the space of the vectors depends on, beside the server."""
         return (self.encoder, self.prompt, self.dimensions, self.normalise, self.dtype, self.tokens, self.outputs)
 
 
@@ -140,7 +140,7 @@ def inputs(texts: Sequence[Text], start: int) -> List[encoder_pb2.Input]:
     try:
         return [encoder_pb2.Input(text=text) for text in texts]  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        # One of them is not a text. Which one is looked for only now.
+        # One of them is not a text. This finds its index.
         return [one_input(text, start + index) for index, text in enumerate(texts)]
 
 
@@ -207,7 +207,7 @@ class Batcher:
         return full or (self.rest() if len(self._texts) >= self._most_items else None)
 
     def rest(self) -> Optional[Batch]:
-        """What was pushed since the last request."""
+        """Texts that were pushed since the last request."""
         if not self._texts:
             return None
         batch = (self._start, self._texts)
@@ -230,10 +230,10 @@ class Checker:
         return self.checked(answer.vector_space)
 
     def checked(self, message: common_pb2.VectorSpace) -> VectorSpace:
-        """The space of a part of an answer, held against the expected one."""
+        """The space of a part of an answer, compared with the expected one."""
         space = VectorSpace.of(message)
         if self._first is None:
-            # First the caller's own expectation, then what the server said before.
+            # Compares with the caller's expectation first, then with the space of earlier answers.
             if self._collection is not None:
                 self._collection.check(space)
             if self._known is not None:
@@ -381,7 +381,7 @@ class Joiner:
 
 
 def empty(encoder: encoder_pb2.Encoder, options: Options) -> Embeddings:
-    """What no texts give: no rows, as wide as others would be."""
+    """Result for no texts: no rows, as wide as others would be."""
     width = options.dimensions or encoder.dimensions
     width = (width + 7) // 8 if options.dtype == "ubinary" else width
     kinds = {"f32": "<f4", "f16": "<f2", "int8": "i1", "ubinary": "u1"}

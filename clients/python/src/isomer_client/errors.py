@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions: the code, the field and the hint that a server gives are attributes."""
+"""Errors as exceptions: the code, the field and the hint that a server gives are attributes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class IsomerError(Exception):
         code: the gRPC code.
         reason: the stable reason of the server, e.g. `UNKNOWN_ENCODER`; empty where there is none.
         message: what is wrong, in one sentence that names the field.
-        field: path of the request's field that is to blame, e.g. `inputs[3].text`. Places in lists
-            are those of the list that the caller gave, whatever requests it was sent in.
+        field: path of the invalid field, e.g. `inputs[3].text`. An index refers
+            to the caller's list, however it was split into requests.
         hint: what to do about it.
         retry_after: seconds after which the server says that trying again makes sense.
         metadata: further facts, e.g. `scope`.
@@ -136,7 +136,7 @@ class Aborted(IsomerError):
 
 
 class Unimplemented(IsomerError):
-    """What this server or encoder does not do."""
+    """The server or encoder does not support the request."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
 
@@ -214,7 +214,7 @@ BY_NUMBER: Dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.St
 
 
 class _Raw:
-    """A failed call of either library: what both say of it."""
+    """A failed call of either library, with the fields that both have."""
 
     __slots__ = ("code", "details", "trailers")
 

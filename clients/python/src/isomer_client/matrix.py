@@ -102,7 +102,7 @@ class LargeRequest(Generic[Q]):
         self._data.append((numbers, array.reshape(-1).view(np.uint8).data))
 
     def SerializeToString(self) -> bytes:
-        """What is sent."""
+        """Bytes to send."""
         parts: List[Any] = [self.message.SerializeToString()]
         for numbers, data in self._data:
             head = b""

@@ -1,4 +1,4 @@
-"""Every rpc of the protos: its messages, and whether it may be made twice. A test holds this against the .proto files."""
+"""Every rpc of the protos: its messages, and whether it may be made twice. A test compares this with the .proto files."""
 
 from __future__ import annotations
 

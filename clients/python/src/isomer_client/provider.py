@@ -36,7 +36,7 @@ log = logging.getLogger("isomer_client.provider")
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What an encoder is, as callers are told of it."""
+    """Description of an encoder, as callers receive it."""
 
     id: str
     version: str
@@ -56,14 +56,15 @@ class Provider(abc.ABC):
 
     @abc.abstractmethod
     def describe(self) -> Description:
-        """What it is. Called once."""
+        """Description of the encoder. Called once."""
 
     @abc.abstractmethod
     def encode(self, texts: List[str]) -> npt.ArrayLike:
         """A row of `dimensions` 32-bit floats for each text. Prompts are in front of the texts already."""
 
     def count_tokens(self, texts: List[str]) -> List[int]:
-        """Tokens of each text; words, unless a provider says better. Callers are told that they are estimates."""
+        """Tokens of each text; words, unless a provider says better. Callers can see that they are
+        estimates."""
         return [len(text.split()) for text in texts]
 
 
@@ -99,7 +100,7 @@ class Servicer(encoder_pb2_grpc.EncoderServiceServicer):
         self._provider, self._is = provider, provider.describe()
         self._keys = [f"Bearer {key}" for key in keys]
 
-    # What is asked, and refusals
+    # Requests and refusals
 
     def _answered(self, context: Any, call: Callable[[], Any]) -> Any:
         try:

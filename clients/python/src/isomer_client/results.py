@@ -1,4 +1,4 @@
-"""What calls give back, where the message of the protos is not handed on as it is."""
+"""Results of calls, where the message of the protos is not returned as it is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ItemError:
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a call consumed, over all its requests; see the message of that name."""
+    """Usage of a call, over all its requests; see the message of that name."""
 
     texts: int = 0
     tokens: int = 0
@@ -49,8 +49,9 @@ class Usage:
 class Embeddings:
     """Vectors of texts, in the order of the texts.
 
-    `vectors` has a row a text. What came in one answer is a read-only view of that answer's bytes,
-    without a copy; what came in several is one array of its own. `ubinary` rows are packed bits.
+    `vectors` has one row per text. Vectors of one answer are a read-only view of that answer's bytes,
+    without a copy; vectors of several answers are one array of their own.
+    `ubinary` rows are packed bits.
     """
 
     vectors: Array

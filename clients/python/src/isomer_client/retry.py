@@ -23,13 +23,14 @@ class RetryPolicy:
     """
 
     overloaded: int = 8
-    """Most attempts at a server that says when to come back."""
+    """Maximum number of attempts at a server that says when to come back."""
     unreachable: int = 6
-    """Most attempts at a server that cannot be reached."""
+    """Maximum number of attempts at a server that cannot be reached."""
     first_wait: float = 0.2
     """Seconds before the second attempt; doubled from attempt to attempt."""
     longest_wait: float = 20.0
-    """Most seconds between two attempts. A server that asks for longer is not asked again."""
+    """Maximum number of seconds between two attempts.
+    A server that asks for longer is not asked again."""
 
     def wait(self, error: IsomerError, attempt: int, repeatable: bool, remaining: Optional[float]) -> Optional[float]:
         """Seconds to wait before the next attempt; none where the error is final.
@@ -66,7 +67,7 @@ class Deadline:
         return None if self._at is None else max(self._at - time.monotonic(), 0.0)
 
     def earlier(self, seconds: Optional[float]) -> Deadline:
-        """This one, or one in so many seconds if that is earlier."""
+        """This deadline, or one after this many seconds if that is earlier."""
         other = Deadline(seconds)
         if self._at is None or (other._at is not None and other._at < self._at):
             return other

@@ -76,7 +76,7 @@ class Settings:
     options: Tuple[Tuple[str, Any], ...] = ()
 
     def target(self) -> Tuple[str, bool]:
-        """What gRPC connects to, and whether with TLS."""
+        """Target that gRPC connects to, and whether with TLS."""
         text = self.address.strip()
         if text.startswith(("unix:", "dns:", "ipv4:", "ipv6:")):
             return text, self.tls is not None

@@ -12,7 +12,8 @@ from .proto.common.v1 import common_pb2
 
 @dataclasses.dataclass(frozen=True)
 class VectorSpace:
-    """What vectors must share to be compared; see the message of that name for each field."""
+    """Properties that vectors must share to be compared; see the message of that name for each
+    field."""
 
     digest: str
     model_id: str = ""

@@ -12,14 +12,14 @@ Headers = List[Tuple[str, str]]
 
 
 class Span:
-    """What happens to a call. This one records nothing."""
+    """Telemetry of a call. This one records nothing."""
 
     def failed(self, error: IsomerError) -> None:
         """Notes the error that the call ended with."""
 
 
 class Telemetry:
-    """No telemetry: OpenTelemetry is not installed, or the client was told not to use it."""
+    """No telemetry: OpenTelemetry is not installed, or the client is configured not to use it."""
 
     def call(self, path: str, attempt: int, headers: Headers, address: str) -> ContextManager[Span]:
         """Surrounds one attempt; headers that carry the trace are added to `headers`."""
@@ -40,7 +40,7 @@ class _OtelSpan(Span):
 
 
 class _Otel(Telemetry):
-    """OpenTelemetry's semantic conventions for rpc clients. Texts and keys are in no attribute."""
+    """OpenTelemetry's semantic conventions for rpc clients. No attribute holds texts or keys."""
 
     def __init__(self, trace: Any, propagate: Any) -> None:
         self._trace, self._propagate = trace, propagate

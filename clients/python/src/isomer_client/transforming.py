@@ -186,7 +186,7 @@ def augmentation(
 
 
 def evidence(scores: Optional[Sequence[Sequence[float]]], texts: Sequence[Any]) -> List[pb.SearchEvidence]:
-    """What the plain search of each text found."""
+    """Results of the plain search of each text."""
     if scores is None:
         return []
     if len(scores) != len(texts):

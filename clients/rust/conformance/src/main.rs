@@ -134,7 +134,7 @@ async fn run(case: Case) -> Value {
         };
         let mut result = match done.await {
             Ok(Some(value)) => json!({ "ok": value }),
-            // Whoever drops a future gets no error of it: this is all that there is to say.
+            // A dropped future returns no error, so this message is all there is to report.
             Ok(None) => json!({ "error": { "code": "CANCELLED", "message": "the future was dropped" } }),
             Err(error) => match error.downcast::<Error>() {
                 Ok(error) => json!({ "error": described(&error) }),

@@ -1,5 +1,5 @@
 //! The runner reports what happened, whatever it was. (`clients/conformance/run` uses it for real.)
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use std::{fs, process::Command};
 

@@ -14,7 +14,7 @@ import { type Connected, overFetch } from "./web.js";
 
 export const USER_AGENT_HEADER = "user-agent";
 /**
- * Bytes of an answer that may be under way: HTTP/2's default of 64 KiB holds a connection with a
+ * Bytes of an answer that may be in flight: HTTP/2's default of 64 KiB holds a connection with a
  * round trip of 50 ms to 1.3 MB a second.
  */
 const WINDOW = 4 << 20;

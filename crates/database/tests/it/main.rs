@@ -5,7 +5,6 @@
 #![allow(
     clippy::unwrap_used,
     unsafe_code,
-    missing_docs,
     reason = "limits of a process are set through libc"
 )]
 

@@ -32,7 +32,6 @@ pub struct DatasetLocator {
 pub struct Wanted {
     /// Kind of task; `None`: the catalogue's.
     pub task: Option<TaskType>,
-    /// The requested source.
     pub source: Source,
     /// The split; `None`: the catalogue's or the default.
     pub split: Option<String>,
@@ -43,7 +42,6 @@ pub struct Wanted {
 /// The input of [`crate::load`]: all files are on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located {
-    /// Kind of task.
     pub task: TaskType,
     /// Files on this machine.
     pub source: Source,

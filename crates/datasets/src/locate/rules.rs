@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HubAccess {
-    /// None. What is on this machine is still found.
+    /// None. Data sets on this machine are still found.
     Off,
     /// Those of the catalogue (`isomer datasets`).
     #[default]

@@ -64,6 +64,6 @@ fn clustering_takes_documents_or_sets_but_not_both() {
         of(TaskType::Clustering, &[("test.jsonl", one)])
             .unwrap_err()
             .to_string()
-            .contains("nothing can be told apart")
+            .contains("there is nothing to separate")
     );
 }

@@ -17,7 +17,6 @@ impl Widths {
     /// Seven and seven bits: on AVX2 two products can be added before they are widened.
     pub const SEVEN: Self = Self { inputs: 7, weights: 7 };
 
-    /// Every choice.
     pub const ALL: [Self; 3] = [Self::FULL, Self::EIGHT_SEVEN, Self::SEVEN];
 
     /// Bits of an input's code, unsigned.

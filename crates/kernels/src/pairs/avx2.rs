@@ -10,7 +10,6 @@ use super::{BLOCK, CHAINS, LANES, portable};
 
 /// Lanes of a register.
 const HALF: usize = LANES / 2;
-/// Registers of all chains.
 const REGISTERS: usize = 2 * CHAINS;
 
 macro_rules! of_two {

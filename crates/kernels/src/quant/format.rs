@@ -7,7 +7,6 @@ use super::half_at;
 
 /// The storage format of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
 pub enum QuantType {
     F32,
     F16,
@@ -35,7 +34,6 @@ impl QuantType {
         }
     }
 
-    /// Number of bytes in a block.
     pub fn block_bytes(self) -> usize {
         match self {
             Self::F32 => 4,

@@ -22,7 +22,6 @@ use nearest::{Nearest, squared_distance};
 /// initialisation by k-means++).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MiniBatchKMeans {
-    /// Number of clusters.
     pub clusters: usize,
     /// Vectors of a mini-batch.
     pub batch_size: usize,
@@ -50,7 +49,6 @@ impl MiniBatchKMeans {
     }
 }
 
-/// A clustering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clusters {
     /// The cluster of each vector (`labels_`).

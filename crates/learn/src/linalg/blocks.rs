@@ -41,7 +41,6 @@ impl RowBlocks {
         Self { data, rows, cols }
     }
 
-    /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -51,7 +50,6 @@ impl RowBlocks {
         self.cols.div_ceil(GROUP)
     }
 
-    /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.rows.div_ceil(BLOCK)
     }

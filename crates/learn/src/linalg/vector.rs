@@ -89,7 +89,6 @@ dispatched! {
     }
 }
 
-/// The Euclidean norm.
 pub(crate) fn norm(a: &[f64]) -> f64 {
     dot(a, a).sqrt()
 }

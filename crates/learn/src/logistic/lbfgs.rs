@@ -29,7 +29,6 @@ pub(super) struct Limits {
     pub(super) gradient: f64,
     /// Maximum relative decrease that counts as no decrease.
     pub(super) decrease: f64,
-    /// Maximum number of iterations.
     pub(super) iterations: usize,
     /// Maximum number of evaluations, checked after each iteration.
     pub(super) evaluations: usize,

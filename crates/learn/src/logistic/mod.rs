@@ -27,7 +27,6 @@ use multinomial::{Multinomial, Shape, scores_of};
 pub struct LogisticRegression {
     /// Inverse strength of the penalty.
     pub c: f64,
-    /// Maximum number of iterations.
     pub max_iter: usize,
     /// Maximum element of the gradient that counts as zero.
     pub tol: f64,
@@ -225,7 +224,6 @@ impl LogisticModel {
         self.stop
     }
 
-    /// Number of classes.
     pub fn classes(&self) -> usize {
         self.classes
     }

@@ -21,11 +21,9 @@ use crate::{
 pub struct FewShot {
     /// Rows of each class; 8 unless the task sets another number.
     pub samples_per_label: usize,
-    /// Number of fits.
     pub experiments: usize,
     /// Seed of the selection.
     pub seed: u32,
-    /// The classifier.
     pub classifier: LogisticRegression,
 }
 
@@ -47,7 +45,6 @@ pub struct Experiment {
     pub scores: ClassificationScores,
     /// Index of each test row's predicted label among all labels, sorted.
     pub predictions: Vec<usize>,
-    /// Iterations of the fit.
     pub iterations: usize,
     /// Why the fit stopped. A fit that did not converge is not an error, but should be reported.
     pub stop: Stop,
@@ -292,7 +289,6 @@ fn fit_and_score(
 /// class in each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrossValidation {
-    /// Number of folds.
     pub folds: usize,
     /// Settings of each fit; `experiments` is not used.
     pub few_shot: FewShot,

@@ -82,7 +82,6 @@ impl LevelLabel for i64 {
 pub struct Level {
     /// mteb's name of the level: `Level 0` and so on.
     pub name: String,
-    /// V-measure of each clustering.
     pub v_measures: Vec<f64>,
     /// Adjusted mutual information of each clustering.
     pub ami_scores: Vec<f64>,

@@ -16,7 +16,6 @@ use crate::{
 pub struct Multilabel {
     /// Minimum number of rows per label, if there are that many.
     pub samples_per_label: usize,
-    /// Number of fits.
     pub experiments: usize,
     /// Neighbours that vote.
     pub neighbours: usize,

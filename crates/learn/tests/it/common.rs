@@ -3,7 +3,6 @@
 use ndarray::Array2;
 use serde_json::Value;
 
-/// A committed fixture.
 pub(crate) fn fixture(name: &str) -> Value {
     let path = format!("fixtures/{name}");
     serde_json::from_str(&std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))).unwrap()

@@ -70,12 +70,10 @@ impl Catalogue {
         self
     }
 
-    /// The entry with this id.
     pub fn get(&self, id: &str) -> Option<&Entry> {
         self.entries.get(id)
     }
 
-    /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }

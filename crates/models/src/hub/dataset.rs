@@ -55,7 +55,6 @@ impl std::fmt::Display for HubDataset {
 pub struct ChooseError {
     /// The missing content.
     pub message: String,
-    /// The remedy.
     pub hint: String,
 }
 

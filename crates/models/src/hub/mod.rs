@@ -44,7 +44,6 @@ pub(crate) fn may_list(names: &[String]) -> bool {
 pub struct Snapshot {
     /// Folder of that commit.
     pub folder: PathBuf,
-    /// The commit.
     pub commit: String,
     /// The requested files, relative to the folder.
     pub files: Vec<String>,
@@ -56,12 +55,7 @@ pub(crate) enum HubFailure {
     /// No connection, no answer in time, or a server error.
     Unreachable(String),
     /// An answer that does not contain the model.
-    Refused {
-        /// The problem.
-        message: String,
-        /// The remedy.
-        hint: String,
-    },
+    Refused { message: String, hint: String },
 }
 
 impl HubFailure {
@@ -102,7 +96,6 @@ impl std::fmt::Display for HubFailure {
 #[derive(Debug)]
 pub(crate) struct Hub {
     endpoint: String,
-    /// Folder of the hub's cache.
     cache: PathBuf,
     token: Option<String>,
     timeout: Duration,

@@ -52,7 +52,6 @@ impl Repository {
         format!("{}--{}", self.kind.plural(), self.id).replace('/', "--")
     }
 
-    /// Its folder in a cache.
     pub(super) fn within(&self, cache: &Path) -> Cached {
         Cached(cache.join(self.folder_name()))
     }

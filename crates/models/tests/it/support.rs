@@ -93,7 +93,6 @@ pub struct Wheels {
     pub fetched: AtomicUsize,
     /// Number of following wheels that are truncated to half.
     pub truncate_next: AtomicUsize,
-    /// Delay of a wheel.
     pub delay: Duration,
 }
 

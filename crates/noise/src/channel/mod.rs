@@ -63,7 +63,6 @@ channels! {
 }
 
 impl Channel {
-    /// The channel with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|channel| channel.name() == name)
     }

@@ -7,7 +7,6 @@ mod vectors;
 
 use crate::{Channel, Language, draft};
 
-/// Languages with a sentence each.
 fn sentences() -> impl Iterator<Item = (Language, &'static str)> {
     include_str!("sentences.txt").lines().map(|line| {
         let (code, sentence) = line.split_once(' ').unwrap();

@@ -31,7 +31,7 @@ pub use connect::Resolver;
 
 use allow::Allow;
 
-/// What may be called although it is not public.
+/// Non-public addresses that may be called.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GuardConfig {

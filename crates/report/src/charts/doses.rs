@@ -130,7 +130,6 @@ fn panel(curve: &DoseCurve, doses: &[f64], across: &Scale, scale: &Scale, first:
     panel.add(marks)
 }
 
-/// A description of the chart.
 fn description(encoders: &[&EncoderProfile]) -> String {
     let of_curve = |curve: &DoseCurve| {
         let drops = curve

@@ -148,7 +148,6 @@ fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_tota
         .add(label(WIDTH - 2.0, y + 4.5, "delta end", signed(moved.delta)))
 }
 
-/// A description of the chart.
 fn description(report: &Report) -> String {
     let encoders = report.profile.encoders.iter().map(|encoder| {
         let axes: Vec<String> = rows(encoder)

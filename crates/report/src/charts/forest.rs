@@ -47,7 +47,7 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let figure = |(i, scope): (usize, &&ScopeProfile)| {
         let mut shifts = scope.shifts.iter().map(|one| &one.shift);
         let rough = match shifts.any(|one| one.signed_rank_interval.is_none() && one.interval.is_some()) {
-            true => " (dashed: percentile bootstrap, because so few data sets have no signed-rank interval)",
+            true => " (dashed: percentile bootstrap, because there are too few data sets for a signed-rank interval)",
             false => "",
         };
         let group = if several {

@@ -115,7 +115,6 @@ fn row(ruler: &Ruler, y: f64, one: &DriftRating) -> Group {
     ))
 }
 
-/// A description of the chart.
 fn description(rows: &[&DriftRating]) -> String {
     let all = rows.iter().map(|one| {
         let told = match (one.spearman, one.low, one.high) {

@@ -36,7 +36,6 @@ pub(super) struct Figure {
     pub marks: &'static [(&'static str, &'static str)],
     /// Whether it takes the whole width.
     pub wide: bool,
-    /// The drawing.
     pub svg: String,
 }
 

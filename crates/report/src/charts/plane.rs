@@ -141,7 +141,6 @@ fn plane(report: &Report) -> Option<String> {
     Some(chart.to_string())
 }
 
-/// A description of the chart.
 fn description(dots: &[Dot<'_>]) -> String {
     let told = dots.iter().map(|dot| {
         format!(

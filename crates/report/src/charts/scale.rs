@@ -55,7 +55,6 @@ impl Scale {
         self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// Values of the ticks.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let count = ((self.high - self.low) / self.step).round() as usize;
         (0..=count).map(|i| self.low + i as f64 * self.step).collect()

@@ -9,7 +9,6 @@ const MIDDLE: f64 = HEIGHT / 2.0;
 /// Space for a mark at either end.
 const EDGE: f64 = 8.0;
 
-/// The scores on a strip.
 pub(crate) struct Scores<'a> {
     /// Of the original texts.
     pub original: f64,

@@ -5,14 +5,12 @@ use std::collections::HashMap;
 use super::DiffError;
 use crate::{DatasetInfo, Report, ScoreRow, items::Place};
 
-/// The parts to compare.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Names of the data sets.
     pub datasets: Vec<String>,
     /// Labels of the transformations.
     pub transformations: Vec<String>,
-    /// Seeds.
     pub seeds: Vec<u64>,
     /// The differences between the runs, in sentences.
     pub differences: Vec<String>,

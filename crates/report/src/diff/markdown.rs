@@ -41,7 +41,7 @@ pub(super) fn render(diff: &Diff) -> String {
         }
         page.push('\n');
     }
-    page.push_str("## What was compared\n\n");
+    page.push_str("## Compared runs\n\n");
     header(
         &mut page,
         &["", "Run", "Encoder", "Revision", "Vector space", "Suite", "Report made"],

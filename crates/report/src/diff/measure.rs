@@ -23,7 +23,6 @@ pub(super) struct Measured<'a> {
     datasets: Vec<OfDataset>,
 }
 
-/// A data set.
 struct OfDataset {
     diff: DatasetDiff,
     group: String,

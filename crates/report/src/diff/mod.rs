@@ -48,7 +48,6 @@ pub enum DiffError {
     NoEncoder {
         /// OLD or NEW.
         side: &'static str,
-        /// The requested encoder.
         encoder: String,
         /// The encoders of the run.
         known: String,
@@ -58,7 +57,6 @@ pub enum DiffError {
     Items {
         /// OLD or NEW.
         side: &'static str,
-        /// The reason.
         why: String,
     },
     /// The scores are defined differently.
@@ -91,9 +89,7 @@ pub enum DiffError {
     Option {
         /// Its name.
         option: &'static str,
-        /// Its value.
         given: String,
-        /// The accepted values.
         accepted: String,
     },
 }
@@ -101,7 +97,6 @@ pub enum DiffError {
 /// An encoder of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// The report.
     pub report: &'a Report,
     /// The items stored with it.
     pub items: &'a RunItems,
@@ -221,7 +216,7 @@ fn check(options: DiffOptions) -> Result<(), DiffError> {
         return refused(
             "k",
             options.k.to_string(),
-            format!("1 to {LIST_DEPTH}: so many documents are kept of each query"),
+            format!("1 to {LIST_DEPTH}, the number of documents kept per query"),
         );
     }
     let p = options.persistence;

@@ -23,8 +23,8 @@ pub struct Diff {
     pub new: DiffSide,
     /// How they were compared.
     pub options: DiffOptions,
-    /// What the two runs do not have in common and what was therefore left out; empty unless the
-    /// caller asked for what they share.
+    /// Parts of the runs that were left out because only one of them has them; empty unless the
+    /// caller asked for the shared parts only.
     pub left_out: Vec<String>,
     /// Transformations that are compared although the rewrites differ, with the data sets where
     /// they do; empty unless the caller asked for it.
@@ -38,7 +38,7 @@ pub struct Diff {
     pub languages: Vec<DiffGroup>,
     /// The same for each data set.
     pub datasets: Vec<DatasetDiff>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
@@ -126,7 +126,7 @@ pub struct DatasetDiff {
     /// When an item of the old encoder counts as right; absent where none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_old: Option<Right>,
-    /// The same of the new encoder.
+    /// When an item of the new encoder counts as right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_new: Option<Right>,
     /// Why there are no flips.
@@ -233,7 +233,7 @@ pub struct WorstItem {
     pub item: usize,
     /// The variant on which it loses most; absent for the originals.
     pub transformation: Option<String>,
-    /// Its seed.
+    /// Seed of that variant.
     pub seed: Option<u64>,
     /// Its texts as they were.
     pub original: Vec<String>,
@@ -244,14 +244,14 @@ pub struct WorstItem {
     pub transformed_old: Vec<String>,
     /// Whether it is right under the old and wrong under the new.
     pub flipped: bool,
-    /// What the old encoder makes of it, in words.
+    /// Result of the old encoder, in words.
     pub old: String,
-    /// What the new encoder makes of it.
+    /// Result of the new encoder, in words.
     pub new: String,
     /// How much it loses: of its score, 0 to 1, or of a pair's distance to the threshold.
     pub loss: f64,
     /// On how many variants it is right under the old and wrong under the new.
     pub flips: u64,
-    /// Of so many.
+    /// Total that it is a part of.
     pub of: u64,
 }

@@ -1,4 +1,4 @@
-//! What makes an item right or wrong, for each task: without that there is no flip.
+//! When an item is right or wrong, for each task; a task without this has no flips.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,14 +32,12 @@ pub enum Right {
     MostFits,
 }
 
-/// What one score says of the items.
+/// The items behind one score.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoredItems<'a> {
-    /// The task.
     pub task: TaskType,
-    /// Key of the main score.
     pub main_key: &'a str,
-    /// What the score is made of.
+    /// Items that the score is computed from.
     pub evidence: Option<&'a Evidence>,
     /// The result lists of retrieval.
     pub lists: Option<&'a ResultLists>,

@@ -102,7 +102,6 @@ fn counts(scored: &ScoredItems<'_>) -> bool {
     matches!(scored.evidence, Some(Evidence::Mean { .. }))
 }
 
-/// The loss of an item.
 fn loss(right: Option<&[Right; 2]>, old: &ScoredItems<'_>, new: &ScoredItems<'_>, item: usize) -> Option<f64> {
     match (old.evidence?, new.evidence?) {
         (Evidence::Mean { values: old, .. }, Evidence::Mean { values: new, .. }) => {

@@ -44,14 +44,12 @@ pub struct Benchmark {
     pub id: String,
     /// The task, as mteb defines it in a data set's `eval.yaml`: task, subset and split.
     pub task_id: String,
-    /// The commit.
     pub revision: String,
 }
 
 /// The location of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Place {
-    /// The address.
     pub url: String,
     /// Its display name.
     pub name: &'static str,

@@ -38,7 +38,6 @@ pub enum GainsError {
     /// A score is missing.
     #[error("there is no score of {encoder} on {dataset}, {setting}")]
     Missing {
-        /// The encoder.
         encoder: String,
         /// The data set.
         dataset: String,

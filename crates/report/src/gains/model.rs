@@ -1,4 +1,4 @@
-//! What `gains.json` holds.
+//! Schema of `gains.json`.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub struct GainDataset {
     pub group: String,
     /// The language subset; empty where there is none.
     pub language: String,
-    /// Its task.
+    /// Kind of task.
     pub task: TaskType,
     /// Key of the main score.
     pub main_score: String,
@@ -58,7 +58,6 @@ pub struct GainDataset {
 /// One score: an encoder on a data set, plain or augmented.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GainCell {
-    /// Encoder.
     pub encoder: String,
     /// Name of the data set.
     pub dataset: String,
@@ -66,17 +65,17 @@ pub struct GainCell {
     pub setting: Option<String>,
     /// The main score, in the metric's own unit.
     pub score: f64,
-    /// What it is made of; absent where it cannot be taken apart.
+    /// Items that it is computed from; absent if it cannot be decomposed.
     pub evidence: Option<Evidence>,
     /// The cluster of each item.
     pub clusters: Vec<u32>,
     /// Values of the items by name; absent where undefined.
     pub columns: BTreeMap<String, Vec<Option<f64>>>,
-    /// What augmentation did; absent for plain vectors.
+    /// Work of the augmentation; absent for plain vectors.
     pub work: Option<GainWork>,
 }
 
-/// What an augmentation did. Counts are of distinct texts.
+/// Work of an augmentation. Counts are of distinct texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GainWork {
     /// Texts that were to be augmented.
@@ -87,13 +86,13 @@ pub struct GainWork {
     pub variants: u64,
     /// Variants missing: their texts were pooled without them.
     pub missing: u64,
-    /// Why, with the number of each.
+    /// Reasons why variants are missing, with the number of each.
     pub missing_reasons: BTreeMap<String, u64>,
     /// Variants that came from a cache.
     pub cached: u64,
     /// Tokens generated for the variants pooled, whether now or when the cache was filled.
     pub generated_tokens: u64,
-    /// Tokens of their prompts.
+    /// Tokens of the prompts for these variants.
     pub prompt_tokens: u64,
     /// Whether some of these tokens are estimated.
     pub tokens_estimated: bool,
@@ -102,7 +101,6 @@ pub struct GainWork {
 /// Times of one kind of vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GainTiming {
-    /// Encoder.
     pub encoder: String,
     /// Name of the data set.
     pub dataset: String,
@@ -116,18 +114,16 @@ pub struct GainTiming {
     pub cached: u64,
 }
 
-/// What was measured.
+/// Data that the gains are computed from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GainInput {
     /// Encoders, in the order of the tables.
     pub encoders: Vec<String>,
     /// Data sets, likewise; without items and clusters, which follow from the cells.
     pub datasets: Vec<GainDataset>,
-    /// Settings, likewise.
     pub settings: Vec<GainSetting>,
     /// Scores.
     pub cells: Vec<GainCell>,
-    /// Times.
     pub timings: Vec<GainTiming>,
     /// The profile of the metrics.
     pub profile: String,
@@ -140,7 +136,7 @@ pub struct GainInput {
 pub struct Gain {
     /// Augmented less plain.
     pub value: f64,
-    /// Its intervals.
+    /// Intervals of the difference over other items and over other data sets.
     #[serde(default, skip_serializing_if = "DeltaIntervals::is_empty")]
     pub intervals: DeltaIntervals,
 }
@@ -148,7 +144,7 @@ pub struct Gain {
 /// An encoder over the data sets of a task, plain or augmented in one way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AverageGain {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Setting; absent: plain.
     pub setting: Option<String>,
@@ -175,7 +171,7 @@ pub struct AverageGain {
 /// The averages of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskGains {
-    /// The task.
+    /// Kind of task.
     pub task: TaskType,
     /// Key of the main score.
     pub main_score: String,
@@ -190,7 +186,7 @@ pub struct TaskGains {
 /// An encoder on a data set, plain or augmented in one way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GainRow {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
@@ -203,7 +199,7 @@ pub struct GainRow {
     /// Why the gain has no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
-    /// What augmentation did; absent for plain vectors.
+    /// Work of the augmentation; absent for plain vectors.
     pub work: Option<GainWork>,
 }
 
@@ -221,7 +217,7 @@ pub struct MeanCosine {
 /// Cosines of texts with their variants (Table 5 of the paper).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CosineRow {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
@@ -249,13 +245,13 @@ pub struct TimeInterval {
 /// Times (Table 20 of the paper).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeRow {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
     /// Setting; absent: plain.
     pub setting: Option<String>,
-    /// Runs.
+    /// Number of timed runs.
     pub runs: usize,
     /// Mean seconds of a run.
     pub seconds: f64,
@@ -278,7 +274,7 @@ pub struct Stratum {
     pub low: f64,
     /// Largest value.
     pub high: f64,
-    /// Items.
+    /// Number of items in the part.
     pub items: usize,
     /// Score x 100 of these items alone, plain.
     pub plain: Option<f64>,
@@ -290,16 +286,16 @@ pub struct Stratum {
     pub interval: Option<DeltaInterval>,
 }
 
-/// Which texts gain: the items of a data set divided by a value.
+/// Gains per stratum: the items of a data set divided by a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GainStrata {
-    /// Encoder.
+    /// Encoder id.
     pub encoder: String,
     /// Data set.
     pub dataset: String,
-    /// Setting.
+    /// Name of the setting.
     pub setting: String,
-    /// What the items are divided by: `words`, `gap` (similarity of the best document less that of
+    /// Value that divides the items: `words`, `gap` (similarity of the best document less that of
     /// the second, plain) or `similarity` (of the pair, plain).
     pub by: String,
     /// Up to ten parts of about equal size; items with equal values are in one.
@@ -318,11 +314,11 @@ pub struct Gains {
     pub schema: String,
     /// The findings, in sentences.
     pub headline: Vec<String>,
-    /// Encoders.
+    /// Ids of the measured encoders.
     pub encoders: Vec<String>,
     /// Data sets.
     pub datasets: Vec<GainDataset>,
-    /// Settings.
+    /// Settings that were compared with plain vectors.
     pub settings: Vec<GainSetting>,
     /// Averages by task (tables 1, 6, 9 and 10 of the paper).
     pub tasks: Vec<TaskGains>,
@@ -332,12 +328,12 @@ pub struct Gains {
     pub cosines: Vec<CosineRow>,
     /// Times (Table 20).
     pub times: Vec<TimeRow>,
-    /// Which texts gain.
+    /// Gains per stratum of texts.
     pub strata: Vec<GainStrata>,
     /// The profile of the metrics.
     pub profile: String,
     /// Remarks.
     pub notes: Vec<String>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }

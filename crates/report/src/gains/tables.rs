@@ -231,7 +231,7 @@ fn strata(own: &GainStrata) -> TextTable {
     }
     TextTable {
         title: format!(
-            "Which texts gain: {}, {}, {}, by {}",
+            "Gains by stratum: {}, {}, {}, by {}",
             own.dataset, own.encoder, own.setting, own.by
         ),
         note,

@@ -46,7 +46,6 @@ pub(super) fn render(history: &History) -> String {
     page
 }
 
-/// A release in cells.
 pub(super) fn cells(one: &Release) -> [String; 14] {
     let dash = || "–".to_owned();
     let test = one.test.as_ref();

@@ -32,9 +32,7 @@ pub enum HistoryError {
     /// No check has the encoder.
     #[error("{}", no_encoder(encoder, *checks, known))]
     NoEncoder {
-        /// The requested encoder.
         encoder: String,
-        /// Number of checks.
         checks: usize,
         /// The known encoders.
         known: String,
@@ -42,9 +40,7 @@ pub enum HistoryError {
     /// No check has the suite.
     #[error("no check of `{encoder}` has a suite whose digest begins with {suite}; there are {known}")]
     NoSuite {
-        /// The encoder.
         encoder: String,
-        /// The requested suite.
         suite: String,
         /// The known suites.
         known: String,
@@ -54,9 +50,7 @@ pub enum HistoryError {
     Option {
         /// Its name.
         option: &'static str,
-        /// Its value.
         given: String,
-        /// The accepted values.
         accepted: &'static str,
     },
     /// The tests cannot be computed.
@@ -350,14 +344,14 @@ fn notes(history: &History, kept: &Kept<'_>) -> Vec<String> {
         .filter(|test| test.fewest_groups as usize > history.groups.len());
     if let Some(first) = short.map(|test| (test.look, test.fewest_groups)).next() {
         notes.push(format!(
-            "{} groups of data sets can pass no release from look {} on, which takes {}",
+            "{} groups of data sets are too few to pass a release from look {} on, which takes {}",
             history.groups.len(),
             first.0,
             first.1
         ));
     }
     if !kept.reference.baseline && history.releases.len() > 1 {
-        notes.push("releases are held against the first of them".to_owned());
+        notes.push("releases are compared with the first of them".to_owned());
     }
     notes
 }

@@ -83,7 +83,7 @@ pub(super) const SECTIONS: [Section; 18] = [
         let subsets = subsets_view::view(&pages.brief);
         (!subsets.is_empty()).then(|| subsets.into())
     }),
-    section!("checks", "What became of the texts", |pages| Some(
+    section!("checks", "Outcome of the texts", |pages| Some(
         judge_view::feet(pages.full).into()
     )),
     section!("charts", "More charts", |pages| {

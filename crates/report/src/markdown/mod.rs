@@ -20,7 +20,6 @@ use crate::{
     profile::{Axis, Moved, Shift, ShiftInterval},
 };
 
-/// Renders the report.
 pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
     head(&mut page, report);
@@ -439,7 +438,7 @@ fn baseline(page: &mut String, report: &Report) {
 }
 
 fn checks(page: &mut String, report: &Report) {
-    line!(page, "## What became of the texts");
+    line!(page, "## Outcome of the texts");
     line!(page);
     header(
         page,

@@ -28,7 +28,6 @@ pub(super) fn variants(page: &mut String, report: &Report) {
     );
 }
 
-/// Searches by terms.
 pub(super) fn searches(page: &mut String, report: &Report) {
     section(
         page,

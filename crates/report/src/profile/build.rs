@@ -32,7 +32,6 @@ pub fn profile(grid: &Grid, baseline: Option<usize>) -> RobustnessProfile {
     }
 }
 
-/// The encoders' part of a profile.
 pub fn encoders(grid: &Grid) -> Vec<EncoderProfile> {
     let groups = grid.by_group();
     (0..grid.encoders.len()).map(|e| encoder(&groups, grid, e)).collect()

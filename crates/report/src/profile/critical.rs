@@ -1,5 +1,5 @@
-//! Which encoders differ over the datasets: Friedman's test, Nemenyi's critical difference,
-//! letters.
+//! Significant differences between encoders over the datasets: Friedman's test, Nemenyi's critical
+//! difference, letters.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub struct FriedmanTest {
     pub alpha: f64,
     /// Per encoder, best first.
     pub encoders: Vec<EncoderGroup>,
-    /// Why there is no test.
+    /// Reason why the test is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

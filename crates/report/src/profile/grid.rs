@@ -8,7 +8,6 @@ use crate::terms::ChannelDose;
 pub struct Column {
     /// Name with parameters.
     pub label: String,
-    /// Its axis.
     pub axis: Axis,
     /// Channel and dose, if it is noise.
     pub noise: Option<ChannelDose>,
@@ -40,7 +39,6 @@ pub struct Grid {
     pub groups: Vec<String>,
     /// Transformations.
     pub columns: Vec<Column>,
-    /// Seeds.
     pub seeds: Vec<u64>,
     /// `[encoder][dataset]`.
     pub original: Vec<Vec<f64>>,

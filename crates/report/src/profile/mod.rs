@@ -71,9 +71,9 @@ pub struct Moved {
 /// An axis of one encoder (or of one encoder on one dataset).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisScore {
-    /// Which axis.
+    /// Axis of variation.
     pub axis: Axis,
-    /// Its transformations.
+    /// Names of the transformations on this axis.
     pub transformations: Vec<String>,
     /// The numbers.
     #[serde(flatten)]
@@ -85,7 +85,7 @@ pub struct AxisScore {
 pub struct TransformationScore {
     /// Name with parameters.
     pub transformation: String,
-    /// Its axis.
+    /// Axis of variation.
     pub axis: Axis,
     /// The numbers.
     #[serde(flatten)]
@@ -146,7 +146,7 @@ pub struct EncoderProfile {
 pub struct TransformationShift {
     /// Name with parameters.
     pub transformation: String,
-    /// Its axis.
+    /// Axis of variation.
     pub axis: Axis,
     /// The test; Holm over transformations.
     #[serde(flatten)]
@@ -177,21 +177,21 @@ pub struct Baseline {
 /// The profile of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RobustnessProfile {
-    /// What the numbers are.
+    /// Unit of the numbers.
     pub unit: String,
     /// How they were averaged.
     pub aggregation: String,
-    /// Datasets.
+    /// Number of data sets.
     pub n_datasets: usize,
     /// Groups of datasets: the unit of observation. As many as datasets where no two are of one
     /// group; 0 in reports of versions that knew no groups.
     #[serde(default)]
     pub n_groups: usize,
-    /// Seeds.
+    /// Seeds of the transformations.
     pub seeds: Vec<u64>,
     /// Axes run, in order.
     pub axes: Vec<Axis>,
-    /// Per encoder, in the order asked for.
+    /// Per encoder, in the order of the request.
     pub encoders: Vec<EncoderProfile>,
     /// Per transformation, over encoders.
     pub shifts: Vec<TransformationShift>,

@@ -14,7 +14,7 @@ pub struct DatasetTau {
     pub dataset: String,
     /// Tau-b between the encoders' original and transformed scores, seeds averaged first.
     pub tau: Option<f64>,
-    /// Why there is none.
+    /// Reason why it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

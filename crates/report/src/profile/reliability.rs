@@ -8,7 +8,6 @@ use crate::stats::reliability::split_half_reliability;
 
 /// Splits drawn (HTEB: 1000).
 const SPLITS: usize = 1_000;
-/// Their seed.
 const SEED: u64 = 1337;
 
 /// How alike two task-stratified halves of the datasets rank the encoders.
@@ -27,7 +26,7 @@ pub struct SplitHalf {
     pub splits: usize,
     /// Splits without one, because a half scores all encoders alike.
     pub undefined: usize,
-    /// Why there is no median.
+    /// Reason why the median is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

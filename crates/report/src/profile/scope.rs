@@ -26,7 +26,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::All => "All data sets",
@@ -40,7 +39,7 @@ impl Scope {
 /// How far an axis moves scores, whatever the direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisChange {
-    /// Which axis.
+    /// Axis of variation.
     pub axis: Axis,
     /// Median of the absolute differences, pooled over groups of datasets and the axis'
     /// transformations; encoders and seeds averaged first (HTEB, figure 7).
@@ -52,16 +51,16 @@ pub struct AxisChange {
 /// Something a reader may look for and why it is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotComputed {
-    /// What.
+    /// Name of the missing figure.
     pub what: String,
-    /// Why, and what it would take.
+    /// Reason, and the data that it would need.
     pub why: String,
 }
 
-/// What compares encoders and transformations over a set of datasets.
+/// Comparison of encoders and transformations over a set of datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScopeProfile {
-    /// Which datasets.
+    /// Datasets that it covers.
     pub scope: Scope,
     /// Their names.
     pub datasets: Vec<String>,
@@ -82,7 +81,7 @@ pub struct ScopeProfile {
     pub reliability: Vec<SplitHalf>,
     /// Friedman's tests; empty with fewer than three encoders or two datasets.
     pub friedman: Vec<FriedmanTest>,
-    /// What is missing, and why.
+    /// Missing figures, with the reason.
     pub not_computed: Vec<NotComputed>,
 }
 
@@ -157,7 +156,7 @@ fn change(grid: &Grid, axis: Axis) -> Option<AxisChange> {
     })
 }
 
-/// What these encoders and datasets are too few for.
+/// Figures that need more encoders or datasets than these.
 fn missing(grid: &Grid) -> Vec<NotComputed> {
     let (encoders, datasets) = (grid.encoders.len(), grid.datasets.len());
     let mut missing = Vec::new();

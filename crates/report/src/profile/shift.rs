@@ -14,7 +14,7 @@ const SEED: u64 = 1337;
 /// Fewest pairs for an interval.
 const LEAST_FOR_INTERVAL: usize = 2;
 
-/// An interval.
+/// Ends of an interval of a shift.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShiftInterval {
     /// Lower end.
@@ -32,16 +32,16 @@ pub struct ShiftInterval {
 pub struct Shift {
     /// Pairs.
     pub n: usize,
-    /// Mean difference.
+    /// Mean of the paired differences.
     pub mean_difference: f64,
-    /// Median of the absolute differences.
+    /// Median of the absolute paired differences.
     pub median_absolute_difference: f64,
     /// Hodges-Lehmann shift: median of the Walsh averages (i <= j).
     pub hodges_lehmann: f64,
     /// Percentile bootstrap interval of the shift.
     pub interval: Option<ShiftInterval>,
-    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent
-    /// where so few pairs reach no such level.
+    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent if
+    /// there are too few pairs for the level.
     #[serde(default)]
     pub signed_rank_interval: Option<ShiftInterval>,
     /// Wilcoxon's signed-rank statistic, min(W+, W-).
@@ -52,7 +52,8 @@ pub struct Shift {
     pub p_value: Option<f64>,
     /// Holm-adjusted over the family the test belongs to.
     pub p_holm: Option<f64>,
-    /// What a reader must know: what could not be computed, or how small p can get at this n.
+    /// Remark that a reader needs: figures that could not be computed, or how small p can get at
+    /// this n.
     pub note: Option<String>,
 }
 

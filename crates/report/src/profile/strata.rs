@@ -26,9 +26,7 @@ use crate::{
 pub enum Figure {
     /// The original score.
     Original,
-    /// The total.
     Total,
-    /// An axis.
     Axis(Axis),
     /// One transformation, by position.
     Transformation(usize),

@@ -26,12 +26,11 @@ use crate::{
     },
 };
 
-/// Which rewrites are looked at.
+/// Rewrites to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// All.
     All,
-    /// Those that are another text than the original.
+    /// Those that differ from the original.
     Changed,
     /// Those that a judge accepts.
     Accepted,
@@ -78,7 +77,7 @@ pub struct SubsetRow {
 }
 
 impl SubsetRow {
-    /// What the other rewrites add to the difference.
+    /// Contribution of the other rewrites to the difference.
     pub fn contribution(&self) -> Option<f64> {
         Some(self.all? - self.chosen?)
     }

@@ -15,7 +15,6 @@ pub(super) struct RatingTable {
     pub(super) ratings: Vec<Vec<f64>>,
 }
 
-/// Reads the file.
 pub(super) fn read(csv: &[u8], population: &Population<'_>) -> Result<RatingTable, RatingsError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(csv);
     let broken = |error: csv::Error| RatingsError::File(format!("this is not CSV: {error}"));

@@ -2,7 +2,6 @@
 
 use crate::{Report, RunItems, terms::Scale};
 
-/// A run with a judge.
 #[derive(Debug, Clone, Copy)]
 pub struct JudgedRun<'a> {
     /// The run's `report.json`.
@@ -14,13 +13,12 @@ pub struct JudgedRun<'a> {
 /// How ratings are read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RatingOptions {
-    /// Scale of the ratings.
     pub scale: Scale,
     /// Lowest mean rating of a faithful rewrite; absent: the run's.
     pub accept: Option<f64>,
     /// Confidence level of the bound and of intervals.
     pub confidence: f64,
-    /// The rated rewrites were drawn at random by other means than the sheet.
+    /// The rated rewrites were drawn at random, but not by the sheet.
     pub drawn_elsewhere: bool,
 }
 
@@ -33,7 +31,6 @@ pub enum RatingsError {
     /// The judge did not rate on the scale.
     #[error("the judge of the run did not rate {scale}; it rated {known}")]
     Scale {
-        /// The requested scale.
         scale: &'static str,
         /// The rated scales.
         known: String,
@@ -43,9 +40,7 @@ pub enum RatingsError {
     Option {
         /// Its name.
         option: &'static str,
-        /// Its value.
         given: String,
-        /// The accepted values.
         accepted: String,
     },
     /// The file of ratings is broken.
@@ -53,7 +48,6 @@ pub enum RatingsError {
     Line {
         /// Line of the file, from 1.
         line: u64,
-        /// The reason.
         why: String,
     },
     /// The file of ratings lacks required content.

@@ -41,7 +41,6 @@ struct Rated<'a> {
     alpha: f64,
 }
 
-/// Measures the ratings.
 pub(super) fn ratings(
     run: JudgedRun<'_>,
     population: &Population<'_>,

@@ -8,9 +8,7 @@ use crate::{JudgeReport, JudgedRewrite, terms::Scale};
 pub(super) struct Rewrite<'a> {
     /// Names transformation and texts, in every run alike.
     pub(super) id: String,
-    /// Original text.
     pub(super) original: &'a str,
-    /// Rewritten text.
     pub(super) text: &'a str,
     /// The judge's ratings, and drift.
     pub(super) judged: &'a JudgedRewrite,
@@ -31,7 +29,6 @@ pub(super) struct Population<'a> {
 }
 
 impl<'a> Population<'a> {
-    /// The rewrites of a run.
     pub(super) fn of(run: JudgedRun<'a>, scale: Scale, accept: Option<f64>) -> Result<Self, RatingsError> {
         let judge = run
             .report

@@ -6,11 +6,9 @@ use crate::{stats::prediction_powered::allocation, terms::Scale};
 /// A sheet's size and scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SheetOptions {
-    /// Scale of the ratings.
     pub scale: Scale,
     /// Lowest mean rating of a faithful rewrite; absent: the run's.
     pub accept: Option<f64>,
-    /// Number of rewrites.
     pub rewrites: u32,
     /// Number of columns for raters.
     pub raters: u32,

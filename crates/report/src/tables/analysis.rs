@@ -63,7 +63,7 @@ fn errors(tables: &mut Tables, report: &Report) {
         "HTEB, table 5",
         format!(
             "Error rates at the first attempt, and residual error rates after retries: shares of the distinct texts of all data sets and \
-             seeds. The paper's rates are those of the first attempt; it has a row a generator, here a row a transformation. At most \
+             seeds. The paper's rates are those of the first attempt; it has one row per generator, this one has one row per transformation. At most \
              {} attempts a text were made{}. Total: texts that failed a check, each counted once; several checks may fire on one. After \
              retries, the original stood in for them. Retried: passed after another attempt.",
             report.suite.attempts,

@@ -23,31 +23,31 @@ use crate::{
     terms::ChannelDose,
 };
 
-/// A table.
+/// A table as shown in reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
     /// Short name, e.g. `hteb-14`.
     pub id: String,
     /// The table it corresponds to, e.g. `HTEB, table 14`.
     pub paper: String,
-    /// What it shows, and how it differs from the paper's.
+    /// Content of the table, and how it differs from the paper's.
     pub caption: String,
     /// Columns, the rows' names first.
     pub columns: Vec<TableColumn>,
-    /// Rows, each with a cell a column.
+    /// Rows, each with one cell per column.
     pub rows: Vec<TableRow>,
 }
 
-/// A column.
+/// Heading of a column, and how it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableColumn {
-    /// What several neighbours have in common, e.g. an encoder; empty where it stands alone.
+    /// Common property of several neighbours, e.g. their encoder; empty if the column stands alone.
     pub group: String,
     /// Its own heading.
     pub name: String,
 }
 
-/// What a row is.
+/// Role of a row in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -59,16 +59,16 @@ pub enum RowKind {
     Sum,
 }
 
-/// A row.
+/// One line of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRow {
-    /// What it is.
+    /// Role in the table.
     pub kind: RowKind,
-    /// Its cells.
+    /// One cell per column.
     pub cells: Vec<Cell>,
 }
 
-/// A cell.
+/// Text or number at one place of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// As it is shown.
@@ -144,7 +144,6 @@ fn sum(cells: Vec<Cell>) -> TableRow {
     }
 }
 
-/// Tables of a report.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) tables: Vec<Table>,

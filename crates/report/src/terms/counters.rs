@@ -1,9 +1,9 @@
-//! What a run did, counted.
+//! Counters of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run did and what it found done already.
+/// Work that a run did, and work that it found in caches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counters {
@@ -29,8 +29,8 @@ pub struct Counters {
     pub texts_encoded: u64,
     /// Tokens run through an encoder.
     pub tokens_encoded: u64,
-    /// What these tokens cost at the prices that a gateway names for its providers, in billionths
-    /// of a US dollar.
+    /// Cost of these tokens at the prices that a gateway names for its providers, in billionths of
+    /// a US dollar.
     #[serde(skip_serializing_if = "is_zero")]
     pub cost_nano_usd: u64,
     /// Scores computed now.
@@ -41,7 +41,7 @@ pub struct Counters {
     pub kept_original: u64,
     /// Texts that came back without a text; the original stands in.
     pub failed_texts: u64,
-    /// What a judge did; absent where none was asked.
+    /// Work of the judge; absent without a judge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeCounters>,
 }
@@ -50,7 +50,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What a judge did and what it found done already.
+/// Work that a judge did, and work that it found in caches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct JudgeCounters {

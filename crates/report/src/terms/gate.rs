@@ -3,21 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
+/// Rewrites that a rule covers. An item counts where all its texts that were to be rewritten do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Texts {
     /// All of them.
     #[default]
     All,
-    /// Those that are another text than the original.
+    /// Those that differ from the original.
     Changed,
     /// Those that a judge rated at or above its threshold.
     Accepted,
 }
 
 impl Texts {
-    /// Every choice.
     pub const ALL: [Self; 3] = [Self::All, Self::Changed, Self::Accepted];
 
     /// As a suite spells it.
@@ -30,7 +29,7 @@ impl Texts {
     }
 }
 
-/// What becomes of the chance of error where several encoders are judged.
+/// Correction of the chance of error when several encoders are judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adjust {
@@ -42,7 +41,6 @@ pub enum Adjust {
 }
 
 impl Adjust {
-    /// Every choice.
     pub const ALL: [Self; 2] = [Self::None, Self::Holm];
 
     /// As a suite spells it.
@@ -54,7 +52,7 @@ impl Adjust {
     }
 }
 
-/// What is held against a limit.
+/// Quantity compared with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -105,7 +103,7 @@ impl Basis {
     }
 }
 
-/// What counts as drawn: what a rule's chance of error is over.
+/// Unit of sampling, which a rule's chance of error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -117,7 +115,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Item, Self::Group];
     /// With fewer groups than this, a rule that names no unit counts items.
     pub const FEWEST_GROUPS: usize = 6;
@@ -142,7 +139,7 @@ impl Unit {
 /// The note on a rule whose units are texts.
 pub const COUNTS_TEXTS: &str = "n counts texts";
 
-/// What an undecided gate means.
+/// Handling of an undecided gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUndecided {
@@ -156,7 +153,6 @@ pub enum OnUndecided {
 }
 
 impl OnUndecided {
-    /// Every choice.
     pub const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Fail];
 
     /// As a suite spells it.

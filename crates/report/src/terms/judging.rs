@@ -1,13 +1,13 @@
-//! What a judge rates, and the probes that show whether it can be relied on.
+//! Scales of a judge, and the probes that show whether it is reliable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is rated.
+/// Scale of the ratings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Semantic similarity of a text and what became of it, 0 to 5 (PTEB).
+    /// Semantic similarity of a text and its rewrite, 0 to 5 (PTEB).
     Similarity,
     /// Quality of the transformation, 1 to 5 (HTEB).
     Quality,
@@ -16,7 +16,6 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Every scale.
     pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
 
     /// Default of the lowest rating of an accepted rewrite (HTEB's threshold for human ratings).
@@ -46,7 +45,7 @@ impl Scale {
     }
 }
 
-/// What is known of a probe.
+/// Known relation between the two sides of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
@@ -59,7 +58,6 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Identical, Self::Paraphrase, Self::Unrelated];
 
     /// In words, e.g. `unrelated texts`.
@@ -80,7 +78,7 @@ impl ProbeKind {
 /// How a judge did on the probes of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {
-    /// Which kind.
+    /// Known relation between its two sides.
     pub kind: ProbeKind,
     /// Probes put to the judge.
     pub asked: u64,

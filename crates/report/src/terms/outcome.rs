@@ -18,7 +18,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Ok, Self::Recovered, Self::KeptOriginal, Self::Failed];
 
     /// As the transform service names it.

@@ -18,7 +18,6 @@ pub enum PromptSource {
 }
 
 impl PromptSource {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Request => "given with the request",
@@ -34,7 +33,7 @@ impl PromptSource {
 pub enum Part {
     /// A query of retrieval or reranking.
     Query,
-    /// What is looked for: a document, a candidate.
+    /// Text that is searched for: a document, a candidate.
     Document,
     /// Any text of a task that has no parts.
     Text,

@@ -16,11 +16,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleKind {
-    /// Maximum drop.
     MaxDrop,
-    /// Maximum drop in percent.
     MaxDropPercent,
-    /// Minimum score.
     MinScore,
     /// Non-inferiority to the baseline.
     Margin,
@@ -106,9 +103,7 @@ pub struct RuleRow {
 /// The scores that a rule looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleScope<'a> {
-    /// The quantity.
     pub of: &'a str,
-    /// The rewrites.
     pub texts: Texts,
     /// Only data sets of this kind.
     pub task: Option<TaskType>,
@@ -151,7 +146,6 @@ impl RuleScope<'_> {
 }
 
 impl RuleKind {
-    /// Every kind.
     pub const ALL: [Self; 8] = [
         Self::MaxDrop,
         Self::MaxDropPercent,
@@ -228,7 +222,7 @@ impl RuleKind {
                 each_dataset: false,
                 item_bounds: false,
                 bets: false,
-                help: "least share of texts whose rewrites are told from a change of meaning, 0 to 1",
+                help: "least share of texts whose rewrites are separated from a change of meaning, 0 to 1",
                 limit_unit: "share of texts; chance is 0.5",
                 title: "{of} is at least {limit}",
                 value: "separation",
@@ -295,7 +289,6 @@ impl RuleKind {
         format!("{} or {last}", others.join(", "))
     }
 
-    /// The kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -348,7 +341,6 @@ impl Measure {
 }
 
 impl MeasureUnit {
-    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Points => "points",

@@ -25,7 +25,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 6] = [
         Self::Negation,
         Self::Number,
@@ -49,7 +48,6 @@ impl Kind {
         }
     }
 
-    /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Negation => "Negation added or removed",
@@ -85,10 +83,8 @@ pub enum Stratum {
 }
 
 impl Stratum {
-    /// Every stratum.
     pub const ALL: [Self; 3] = [Self::More, Self::Alike, Self::Fewer];
 
-    /// As a heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::More => "the change keeps more words",

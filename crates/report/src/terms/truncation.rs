@@ -15,7 +15,7 @@ pub struct CutCount {
 }
 
 impl CutCount {
-    /// A count of so many texts of which nothing is known.
+    /// A count of texts whose truncation is unknown.
     pub fn unknown(texts: u64) -> Self {
         Self {
             texts,

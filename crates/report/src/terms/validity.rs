@@ -42,7 +42,6 @@ struct Row {
 }
 
 impl ValidityLimit {
-    /// All limits.
     pub const ALL: [Self; 10] = [
         Self::MaxZero,
         Self::MaxShared,
@@ -145,7 +144,6 @@ impl ValidityLimit {
         self.row().help
     }
 
-    /// The limit with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| limit.name() == name)
     }

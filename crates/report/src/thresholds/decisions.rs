@@ -18,7 +18,6 @@ use crate::{
 pub(super) const FEWEST: usize = 10;
 /// Number of folds of cross-validation.
 pub(super) const FOLDS: usize = 10;
-/// Seed of the folds.
 const FOLD_SEED: u64 = 1;
 
 /// An encoder of a run.
@@ -47,7 +46,6 @@ pub(super) struct OfDataset<'a> {
 pub(super) struct VariantPoints {
     /// The transformation; absent for the originals.
     pub(super) transformation: Option<String>,
-    /// The decisions of each seed.
     pub(super) seeds: Vec<SeedPoints>,
     /// Share of unchanged texts, from the report; absent for the originals.
     pub(super) unchanged: Option<f64>,

@@ -30,7 +30,7 @@ pub(super) fn render(all: &Thresholds) -> String {
             page.push('\n');
         }
     }
-    page.push_str("## What they are for\n\n");
+    page.push_str("## Goals\n\n");
     header(
         &mut page,
         &["Encoder", "Revision", "Vector space", "Run", "Suite", "Report made"],

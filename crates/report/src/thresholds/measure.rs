@@ -85,11 +85,10 @@ fn languages(scope: &Scope<'_>, own: &Chooser<'_>) -> Vec<ThresholdLanguage> {
     all.into_iter().map(of).collect()
 }
 
-/// Notes on a set.
 fn notes(set: &ThresholdSet, scope: &Scope<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if set.rejected.is_none() {
-        notes.push("the threshold accepts every original decision: it tells nothing apart".to_owned());
+        notes.push("the threshold accepts every original decision: it separates nothing".to_owned());
     }
     if let Some(interval) = set
         .interval

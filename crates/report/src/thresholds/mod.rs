@@ -40,13 +40,12 @@ pub enum ThresholdError {
     Runs(#[from] DiffError),
     /// A service could not determine whether scores belong to this encoder.
     #[error(
-        "{side}: the report names no vector space of `{encoder}`, so that nobody could tell whose scores a threshold is for; \
+        "{side}: the report names no vector space of `{encoder}`, so a threshold would not say which scores it is for; \
          check an encoder that states its vector space"
     )]
     NoSpace {
         /// RUN or OLD.
         side: &'static str,
-        /// The encoder.
         encoder: String,
     },
     /// The run does not have the data set.
@@ -281,7 +280,7 @@ fn check(options: &ThresholdOptions) -> Result<(), ThresholdError> {
         return refused(
             "k",
             options.k.to_string(),
-            &format!("1 to {LIST_DEPTH}: so many documents are kept of each query"),
+            &format!("1 to {LIST_DEPTH}, the number of documents kept per query"),
         );
     }
     if options.sts_cut.is_some_and(|cut| !cut.is_finite()) {

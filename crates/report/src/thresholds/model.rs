@@ -19,7 +19,7 @@ pub struct Thresholds {
     /// The encoder. A service whose scores come from another `vector_space` must not use these
     /// thresholds.
     pub encoder: ScoredEncoder,
-    /// What the thresholds were chosen for.
+    /// Goal of the thresholds.
     pub options: ThresholdOptions,
     /// Seeds of the transformed texts.
     pub seeds: Vec<u64>,
@@ -30,9 +30,9 @@ pub struct Thresholds {
     pub without: Vec<WithoutThreshold>,
     /// Maps from an earlier encoder's scores; empty where none was named.
     pub maps: Vec<ScoreMap>,
-    /// Why data sets, or parts of the two runs, are in no map.
+    /// Why data sets, or parts of the two runs, are not in any map.
     pub not_mapped: Vec<WithoutThreshold>,
-    /// Version of Isomer.
+    /// Version of Isomer that wrote this.
     pub isomer_version: String,
 }
 
@@ -57,7 +57,7 @@ pub struct ScoredEncoder {
     pub suite_digest: String,
 }
 
-/// What a threshold is chosen for, on the original texts.
+/// Goal of a threshold, on the original texts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "of", rename_all = "snake_case")]
 pub enum ThresholdTarget {
@@ -78,9 +78,9 @@ pub enum ThresholdTarget {
 /// How thresholds are chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThresholdOptions {
-    /// The target.
+    /// Goal of the thresholds.
     pub target: ThresholdTarget,
-    /// A search returns at most so many documents of a query.
+    /// Maximum number of documents that a search returns per query.
     pub k: usize,
     /// Gold score from which a graded pair (STS) is positive; absent: graded pairs have no
     /// threshold.
@@ -94,7 +94,7 @@ pub struct ThresholdOptions {
     pub shared: bool,
 }
 
-/// What is accepted or not.
+/// Kind of similarity that a threshold is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreKind {
@@ -125,7 +125,7 @@ pub struct ThresholdSet {
     pub datasets: Vec<String>,
     /// Kind of task.
     pub task: TaskType,
-    /// The score.
+    /// Kind of similarity that the threshold applies to.
     pub score: ScoreKind,
     /// Prompts of the texts. A service must use the same; empty: the encoder's default.
     pub prompts: Vec<SetPrompt>,
@@ -141,10 +141,10 @@ pub struct ThresholdSet {
     pub items: usize,
     /// Clusters of items that share a text.
     pub clusters: usize,
-    /// Share of positives among the decisions on original texts. Precision in a service with
-    /// another share is another one.
+    /// Share of positives among the decisions on original texts. A service with a different share
+    /// has a different precision.
     pub prevalence: f64,
-    /// What a reader must know of it.
+    /// Remarks that a reader needs.
     pub notes: Vec<String>,
     /// The original texts, then each transformation.
     pub rows: Vec<ThresholdRow>,
@@ -176,7 +176,7 @@ pub struct ScoreInterval {
     pub resamples: usize,
     /// Resamples without a threshold, which are left out.
     pub without: usize,
-    /// The method.
+    /// Method of the interval.
     pub method: String,
 }
 
@@ -185,7 +185,7 @@ pub struct ScoreInterval {
 pub struct ThresholdRow {
     /// Name with parameters; absent for the originals.
     pub transformation: Option<String>,
-    /// What became of the decisions, seeds added.
+    /// Counts of the decisions, summed over seeds.
     pub counts: DecisionCounts,
     /// The rates of these decisions.
     pub rates: Rates,
@@ -203,12 +203,12 @@ pub struct ThresholdRow {
     pub changed: Option<Rates>,
     /// The threshold that restores the target on these texts; absent for the originals.
     pub restored: Option<Restored>,
-    /// Why there is none.
+    /// Reason why it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_restored: Option<String>,
 }
 
-/// Decisions.
+/// Numbers of right and wrong decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionCounts {
     /// Positives accepted.
@@ -276,12 +276,12 @@ pub struct Restored {
     pub rates: Rates,
 }
 
-/// What has no threshold, or is in no map.
+/// A data set, or a group of them, without a threshold or outside of the map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WithoutThreshold {
     /// A data set, or a group of them.
     pub name: String,
-    /// Why.
+    /// Reason, in words.
     pub why: String,
 }
 
@@ -292,7 +292,7 @@ pub struct ScoreMap {
     pub from: ScoredEncoder,
     /// Names of the data sets.
     pub datasets: Vec<String>,
-    /// The score.
+    /// Kind of similarity that the map applies to.
     pub score: ScoreKind,
     /// Prompts of the earlier encoder's texts.
     pub from_prompts: Vec<SetPrompt>,
@@ -351,7 +351,7 @@ pub struct MapError {
 pub struct TransformationMapError {
     /// Name with parameters.
     pub transformation: String,
-    /// Its error.
+    /// Error on the transformed texts.
     pub error: MapError,
     /// Share of the old scores beyond the map's knots.
     pub beyond: f64,
@@ -364,10 +364,10 @@ pub struct MappedThreshold {
     pub dataset: String,
     /// The earlier encoder's threshold for the same target.
     pub old: f64,
-    /// What the map makes of it.
+    /// The threshold after mapping.
     pub mapped: f64,
     /// This encoder's own threshold; absent where it has none.
     pub own: Option<f64>,
-    /// What the mapped threshold does on this encoder's original texts.
+    /// Rates of the mapped threshold on this encoder's original texts.
     pub rates: Rates,
 }

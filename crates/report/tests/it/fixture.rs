@@ -691,7 +691,6 @@ fn intervals(mut profile: RobustnessProfile) -> RobustnessProfile {
     profile
 }
 
-/// The report.
 pub fn report() -> Report {
     let grid = grid();
     let profile = intervals(profile(&grid, Some(0)));

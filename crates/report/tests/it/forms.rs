@@ -774,7 +774,6 @@ fn cards(page: &str) -> Vec<&str> {
     cards.map(|card| card.split("</article>").next().unwrap()).collect()
 }
 
-/// The encoder of a card.
 fn encoder_of<'a>(report: &'a Report, card: &str) -> Option<&'a str> {
     let mut ids = report.encoders.iter().map(|one| one.id.as_str());
     ids.find(|id| card.contains(&format!("<h3>{id}")))

@@ -313,7 +313,7 @@ fn the_published_schema_is_that_of_the_types_and_the_files_are_valid() {
             "Average: sts",
             "By data set",
             "Cosine of texts",
-            "Which texts gain",
+            "Gains by stratum",
             "a note",
         ] {
             assert!(page.contains(part), "{part} in {form}");

@@ -147,7 +147,7 @@ fn looks_that_are_no_longer_kept_have_spent_their_share() {
     let (look, late, notes) = verdict(40);
     assert_eq!((look, late), (41, GateVerdict::Undecided));
     assert!(
-        notes.contains("14 groups of data sets can pass no release from look 41 on, which takes 16"),
+        notes.contains("14 groups of data sets are too few to pass a release from look 41 on, which takes 16"),
         "{notes}"
     );
     assert!(!notes.contains("--earlier"));

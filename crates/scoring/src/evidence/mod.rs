@@ -75,7 +75,6 @@ pub enum Evidence {
     VMeasure {
         /// The class of each item.
         classes: Vec<u32>,
-        /// The clusterings.
         clusterings: Vec<Clustering>,
     },
     /// The score is the F1 of nearest neighbours as predictions (bitext): item i is correct if its
@@ -89,9 +88,7 @@ pub enum Evidence {
 /// One clustering of some items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clustering {
-    /// The items.
     pub items: Vec<u32>,
-    /// The cluster of each.
     pub clusters: Vec<u32>,
     /// How often each item was drawn into this clustering; empty: once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,7 +115,6 @@ impl Evidence {
         self
     }
 
-    /// Number of items.
     pub fn items(&self) -> usize {
         match self {
             Self::Mean { values, .. } => values.len(),

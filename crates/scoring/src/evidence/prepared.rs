@@ -14,7 +14,6 @@ pub struct Prepared<'a> {
     order: Order,
 }
 
-/// The precomputed order.
 #[derive(Debug, Clone)]
 enum Order {
     Nothing,

@@ -8,12 +8,10 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// Ascending.
     pub(super) fn ascending(values: &[f64]) -> Self {
         Self::by(values, false)
     }
 
-    /// Descending.
     pub(super) fn descending(values: &[f64]) -> Self {
         Self::by(values, true)
     }

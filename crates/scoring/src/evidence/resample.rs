@@ -43,7 +43,6 @@ impl Clusters {
         }
     }
 
-    /// Number of clusters.
     pub fn len(&self) -> usize {
         self.members.len()
     }

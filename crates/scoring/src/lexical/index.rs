@@ -81,7 +81,6 @@ impl LexicalIndex {
         }
     }
 
-    /// Number of documents.
     pub fn documents(&self) -> usize {
         self.documents
     }

@@ -65,7 +65,6 @@ pub fn change(source: &[f32], target: &[f32], distractor: &[f32], gap: f64) -> C
 /// Summary of the changes of a group: all changes, or those of one part of speech.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
-    /// Number of pairs.
     pub pairs: usize,
     /// Mean cross-lingual change.
     pub cross_mean: f64,

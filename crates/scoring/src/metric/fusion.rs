@@ -30,7 +30,6 @@ pub enum Fusion {
 }
 
 impl Fusion {
-    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Rrf, Self::Dbsf, Self::Rsf];
 
     /// mteb's name.

@@ -15,13 +15,11 @@ pub enum MatrixError {
     /// The number of values is not rows × columns.
     #[error("{rows} rows of {cols} columns need {needed} values, {found} given")]
     Shape {
-        /// Rows given.
         rows: usize,
         /// Columns given.
         cols: usize,
         /// Number of values needed (saturating).
         needed: usize,
-        /// Number of values found.
         found: usize,
     },
     /// A vector without elements.
@@ -80,7 +78,6 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a matrix.
     pub fn new(matrix: ArrayView2<'a, f32>) -> Self {
         Self {
             values: row_major(matrix),
@@ -88,7 +85,6 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Values of a row.
     #[inline]
     pub fn width(&self) -> usize {
         self.width

@@ -30,7 +30,6 @@ const GROUP: usize = 32;
 /// Number of scores compared at a time with a query's worst.
 const LANES: usize = 32;
 
-/// The rule for ties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
     /// The document whose id sorts last by bytes wins, as in trec_eval and mteb 2.

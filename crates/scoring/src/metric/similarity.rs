@@ -11,7 +11,6 @@ pub enum Similarity {
     /// Cosine of the angle.
     #[default]
     Cosine,
-    /// Dot product.
     Dot,
     /// Negative Euclidean distance.
     Euclidean,
@@ -20,7 +19,6 @@ pub enum Similarity {
 }
 
 impl Similarity {
-    /// Every similarity.
     pub const ALL: [Self; 4] = [Self::Cosine, Self::Dot, Self::Euclidean, Self::Manhattan];
 
     /// Its name, e.g. `cosine`.
@@ -95,17 +93,14 @@ pub fn cosine_of_units(x: &[f32], y: &[f32]) -> f32 {
     sum(x, y, |a, b| f64::from((a / nx) * (b / ny)))
 }
 
-/// Dot product.
 pub fn dot(x: &[f32], y: &[f32]) -> f32 {
     sum(x, y, |a, b| f64::from(a) * f64::from(b))
 }
 
-/// Manhattan distance.
 pub fn manhattan(x: &[f32], y: &[f32]) -> f32 {
     sum(x, y, |a, b| f64::from((a - b).abs()))
 }
 
-/// Euclidean distance.
 pub fn euclidean(x: &[f32], y: &[f32]) -> f32 {
     sum(x, y, |a, b| f64::from(squared(a - b))).sqrt()
 }

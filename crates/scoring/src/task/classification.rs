@@ -17,12 +17,10 @@ pub const SAMPLES_PER_LABEL: usize = 8;
 /// Default number of fits.
 pub const EXPERIMENTS: usize = 10;
 
-/// The input of classification scores.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassificationInput<'a> {
     /// One vector per train row.
     pub train: ArrayView2<'a, f32>,
-    /// Their labels.
     pub train_labels: &'a [String],
     /// One vector per test row.
     pub test: ArrayView2<'a, f32>,

@@ -19,12 +19,10 @@ const SEED: u32 = 42;
 /// Seeds of HTEB's three runs.
 const HTEB_SEEDS: [u32; 3] = [1337, 1338, 1339];
 
-/// The input of clustering scores.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusteringInput<'a> {
     /// One vector per document.
     pub vectors: ArrayView2<'a, f32>,
-    /// Their labels.
     pub labels: &'a [String],
     /// Documents of each set, for data whose rows are sets. Empty: the documents are one set.
     pub sets: &'a [usize],

@@ -13,9 +13,7 @@ pub enum ScoreError {
     Rows {
         /// The name of the vectors, e.g. `documents`.
         what: &'static str,
-        /// The expected number.
         expected: usize,
-        /// The number given.
         found: usize,
     },
     /// Vectors that do not form a matrix, or of unequal widths.
@@ -23,7 +21,6 @@ pub enum ScoreError {
     Matrix {
         /// The name of the vectors.
         what: &'static str,
-        /// The problem.
         source: MatrixError,
     },
     /// The main metric is undefined on this data.
@@ -36,18 +33,10 @@ pub enum ScoreError {
     },
     /// The main score is not among the scores: an internal error.
     #[error("no {key} was computed")]
-    MissingMain {
-        /// Its key.
-        key: &'static str,
-    },
+    MissingMain { key: &'static str },
     /// The task type is not supported yet.
     #[error("{task} is not served yet under {profile}")]
-    NotServed {
-        /// The task.
-        task: TaskType,
-        /// The profile.
-        profile: Profile,
-    },
+    NotServed { task: TaskType, profile: Profile },
     /// An item of a task that cannot be scored.
     #[error("{what} {index}: {problem}")]
     Item {
@@ -55,7 +44,6 @@ pub enum ScoreError {
         what: &'static str,
         /// Its position, from 0.
         index: usize,
-        /// The problem with it.
         problem: String,
     },
     /// Data from which classification or clustering cannot be learnt.
@@ -63,10 +51,7 @@ pub enum ScoreError {
     Learn(#[from] isomer_learn::LearnError),
     /// An error that another process reported when it scored.
     #[error("{problem}")]
-    Told {
-        /// Its message.
-        problem: String,
-    },
+    Told { problem: String },
     /// A judgement names an unknown query or document.
     #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
     UnknownId {
@@ -74,7 +59,6 @@ pub enum ScoreError {
         index: usize,
         /// `query` or `document`.
         what: &'static str,
-        /// The id.
         id: String,
     },
     /// An id given twice.
@@ -82,7 +66,6 @@ pub enum ScoreError {
     DuplicateId {
         /// `query` or `document`.
         what: &'static str,
-        /// The id.
         id: String,
     },
 }

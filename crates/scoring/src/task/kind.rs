@@ -32,16 +32,13 @@ pub enum TaskType {
     GradedRanking,
 }
 
-/// An unknown task name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown task `{name}`: known are {}", TaskType::ALL.map(TaskType::name).join(", "))]
 pub struct UnknownTask {
-    /// The given name.
     pub name: String,
 }
 
 impl TaskType {
-    /// Every kind.
     pub const ALL: [Self; 10] = [
         Self::Sts,
         Self::PairClassification,

@@ -20,7 +20,6 @@ pub struct ResultLists {
     pub corpus: usize,
     /// Rows of the documents in the corpus, best first.
     pub documents: Vec<Vec<u32>>,
-    /// Their similarities.
     pub similarities: Vec<Vec<f32>>,
     /// The ranks, from 1, of the relevant documents among the kept ones.
     pub relevant: Vec<Vec<u32>>,
@@ -60,7 +59,6 @@ impl ResultLists {
         lists
     }
 
-    /// Number of queries.
     pub fn queries(&self) -> usize {
         self.documents.len()
     }

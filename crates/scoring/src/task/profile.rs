@@ -18,16 +18,13 @@ pub enum Profile {
     Hteb,
 }
 
-/// An unknown profile name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown metric profile `{name}`: known are mteb-v2, mteb-v1, hteb")]
 pub struct UnknownProfile {
-    /// The name given.
     pub name: String,
 }
 
 impl Profile {
-    /// Every profile.
     pub const ALL: [Self; 3] = [Self::MtebV2, Self::MtebV1, Self::Hteb];
 
     /// The spelling on the command line.

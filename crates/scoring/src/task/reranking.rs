@@ -42,7 +42,6 @@ impl Candidates {
     }
 }
 
-/// The input of reranking scores.
 #[derive(Debug, Clone, Copy)]
 pub struct RerankingInput<'a> {
     /// Queries of all items, one after another.

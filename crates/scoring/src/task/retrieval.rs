@@ -24,11 +24,9 @@ const CHANCE_DEPTH: usize = 100;
 pub struct RetrievalInput<'a> {
     /// One vector per query.
     pub queries: ArrayView2<'a, f32>,
-    /// Query ids.
     pub query_ids: &'a [String],
     /// One vector per document.
     pub documents: ArrayView2<'a, f32>,
-    /// Document ids.
     pub document_ids: &'a [String],
     /// Judgements of each query, by document row.
     pub judgements: &'a [Vec<(usize, i32)>],
@@ -51,9 +49,7 @@ pub enum SearchMode {
 /// The labels against which retrieval is scored. Ids are unique; the caller checks that.
 #[derive(Debug, Clone, Copy)]
 pub struct RetrievalLabels<'a> {
-    /// Query ids.
     pub query_ids: &'a [String],
-    /// Document ids.
     pub document_ids: &'a [String],
     /// Judgements of each query, by document row. A row beyond the corpus is a document that is
     /// never found.

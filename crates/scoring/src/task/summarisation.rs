@@ -25,14 +25,12 @@ pub struct SummarisedText {
     pub relevance: Vec<f64>,
 }
 
-/// The input of summarisation scores.
 #[derive(Debug, Clone, Copy)]
 pub struct SummarisationInput<'a> {
     /// Human summaries of all texts, one text after another.
     pub human: ArrayView2<'a, f32>,
     /// Machine summaries of all texts.
     pub machine: ArrayView2<'a, f32>,
-    /// The texts.
     pub texts: &'a [SummarisedText],
 }
 

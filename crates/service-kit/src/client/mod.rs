@@ -57,7 +57,6 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// A plain-text address.
     pub fn plain(address: impl Into<String>) -> Self {
         Self {
             address: address.into(),

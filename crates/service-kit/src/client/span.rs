@@ -22,7 +22,6 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The server at a URL.
     pub(super) fn at(url: &Uri) -> Option<Self> {
         let usual = if url.scheme_str() == Some("https") { 443 } else { 80 };
         let host = url.host()?.trim_start_matches('[').trim_end_matches(']');

@@ -84,7 +84,6 @@ impl Spread {
         Self::with(dialer, endpoint, channel)
     }
 
-    /// Connects now.
     pub(super) async fn connected(dialer: Dialer, endpoint: Endpoint) -> Result<Self, Error> {
         let dialer = Arc::new(dialer);
         let channel = endpoint.connect_with_connector(Connector::any(&dialer)).await?;

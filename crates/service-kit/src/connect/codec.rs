@@ -19,7 +19,6 @@ const COMPRESSED: u8 = 1;
 pub(super) const END: u8 = 2;
 const PREFIX: usize = 5;
 
-/// A frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) flags: u8,
@@ -123,7 +122,6 @@ fn gunzip(packed: &[u8], most: usize, memory: Option<&Reservation>) -> Result<By
 }
 
 impl Call {
-    /// A request's message in protobuf.
     pub(super) fn to_proto(&self, message: Bytes) -> Result<Bytes, Fault> {
         match self.form {
             Form::Proto => Ok(message),

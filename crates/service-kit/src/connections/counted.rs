@@ -15,7 +15,6 @@ use tower::Service;
 use super::Activity;
 use crate::layers::OnConnection;
 
-/// Counts the requests of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted<S> {
     service: S,

@@ -110,7 +110,6 @@ pub(super) struct Cut {
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
 }
 
-/// An answer's body.
 pub(super) struct Answer {
     pub(super) body: Option<Body>,
     /// The path, for a gRPC call.

@@ -162,7 +162,7 @@ impl Reader {
                 tonic::Code::ResourceExhausted,
                 "REQUEST_TOO_LARGE",
                 format!(
-                    "the {} bytes of the request hold so many elements that they take more than {bound} bytes of memory",
+                    "the {} bytes of the request hold elements that take more than {bound} bytes of memory",
                     plain.len()
                 ),
             );

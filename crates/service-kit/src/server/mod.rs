@@ -65,7 +65,7 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// TLS; absent: plain text. Renewed files are used for new connections, without a restart.
     pub tls: Option<TlsConfig>,
-    /// Limits.
+    /// Maximum sizes and times of requests.
     pub limits: LimitsConfig,
     /// Longest wait for requests in flight when stopping, in seconds.
     pub shutdown_grace_seconds: u64,

@@ -52,8 +52,8 @@ pub enum LogFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// What to log, in `tracing`'s filter syntax: `info`, `isomer_transform=debug`. Traces do not
-    /// depend on it.
+    /// Log filter in `tracing`'s syntax: `info`, `isomer_transform=debug`. Traces do not depend on
+    /// it.
     pub filter: String,
     /// How logs look.
     pub format: LogFormat,

@@ -14,7 +14,6 @@ use crate::{Fault, metric_names};
 
 /// The files from which a TLS configuration is built.
 pub(crate) trait TlsFiles {
-    /// The configuration.
     type Config;
 
     /// The files, each with the name of its configuration field.

@@ -77,7 +77,6 @@ impl Candidate {
 /// The results of one candidate's gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// The candidate.
     pub(crate) candidate: Candidate,
     /// Gates that passed.
     pub(crate) passed: usize,
@@ -90,22 +89,19 @@ pub(crate) struct Count {
 pub(crate) struct Settings {
     /// The most that the mean may be.
     pub(crate) limit: f64,
-    /// The range of values.
     pub(crate) range: Range,
     /// Chance of error on each side.
     pub(crate) alpha: f64,
-    /// Gates.
     pub(crate) gates: usize,
     /// Resamples of a bootstrap.
     pub(crate) resamples: usize,
-    /// Seed.
     pub(crate) seed: u64,
 }
 
 /// Simulates gates: each draws a sample and asks every candidate.
 ///
 /// # Errors
-/// What a candidate cannot take, e.g. values outside the range.
+/// If a candidate refuses the sample, e.g. for values outside the range.
 pub(crate) fn simulate(
     candidates: &[Candidate],
     settings: &Settings,

@@ -10,9 +10,9 @@ use isomer_stats::{
 };
 use rand_chacha::ChaCha8Rng;
 
-/// What the drop of a data set's score may be: from 70 points to 0, or up to 100.
+/// Range of the drop of a data set's score: from 70 points to 0, or up to 100.
 pub(crate) const UNITS: Range = Range { low: -30.0, high: 70.0 };
-/// What the drop of an item's score may be.
+/// Range of the drop of an item's score.
 pub(crate) const ITEMS: Range = Range {
     low: -100.0,
     high: 100.0,
@@ -23,29 +23,23 @@ const GRID: usize = 200_000;
 /// A law by its quantile function, cut at its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Law {
-    /// What it is called in tables.
+    /// Name in tables.
     pub(crate) name: &'static str,
-    /// Its shape.
     pub(crate) shape: Shape,
     /// Turned around: gains where it had drops, about 3 points.
     pub(crate) mirrored: bool,
-    /// What its values may be.
     pub(crate) range: Range,
 }
 
 /// Shapes of laws; means and spreads in points.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Shape {
-    /// Normal.
     Normal {
-        /// Mean.
         mean: f64,
         /// Standard deviation.
         sd: f64,
     },
-    /// Exponential.
     Exponential {
-        /// Mean.
         mean: f64,
     },
     /// e to the power of a standard normal, scaled.
@@ -55,14 +49,11 @@ pub(crate) enum Shape {
     },
     /// Student's t with three degrees of freedom.
     Student3 {
-        /// Mean.
         mean: f64,
-        /// Scale.
         scale: f64,
     },
     /// About 0 (standard deviation 0.5), but for a share that drops by 15 to 30 points.
     Collapse {
-        /// The share.
         share: f64,
     },
     /// Answers: right before and wrong now (100), wrong before and right now (−100), or as before.
@@ -80,7 +71,6 @@ pub(crate) enum Shape {
 }
 
 impl Law {
-    /// A law of units.
     pub(crate) const fn of_units(name: &'static str, shape: Shape) -> Self {
         Self {
             name,
@@ -90,7 +80,6 @@ impl Law {
         }
     }
 
-    /// A law of items.
     pub(crate) const fn of_items(name: &'static str, shape: Shape) -> Self {
         Self {
             name,
@@ -129,7 +118,6 @@ impl Law {
         value.clamp(self.range.low, self.range.high)
     }
 
-    /// A draw.
     pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> f64 {
         self.at(uniform(rng))
     }
@@ -160,7 +148,6 @@ pub(crate) fn of_units() -> Vec<Law> {
     ]
 }
 
-/// Laws of items.
 pub(crate) fn of_items() -> Vec<Law> {
     let inflated = Law::of_items("20 % drop, mostly little", Shape::Inflated { share: 0.2 });
     vec![
@@ -184,7 +171,6 @@ pub(crate) struct Clustered<'a> {
 }
 
 impl Clustered<'_> {
-    /// Mean of the law.
     pub(crate) const MEAN: f64 = 3.0;
 
     /// Every entry, data set by data set.
@@ -205,7 +191,6 @@ impl Clustered<'_> {
 /// Rows that share a text: up to five, of which all are lost (100 points) where the text is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SharedTexts {
-    /// Texts.
     pub(crate) texts: usize,
     /// Chance that a text is lost.
     pub(crate) lost: f64,

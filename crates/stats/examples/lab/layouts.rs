@@ -36,11 +36,10 @@ pub(crate) struct Size {
 /// A suite's data sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Layout {
-    /// Its name.
     pub(crate) name: &'static str,
     /// Data sets whose scores are taken; the first is a mean of items where there is one.
     pub(crate) sizes: &'static [Size],
-    /// Most points that the total may drop, as its gate has it.
+    /// Maximum drop of the total in points, the limit of its gate.
     pub(crate) limit: f64,
 }
 
@@ -60,7 +59,7 @@ const fn figure_of(items: usize) -> Size {
     }
 }
 
-/// The same as one of so many data sets of a group.
+/// The same as one of the data sets of a group.
 const fn among(members: usize, size: Size) -> Size {
     Size { members, ..size }
 }

@@ -14,10 +14,9 @@ use isomer_stats::{
 };
 use rayon::prelude::*;
 
-/// What came of many simulated gates.
+/// Results of many simulated gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Simulated {
-    /// Gates.
     pub(crate) gates: usize,
     /// Share that passed.
     pub(crate) passed: f64,
@@ -49,7 +48,6 @@ pub(crate) enum ItemLaw {
 }
 
 impl ItemLaw {
-    /// Mean of the law.
     pub(crate) fn mean(&self) -> f64 {
         match self {
             Self::Answers { lost, won } => won - lost,
@@ -114,7 +112,6 @@ pub(crate) struct RoundsLaw {
     pub(crate) sd_seeds: f64,
     /// Seeds a unit.
     pub(crate) seeds: usize,
-    /// Units in each round.
     pub(crate) units_a_round: usize,
     /// Rounds planned.
     pub(crate) rounds: usize,
@@ -339,7 +336,7 @@ mod tests {
         }
     }
 
-    /// What a run of the gate does: 16 data sets, 3 seeds.
+    /// Schedule of a gate's run: 16 data sets, 3 seeds.
     fn schedule(mean: f64) -> ScheduleLaw {
         ScheduleLaw {
             mean,

@@ -18,7 +18,6 @@ pub struct GwetAgreement {
     pub coefficient: f64,
     /// Weighted share of agreeing pairs.
     pub observed: f64,
-    /// Agreement expected by chance.
     pub chance: f64,
     /// Standard error over items.
     pub standard_error: f64,

@@ -109,12 +109,10 @@ impl Ratings {
         &self.categories
     }
 
-    /// Number of rated items.
     pub fn items(&self) -> usize {
         self.counts.len()
     }
 
-    /// Number of raters.
     pub fn raters(&self) -> usize {
         self.raters
     }

@@ -3,7 +3,6 @@
 //!
 //! Source: K. L. Gwet, "Handbook of Inter-Rater Reliability", 4th edition (2014), chapter 3.
 
-/// Weights of agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weights {
     /// 1 for the same category, 0 otherwise: AC1.

@@ -23,12 +23,9 @@ use crate::{
 
 pub use test::{PairedBootstrapTest, paired_bootstrap_test};
 
-/// A confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Confidence level, e.g. 0.95.
     pub level: f64,
@@ -65,7 +62,6 @@ pub struct Bootstrap {
 pub enum Statistic {
     /// Arithmetic mean.
     Mean,
-    /// Median.
     Median,
     /// Hodges–Lehmann estimate.
     HodgesLehmann,
@@ -154,10 +150,8 @@ pub fn pairs_interval(
     Ok(PairsInterval { interval, undefined })
 }
 
-/// An interval over pairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairsInterval {
-    /// The interval.
     pub interval: Interval,
     /// Resamples left out because the statistic is undefined on them.
     pub undefined: usize,

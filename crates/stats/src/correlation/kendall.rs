@@ -26,7 +26,6 @@ pub enum KendallMethod {
 pub struct KendallTest {
     /// Kendall's tau-b, in [-1, 1].
     pub tau_b: f64,
-    /// The p-value.
     pub p_value: f64,
     /// Whether it is based on the exact distribution.
     pub exact: bool,

@@ -13,14 +13,12 @@ use crate::{
     special::{normal_quantile, student_sf},
 };
 
-/// The kind of correlation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Correlation {
     /// Pearson's r.
     Pearson,
     /// Spearman's rho.
     Spearman,
-    /// Kendall's tau-b.
     KendallTauB,
 }
 

@@ -37,7 +37,6 @@ pub struct HalfDose {
 /// An interval of the dose at half of the effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HalfDoseInterval {
-    /// Lower end.
     pub low: f64,
     /// Upper end; `None` if it lies above the highest dose.
     pub high: Option<f64>,

@@ -13,7 +13,6 @@ pub enum Note {
     },
     /// This number of units is too small for a signed-rank bound at this probability of error.
     NoSignedRankBound {
-        /// Actual number of units.
         units: usize,
         /// The probability of error.
         alpha: f64,

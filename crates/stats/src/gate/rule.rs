@@ -45,10 +45,8 @@ pub enum Basis {
     BootstrapMean,
 }
 
-/// A rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// The limit.
     pub limit: Limit,
     /// The quantity that is compared with it.
     pub basis: Basis,
@@ -71,7 +69,6 @@ pub struct Need {
 /// A rule's decision on observations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The verdict.
     pub verdict: Verdict,
     /// The estimate: the Hodges–Lehmann shift for [`Basis::SignedRank`], the mean otherwise.
     pub estimate: f64,

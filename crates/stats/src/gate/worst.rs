@@ -20,9 +20,7 @@ use crate::{
 /// The result of one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneUnit {
-    /// Its own verdict.
     pub verdict: Verdict,
-    /// Its estimate.
     pub estimate: f64,
     /// The bounds: at 1 − alpha on the side that permits a pass, at 1 − alpha / units on the other.
     /// `None` on points.

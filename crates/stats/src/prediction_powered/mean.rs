@@ -32,7 +32,6 @@ pub enum Tuning {
 pub struct PredictionPoweredMean {
     /// Estimated mean of all units.
     pub estimate: f64,
-    /// The weight of the predictions.
     pub weight: f64,
     /// Standard error of the estimate.
     pub standard_error: f64,

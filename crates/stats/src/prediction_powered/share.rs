@@ -26,11 +26,8 @@ const LEAST_LABELS: u64 = 5;
 /// Units with one prediction, and those of them that were drawn at random and labelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LabelledStratum {
-    /// Number of units.
     pub units: u64,
-    /// Of these, labelled.
     pub labelled: u64,
-    /// Of these, positive.
     pub positive: u64,
 }
 
@@ -181,7 +178,6 @@ impl LabelledStratum {
         self.positive
     }
 
-    /// The largest.
     fn most(&self) -> u64 {
         self.units - (self.labelled - self.positive)
     }

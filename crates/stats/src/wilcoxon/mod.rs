@@ -101,7 +101,6 @@ pub enum Distribution {
 pub struct Wilcoxon {
     /// min(W+, W−) for a two-sided test, W+ otherwise (scipy's convention).
     pub statistic: f64,
-    /// The p-value.
     pub p_value: f64,
     /// Its source.
     pub distribution: Distribution,

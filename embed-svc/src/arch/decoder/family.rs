@@ -24,7 +24,6 @@ const ITS_HOMES: [&str; 4] = [
     "dunzhang/stella_en_1.5B_v5--",
 ];
 
-/// Llama.
 pub(in crate::arch) fn llama(settings: Settings<'_>) -> Result<Config, EmbedError> {
     library_code(settings)?;
     let bias = settings.flag_or("attention_bias", false)?;
@@ -292,7 +291,7 @@ fn library_code(settings: Settings<'_>) -> Result<(), EmbedError> {
 fn other_code(settings: Settings<'_>, name: &str) -> EmbedError {
     settings.refuse(
         format!("auto_map names `{name}`, code that is not served"),
-        format!("served are the library's own classes, and {TWO_SIDED_QWEN} of gte-Qwen2 and Stella"),
+        format!("supported: the library's own classes, and {TWO_SIDED_QWEN} of gte-Qwen2 and Stella"),
     )
 }
 

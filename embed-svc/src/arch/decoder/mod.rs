@@ -52,7 +52,6 @@ struct Kind {
     rotation: Rotation,
 }
 
-/// A decoder on some layers.
 pub(super) struct Decoder<L: Layers> {
     pub(super) backend: L,
     name: &'static str,

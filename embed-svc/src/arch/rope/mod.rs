@@ -139,7 +139,7 @@ fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) 
         other => {
             return Err(settings.refuse(
                 format!("{key}: rope_type `{other}` is not served"),
-                "served are: default, linear, dynamic, llama3, yarn, longrope",
+                "supported: default, linear, dynamic, llama3, yarn, longrope",
             ));
         }
     }

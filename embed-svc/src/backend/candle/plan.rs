@@ -55,8 +55,8 @@ impl Costs {
 }
 
 /// The text numbers of each group, the longest texts first. This is the grouping with the minimum
-/// sum of scores and group costs. Groups with too many scores are then split. Empty texts are in no
-/// group.
+/// sum of scores and group costs. Groups with too many scores are then split. Empty texts are not
+/// in any group.
 fn groups(lengths: &[usize], costs: Costs) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).filter(|&text| lengths[text] > 0).collect();
     // The sort is stable, so that texts of one length keep their order.
@@ -162,7 +162,6 @@ impl Group {
 pub(super) struct Run {
     /// Warps of a block; each has 16 queries.
     pub(super) warps: usize,
-    /// The tiles by number.
     pub(super) tiles: Range<usize>,
 }
 
@@ -237,7 +236,6 @@ impl Plan {
         &self.ranges
     }
 
-    /// The groups.
     pub(super) fn groups(&self) -> Result<&[Group]> {
         if let Some(known) = self.groups.get() {
             return Ok(known);

@@ -56,7 +56,6 @@ impl Harness {
         self.client.encode(request).await.unwrap().into_inner()
     }
 
-    /// Encodes for a tenant.
     pub async fn encode_for(&mut self, tenant: &Tenant, request: EncodeRequest) -> EncodeResponse {
         self.client.encode(tenant.request(request)).await.unwrap().into_inner()
     }

@@ -194,7 +194,6 @@ pub fn is_computed(folder: &Path) -> bool {
     cfg!(feature = "t5") || !["gtr", "instructor", "sentence_t5"].contains(&name)
 }
 
-/// Copies a folder.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

@@ -93,7 +93,6 @@ fn found(text: &English<'_>) -> Vec<Found> {
 }
 
 impl Names {
-    /// Adds the names of a text.
     pub(super) fn add(&mut self, text: &English<'_>) {
         for one in found(text) {
             let names = self.all.entry(one.kind).or_default();

@@ -1,4 +1,10 @@
 //! Encodes texts with the workers of a fleet outside of any run, to fill a search index.
+//!
+//! The rows of the collection record the progress, so nothing of these units is kept: the process
+//! that has the answer removes request and answer ([`Dispatcher::request_once`]), and a process
+//! that waits for an equal unit writes the request again. Their addresses are never those of a
+//! run's units. The leading process learns the vector space from one text that it encodes itself; a
+//! worker with a different space refuses the unit.
 
 use std::sync::Arc;
 

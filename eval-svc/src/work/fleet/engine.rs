@@ -444,7 +444,7 @@ pub(super) fn workers_in_words(workers: &[WorkerInfo], class: &str) -> String {
     }
     if !others.is_empty() {
         words.push_str(&format!(
-            "; not used, of another version than {version}: {}",
+            "; not used, because its version is not {version}: {}",
             count(others.len())
         ));
     }

@@ -255,7 +255,7 @@ fn encoding_fault(error: EncodingError) -> Fault {
 fn input_digest(bytes: &[u8]) -> Result<Digest, Fault> {
     let bytes: [u8; 32] = bytes
         .try_into()
-        .map_err(|_| Fault::internal("a unit of work names its inputs by something that is no digest"))?;
+        .map_err(|_| Fault::internal("a unit of work names its inputs by something other than a digest"))?;
     Ok(Digest::from(bytes))
 }
 

@@ -34,7 +34,6 @@ impl ForTenant {
         name.map(|name| Self { name })
     }
 
-    /// The tenant of a unit.
     pub(super) fn tenant(unit: Option<Self>) -> Tenant {
         unit.map(|unit| unit.name).into()
     }

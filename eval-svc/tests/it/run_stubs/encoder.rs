@@ -15,7 +15,6 @@ use tonic::Status;
 /// Dimensions of the stub's vectors.
 pub const DIMENSIONS: usize = 16;
 
-/// Encoder and text to vector.
 pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
 
 /// The behaviour of the encoder. A test may change it while the encoder serves.

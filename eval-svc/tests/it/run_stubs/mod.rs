@@ -67,7 +67,6 @@ pub struct StubTransform {
     pub pause: Arc<Mutex<Duration>>,
     /// Limit on the number of texts.
     pub quota: Arc<Quota>,
-    /// Requests in flight.
     pub in_flight: Arc<AtomicU64>,
     /// The error that it returns to every request.
     pub down: Arc<Mutex<Option<Fault>>>,

@@ -304,7 +304,7 @@ impl Agent {
             return;
         };
         if let Err(error) = inner.store.announce(topic, &inner.key, bytes::Bytes::new()).await {
-            tracing::debug!(%error, "cannot tell other processes; they ask again soon");
+            tracing::debug!(%error, "cannot notify other processes; they ask again soon");
         }
     }
 }

@@ -145,7 +145,6 @@ impl Inner {
         self.wake.notify_one();
     }
 
-    /// The remaining pause.
     pub(super) fn pause_left(&self) -> Duration {
         let until = *self.paused_until.borrow();
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))

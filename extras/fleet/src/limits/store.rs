@@ -24,13 +24,11 @@ const CLOCK_KNOWN: Duration = Duration::from_secs(30);
 /// An entry as read: its revision (0 if it does not exist) and its content.
 pub(super) type Entry = (u64, Bytes);
 
-/// A store of counters.
 pub(super) trait CounterStore: Send + Sync + Debug {
     /// The time at the broker, in milliseconds since 1970. Clocks of machines may differ.
     fn now(&self) -> BoxFuture<'_, Result<u64, FleetError>>;
     /// When the store was created, in the broker's time.
     fn created(&self) -> BoxFuture<'_, Result<u64, FleetError>>;
-    /// Reads an entry.
     fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Entry, FleetError>>;
     /// Replaces an entry with this revision; returns false if it has another one by now.
     fn swap<'a>(&'a self, key: &'a str, revision: u64, content: Bytes) -> BoxFuture<'a, Result<bool, FleetError>>;

@@ -74,7 +74,6 @@ impl Memory {
         *self.created.lock() = self.time();
     }
 
-    /// A process with a limit.
     fn process(self: &Arc<Self>, terms: Terms) -> Process {
         let store: Arc<dyn CounterStore> = Arc::<Self>::clone(self);
         let inner = Inner::new(KEY, "stub", terms, store);

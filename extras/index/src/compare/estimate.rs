@@ -8,10 +8,8 @@ use isomer_stats::mean;
 
 use super::Query;
 
-/// The resampling for intervals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
-    /// Number of resamples.
     pub resamples: usize,
     /// Confidence level.
     pub level: f64,
@@ -22,7 +20,6 @@ pub struct Resampling {
 /// A mean with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean.
     pub mean: f64,
     /// Its interval; `None` if there is only one cluster of queries.
     pub interval: Option<(f64, f64)>,

@@ -31,7 +31,6 @@ pub enum Team {
 pub struct Draft {
     /// Its id in the log.
     pub impression: String,
-    /// The query.
     pub query: String,
     /// Documents, best first, with their teams.
     pub documents: Vec<(String, Team)>,

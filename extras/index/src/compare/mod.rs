@@ -30,12 +30,10 @@ use crate::{
 pub use estimate::{Estimate, Resampling};
 pub use search::{Lists, lists};
 
-/// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// Its id in the judgements.
     pub id: String,
-    /// Its text.
     pub text: String,
 }
 
@@ -51,7 +49,6 @@ pub struct Side<'a> {
     pub encoder: &'a Encoder,
 }
 
-/// Settings of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Number of documents in a list.
@@ -78,9 +75,7 @@ pub struct Measure {
 /// One of the two collections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Searched {
-    /// Its name.
     pub name: String,
-    /// Its mark.
     pub mark: Mark,
     /// Whether its search compares all vectors.
     pub exact: bool,
@@ -95,10 +90,8 @@ pub struct Searched {
     pub index_recall: Option<Estimate>,
 }
 
-/// A query of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerQuery {
-    /// Its id.
     pub id: String,
     /// Number of the cluster; queries of equal text share one.
     pub cluster: u32,
@@ -106,20 +99,16 @@ pub struct PerQuery {
     pub relevance: Option<[[f64; 3]; 2]>,
     /// Share of documents that the lists have in common.
     pub overlap: f64,
-    /// Their rank-biased overlap.
     pub rank_biased_overlap: f64,
-    /// Recall of each index.
     pub index_recall: [Option<f64>; 2],
 }
 
-/// The comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// The collections.
     pub sides: [Searched; 2],
     /// Number of documents in a list.
     pub k: usize,
-    /// Number of queries.
     pub queries: usize,
     /// Number of queries with a relevant document, over which the measures are averaged; 0 without
     /// judgements.

@@ -26,7 +26,6 @@ use crate::{
 
 /// Number of pairs per request.
 const BATCH: usize = 32;
-/// The highest rating.
 const HIGHEST: f64 = 5.0;
 
 /// The model that rates, and its service.

@@ -66,18 +66,15 @@ impl RuleLimit {
     }
 }
 
-/// A rule's result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleResult {
     /// The rule in words.
     pub title: String,
-    /// The verdict on this rule.
     pub verdict: Verdict,
     /// The estimate, in points or percent.
     pub estimate: f64,
     /// Its one-sided bounds.
     pub bounds: Option<(f64, f64)>,
-    /// The limit.
     pub limit: f64,
     /// Number of clusters of queries of equal text.
     pub units: usize,
@@ -85,14 +82,12 @@ pub struct RuleResult {
     pub needed: Option<usize>,
 }
 
-/// A gate's result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GateResult {
     /// Fail if one rule fails, pass if all pass.
     pub verdict: Verdict,
     /// Probability of error of each rule on each side.
     pub alpha: f64,
-    /// The rules.
     pub rules: Vec<RuleResult>,
 }
 

@@ -12,7 +12,6 @@ use crate::{
     store::{StoredVector, VectorStore},
 };
 
-/// The rows of a collection.
 #[derive(Debug, Clone)]
 pub struct Rows {
     store: Arc<dyn VectorStore>,
@@ -45,7 +44,7 @@ impl Rows {
         if mark.chunking()? != Chunking::Whole {
             return Err(refused(
                 format!(
-                    "{} stores pieces of texts ({}), which do not tell the whole text",
+                    "{} stores pieces of texts ({}), which do not give the whole text",
                     store.name(),
                     mark.chunking
                 ),

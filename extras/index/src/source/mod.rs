@@ -28,7 +28,6 @@ pub struct Document {
     pub payload: Map<String, Value>,
 }
 
-/// The roles of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
     /// The key: a unique value for each row.
@@ -42,7 +41,6 @@ pub struct Columns {
 /// Columns that are stored beside the vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
-    /// None.
     None,
     /// All columns except the key and the text.
     All,
@@ -50,16 +48,10 @@ pub enum Payload {
     Named(Vec<String>),
 }
 
-/// A source of documents.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// Files of rows: JSON lines, CSV, TSV, Parquet, or a folder of them.
-    Files {
-        /// The file or folder.
-        path: PathBuf,
-        /// Its columns.
-        columns: Columns,
-    },
+    Files { path: PathBuf, columns: Columns },
     /// A table or query of PostgreSQL, in the order of its key.
     Postgres(PostgresRows),
     /// The texts kept by a collection of vectors.

@@ -23,7 +23,6 @@ const PAGE: usize = 1_000;
 const TENANT: &str = "default_tenant";
 const DATABASE: &str = "default_database";
 
-/// A collection.
 #[derive(Debug)]
 pub(super) struct Collection {
     http: Http,
@@ -42,7 +41,7 @@ impl Collection {
             Err(_) => {
                 return Err(IndexError::Setting {
                     field: "sink",
-                    message: format!("`{}` is no collection of Chroma", http.collection),
+                    message: format!("`{}` is not a collection of Chroma", http.collection),
                     hint: "write COLLECTION or TENANT/DATABASE/COLLECTION behind the #",
                 });
             }

@@ -27,14 +27,12 @@ const PAGE: usize = 1_000;
 /// Maximum length of a document's id, in bytes.
 const LONGEST_ID: usize = 512;
 
-/// The engine of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     OpenSearch,
     Elasticsearch,
 }
 
-/// An index.
 #[derive(Debug)]
 pub(super) struct Index {
     http: Http,

@@ -31,7 +31,6 @@ pub(crate) const DOCUMENT: &str = "isomer_document";
 pub(crate) const DIGEST: &str = "isomer_digest";
 pub(crate) const TEXT: &str = "text";
 
-/// A row to store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Its key: the document's, or the document's with the number of the chunk.
@@ -44,7 +43,6 @@ pub struct Row {
     pub text: Option<String>,
     /// The fields stored beside the vector.
     pub payload: Map<String, Value>,
-    /// The vector.
     pub vector: Vec<f32>,
     /// The vectors beside it.
     pub additional: Additional,
@@ -53,7 +51,6 @@ pub struct Row {
 /// A stored row without its vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRow {
-    /// Its key.
     pub key: String,
     /// Key of the document.
     pub document: String,
@@ -61,10 +58,8 @@ pub struct StoredRow {
     pub digest: String,
 }
 
-/// A stored vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredVector {
-    /// Its key.
     pub key: String,
     /// The vector as returned by the store.
     pub vector: Vec<f32>,
@@ -79,7 +74,6 @@ pub struct StoredVector {
 /// Some rows of a collection.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// The rows.
     pub rows: Vec<StoredRow>,
     /// The start of the next page; `None` on the last.
     pub next: Option<String>,
@@ -120,7 +114,6 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
     /// Also if a collection of this name exists that was not created by Isomer.
     fn create<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<()>>;
 
-    /// All rows of these documents.
     fn rows_of<'a>(&'a self, documents: &'a [String]) -> BoxFuture<'a, Result<Vec<StoredRow>>>;
 
     /// Writes rows, replacing rows with the same keys, then removes rows by their keys.
@@ -232,7 +225,7 @@ enum Kind {
 fn server_of<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
     let unknown = || IndexError::Setting {
         field: "sink",
-        message: format!("`{scheme}://` is no kind of store"),
+        message: format!("`{scheme}://` is not a supported kind of store"),
         hint: "write postgres://, qdrant+http://, chroma+http://, milvus+http://, opensearch+http:// or elasticsearch+http:// (or \
                +https://), or a folder for Parquet files",
     };

@@ -28,7 +28,6 @@ const TOKENS: &str = "tokens";
 /// Number of points per page.
 const PAGE: usize = 1_000;
 
-/// A collection.
 #[derive(Debug)]
 pub(super) struct Collection {
     http: Http,

@@ -215,7 +215,7 @@ async fn a_collection_of_other_weights_is_not_searched() {
         .await
         .unwrap_err();
     assert!(matches!(refused, IndexError::OtherSpace { .. }), "{refused}");
-    // With the encoder of its own each is searched, and the lists are held against each other.
+    // With the encoder of its own each is searched, and the lists are compared.
     let found = compare(
         side(a.as_ref(), &own),
         side(b.as_ref(), &other),

@@ -1,5 +1,5 @@
-//! Interleaving by simulation: who clicks by place alone prefers neither, intervals hold as often
-//! as they say, and what is better is preferred.
+//! Interleaving by simulation: clicks by place alone prefer neither, intervals hold as often as
+//! they claim, and the better list is preferred.
 
 use isomer_index::compare::{
     Query, Resampling,

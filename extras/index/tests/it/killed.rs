@@ -1,4 +1,4 @@
-//! A run that ends anywhere is gone on with: nothing is missing, nothing is there twice.
+//! A run that ends anywhere is resumed: no row is missing, none is stored twice.
 
 use std::{
     sync::{

@@ -164,7 +164,7 @@ async fn pgvector_moves_a_name_step_by_step() {
         assert!(may, "{on}");
     }
 
-    // Whoever writes past the name is told.
+    // A process that writes past the name gets an error.
     write(&place.path, &rows(45));
     let collection = |name: &str| place.address.replace("#docs", &format!("#{name}"));
     for (name, stub) in [("docs", &first), ("docs_1", &first), ("docs_2", &second)] {
@@ -187,7 +187,7 @@ async fn pgvector_moves_a_name_step_by_step() {
         );
     }
 
-    // Where the new one cannot be written to, the old one goes on, and the record says so.
+    // If the new one cannot be written to, the old one stays in use, and the record says so.
     let mut documents = rows(45);
     documents[3].1 = "changed".to_owned();
     write(&place.path, &documents);

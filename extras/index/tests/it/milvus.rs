@@ -244,7 +244,6 @@ fn aliased(state: &mut State, alias: &str, to: &str, there: bool) -> Result<(), 
     Ok(())
 }
 
-/// A method over the state.
 fn over<C: Call + Default>(
     state: &Arc<Mutex<State>>,
     answer: impl Fn(&mut State, C) -> C::Answer + Send + Sync + 'static,

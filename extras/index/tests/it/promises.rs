@@ -1,4 +1,4 @@
-//! What every store is promised.
+//! Promises of every store.
 
 use std::collections::HashSet;
 
@@ -143,7 +143,7 @@ pub(crate) async fn hold(address: &str) {
     let refused = check(&path, address, &other).await.unwrap_err();
     assert!(matches!(refused, IndexError::OtherSpace { .. }), "{refused}");
 
-    // A vector that was exchanged behind our back is found, and so is a row of another space.
+    // Verification finds a vector that another program replaced, and a row of another space.
     let store = open(address);
     let mut row = isomer_index::store::Row {
         key: "k1".to_owned(),

@@ -154,7 +154,7 @@ pub(crate) async fn qdrant() -> String {
             ("PUT", ["index"]) => ok(json!({})),
             ("PUT", ["points"]) => {
                 for point in body["points"].as_array().unwrap() {
-                    // What is not a number must be a UUID.
+                    // A point's id is a number or a UUID.
                     let id = uuid::Uuid::parse_str(point["id"].as_str().unwrap())
                         .unwrap()
                         .to_string();
@@ -198,7 +198,7 @@ pub(crate) async fn qdrant() -> String {
                     wanted.as_ref().is_none_or(|wanted| wanted.contains(document))
                         && body["offset"].as_str().is_none_or(|from| id.as_str() >= from)
                 });
-                // Pages are short here, whatever is asked for.
+                // Pages are short here, whatever size is requested.
                 let mut rows: Vec<_> = rows.take(11).collect();
                 let next = (rows.len() == 11).then(|| rows.pop().unwrap().0.clone());
                 ok(json!({ "points": rows.iter().map(|(_, row)| row).collect::<Vec<_>>(), "next_page_offset": next }))

@@ -122,7 +122,6 @@ async fn tables_and_queries_are_read_page_by_page() {
     assert_eq!(empty.unwrap(), Vec::<Vec<Document>>::new());
 }
 
-/// What a collection is as a source.
 async fn collection(address: &str, payload: Payload) -> Result<Option<CollectionRows>, IndexError> {
     CollectionRows::open(open(address), payload).await
 }
@@ -184,7 +183,7 @@ async fn hold(address: &str) {
         .unwrap();
     let missing: Result<Vec<_>, _> = Source::Collection(named.unwrap()).batches(9).try_collect().await;
     assert!(missing.unwrap_err().to_string().contains("`lang`"));
-    // What does not hold whole texts is none.
+    // A collection without whole texts is not a source.
     let bare = format!("{address}bare");
     fill(&path, &bare, &first, &settings()).await.unwrap();
     let refused = collection(&bare, Payload::None).await.unwrap_err();

@@ -229,7 +229,6 @@ pub(crate) async fn all(address: &str) -> Vec<StoredRow> {
     rows
 }
 
-/// A payload of one number.
 pub(crate) fn payload(n: i64) -> Map<String, Value> {
     Map::from_iter([("n".to_owned(), n.into())])
 }

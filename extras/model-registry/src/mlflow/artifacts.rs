@@ -20,7 +20,6 @@ use crate::{
 pub(super) enum Store {
     /// Behind the server: a path below its root of artifacts.
     Served(String),
-    /// In a bucket.
     S3(Bucket),
 }
 
@@ -35,7 +34,7 @@ impl Store {
         match url.scheme() {
             "mlflow-artifacts" => {
                 if url.host_str().is_some_and(|host| !host.is_empty()) && !client.is_at(&url) {
-                    return Err(refused("is behind another server than --tracking-uri"));
+                    return Err(refused("is not behind the server of --tracking-uri"));
                 }
                 let path = percent_decoded(url.path());
                 let leaves = |part: &str| part == ".." || part == ".";

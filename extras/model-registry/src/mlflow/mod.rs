@@ -37,7 +37,6 @@ const PAGE: &str = "200";
 /// Folder of the report among the artifacts of the run.
 const FOLDER: &str = "isomer";
 
-/// An MLflow server.
 #[derive(Debug, Clone)]
 pub struct Mlflow {
     client: Client,

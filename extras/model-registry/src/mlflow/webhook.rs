@@ -38,26 +38,14 @@ pub enum Forged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A version was created.
-    Created {
-        /// The model.
-        model: String,
-        /// The version.
-        version: String,
-    },
+    Created { model: String, version: String },
     /// An alias points at another version, or at none.
-    Alias {
-        /// The model.
-        model: String,
-        /// The alias.
-        alias: String,
-    },
+    Alias { model: String, alias: String },
     /// A tag of a version was set or removed.
     Tag {
-        /// The model.
         model: String,
         /// The tag.
         key: String,
-        /// Whether it was removed.
         removed: bool,
     },
     /// Any other event.

@@ -177,7 +177,7 @@ async fn the_alias_goes_to_later_versions_and_not_back() {
     let earlier = checker.check("enc", "9").await.unwrap();
     assert_eq!((earlier.verdict, earlier.alias), (verdict::Verdict::Pass, false));
     assert_eq!(memory.alias(PASSED).as_deref(), Some("10"));
-    // A later one that has not passed is in nobody's way.
+    // A later one that has not passed changes nothing.
     memory
         .0
         .lock()
@@ -206,7 +206,7 @@ async fn the_champion_is_moved_only_when_told() {
     assert_eq!(memory.alias(CHAMPION).as_deref(), Some("1"));
     assert!(told.0.check("enc", "2").await.unwrap().promoted);
     assert_eq!(memory.alias(CHAMPION).as_deref(), Some("2"));
-    // It is compared with nobody now, and its verdict stands.
+    // It has no reference now, and its verdict stands.
     let version = memory.version("enc", "2").await.unwrap().unwrap();
     assert_eq!(told.0.stale(&version).await.unwrap(), None);
 }
@@ -352,7 +352,7 @@ async fn the_version_at_the_alias_is_stale_when_another_is_champion() {
     assert_eq!((stale("2").await, stale("3").await), (None, None));
     memory.set(CHAMPION, "2");
     assert_eq!(stale("3").await, Some(Stale::Champion));
-    // Itself champion: compared with nobody.
+    // The champion itself has no reference.
     memory.set(CHAMPION, "3");
     assert_eq!(stale("3").await, None);
     memory.0.lock().aliases.remove(CHAMPION);
@@ -400,7 +400,7 @@ async fn a_registry_that_fails_at_any_write_ends_the_same_when_it_is_tried_again
                 if gate == Verdict::Fail && memory.tag("1", VERDICT).as_deref() == Some("fail") {
                     assert_eq!(memory.alias(PASSED), None);
                 }
-                // As the worker goes on after a restart: only what is stale is checked again.
+                // As the worker resumes after a restart: only stale results are checked again.
                 let version = memory.version("enc", "1").await.unwrap().unwrap();
                 if checker.stale(&version).await.unwrap().is_some() {
                     checker.check("enc", "1").await.unwrap();

@@ -1,4 +1,4 @@
-//! Where the files of a version are, as an MLflow server tells it.
+//! Locations of a version's files, as an MLflow server reports them.
 
 use axum::{
     Json, Router,

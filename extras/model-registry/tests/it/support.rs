@@ -209,10 +209,10 @@ impl Aliased for Memory {
     }
 }
 
-/// What happens during a run: its number, from 1, decides.
+/// Callback during a run; it gets the run's number, from 1.
 type During = Box<dyn Fn(usize) + Send + Sync>;
 
-/// An engine that gives one verdict, and keeps what it was asked for.
+/// An engine that gives one verdict, and records its requests.
 pub struct Given {
     pub verdict: Verdict,
     pub during: During,
@@ -224,9 +224,8 @@ pub struct Given {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub request_id: String,
-    /// What the report is to call the encoder.
+    /// Name of the encoder in the report.
     pub encoder: String,
-    /// And the baseline.
     pub baseline: Option<String>,
 }
 

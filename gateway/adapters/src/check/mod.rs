@@ -68,7 +68,6 @@ pub struct CheckReport {
     pub usable: bool,
     /// The verdict in words.
     pub verdict: String,
-    /// The space of its vectors.
     pub vector_space: Option<VectorSpace>,
     /// For comparison with a later probe; `None` for an encoder without dense vectors, or if no
     /// vectors arrived.
@@ -206,7 +205,7 @@ impl Probe<'_> {
             .map(|finding| finding.name.as_str())
             .collect();
         match (self.essential_failed.as_slice(), failed.as_slice()) {
-            ([], []) => format!("usable: `{}` did all that was asked of it", self.encoder_id),
+            ([], []) => format!("usable: `{}` passed all checks", self.encoder_id),
             ([], minor) => format!("usable, with reservations: see {}", minor.join(", ")),
             (essential, _) => format!("not usable: {} failed", essential.join(", ")),
         }

@@ -50,7 +50,6 @@ const LISTED: Duration = Duration::from_secs(2);
 /// The protocol-specific part of a provider.
 #[tonic::async_trait]
 pub(crate) trait Protocol: Debug + Send + Sync + 'static {
-    /// The abilities of the protocol.
     fn abilities(&self) -> Abilities;
 
     /// The server's facts about a model.
@@ -296,7 +295,6 @@ struct Call<'a> {
     deadline: Deadline,
 }
 
-/// The cost of vectors.
 #[derive(Debug, Default)]
 struct Cost {
     usage: Usage,

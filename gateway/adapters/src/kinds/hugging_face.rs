@@ -72,7 +72,7 @@ struct Request<'a> {
 #[serde(untagged)]
 enum Answer {
     Texts(Vec<Vec<f32>>),
-    #[expect(dead_code, reason = "read to be told apart, then refused")]
+    #[expect(dead_code, reason = "read to distinguish it, then refused")]
     Tokens(Vec<Vec<Vec<f32>>>),
 }
 

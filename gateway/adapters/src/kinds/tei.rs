@@ -11,7 +11,6 @@ use crate::{
     limits::Most,
 };
 
-/// Both have the same abilities.
 pub(super) const ABILITIES: Abilities = Abilities {
     kind: "tei",
     input_types: InputTypes::Optional,
@@ -49,7 +48,7 @@ pub(super) struct Info {
 
 impl Info {
     /// # Errors
-    /// If the server runs another model than the provider's record names. Otherwise its vectors
+    /// If the server does not run the model that the provider's record names. Otherwise its vectors
     /// would be taken for those of the named model.
     pub(super) fn facts(self, id: &str, model: &str) -> Result<Facts, Fault> {
         if self.model != model && self.served_as != model {

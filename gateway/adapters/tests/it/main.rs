@@ -1,6 +1,6 @@
 //! Providers of every kind, as stub servers that assert the requests they receive and answer in the
 //! shapes of the public documents.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod errors;
 mod in_process;

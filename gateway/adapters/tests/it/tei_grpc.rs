@@ -296,7 +296,7 @@ async fn tei_is_sent_a_text_a_call() {
     let long = backend.encode(of(&["long"]), None).await.unwrap_err();
     assert_eq!(long.code, Code::InvalidArgument);
     backend.healthy().await.unwrap();
-    // The names of its prompts are reported, without their texts, which the server does not tell.
+    // The names of its prompts are reported, without their texts, which the server does not report.
     let described = backend.get("ours").await.unwrap();
     assert_eq!(described.prompt_names, ["query"]);
     assert!(described.prompts.is_empty());

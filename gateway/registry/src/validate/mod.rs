@@ -73,7 +73,6 @@ pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersCo
     Ok(())
 }
 
-/// Validates an id.
 pub(crate) fn id(id: &str) -> Result<(), Fault> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let legal = (1..=63).contains(&id.len()) && id.bytes().all(inner) && !id.starts_with('-') && !id.ends_with('-');

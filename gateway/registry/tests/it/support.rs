@@ -30,7 +30,7 @@ pub(crate) struct Gatekeeper {
     pub(crate) asked: AtomicUsize,
     /// Candidates that are being checked.
     pub(crate) looking: AtomicUsize,
-    /// Most candidates that were checked at the same time.
+    /// Maximum number of candidates that were checked at the same time.
     pub(crate) at_once: AtomicUsize,
     /// A permit for each slow candidate that may be admitted.
     pub(crate) released: Semaphore,

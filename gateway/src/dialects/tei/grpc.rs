@@ -48,7 +48,6 @@ const FIELDS: &[(&str, &str)] = &[
     ("token_ids", "ids"),
 ];
 
-/// Adds the services.
 pub(crate) fn add(services: Services, backends: &Backends) -> Services {
     let most = backends.max_message_bytes;
     let tei = Tei(backends.clone());
@@ -300,7 +299,6 @@ impl Tei {
         })
     }
 
-    /// Answers one request.
     async fn one<T, A, F>(
         &self,
         request: Request<T>,

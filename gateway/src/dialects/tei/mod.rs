@@ -244,7 +244,6 @@ struct Entry {
     value: f32,
 }
 
-/// The entries of a sparse vector.
 fn entries(vector: SparseVector) -> impl Iterator<Item = Entry> {
     let entry = |(index, value)| Entry { index, value };
     vector.indices.into_iter().zip(vector.values).map(entry)

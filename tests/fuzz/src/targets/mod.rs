@@ -25,7 +25,6 @@ pub struct Target {
     pub reads: &'static [&'static str],
 }
 
-/// The target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

@@ -197,7 +197,6 @@ pub(super) fn npy(data: &[u8]) {
     }
 }
 
-/// A catalogue of models.
 pub(super) fn catalogue(data: &[u8]) {
     let all = text(data);
     if let Ok(catalogue) = Catalogue::parse("catalogue.toml", &all) {

@@ -174,7 +174,7 @@ pub(super) fn embeddings(data: &[u8]) {
     });
 }
 
-/// A request for vectors in another form than the provider's own.
+/// A request for vectors in a form that differs from the provider's own.
 fn changed() -> EncodeRequest {
     EncodeRequest {
         dimensions: Some(2),

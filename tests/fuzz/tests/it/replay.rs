@@ -8,7 +8,7 @@ use isomer_fuzz::{TARGETS, mutate::Mutator, target};
 
 /// Number of mutations per target.
 const MUTATIONS: usize = 200;
-/// Most bytes of all corpora together, because they are part of the repository.
+/// Maximum bytes of all corpora together, because they are part of the repository.
 const LARGEST: u64 = 1 << 20;
 
 /// A target's inputs: lines with a name and with bytes in base64.

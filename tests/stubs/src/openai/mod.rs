@@ -28,7 +28,6 @@ mod texts;
 pub use texts::{SENTENCES, numbers};
 use texts::{given, obeyed, polyglot, reversed};
 
-/// The response to one request.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// A made-up paraphrase: the text's words in reverse order after a new word. It passes the
@@ -36,7 +35,6 @@ pub enum Answer {
     Good,
     /// The text itself, as from a model that does not follow its prompt.
     Echo,
-    /// This text.
     Text(String),
     /// The inner answer, after a pause.
     Slow(Duration, Box<Answer>),
@@ -239,7 +237,6 @@ impl Stub {
         self.inner.lock().seen.clone()
     }
 
-    /// The number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.inner.lock().in_flight
     }

@@ -25,7 +25,7 @@ pub(super) const DISTINCT: [&str; 6] = ["paraphrase", "rewrite", "summary", "tra
 pub(in crate::checks) struct Answer<'a> {
     pub(super) original: &'a str,
     pub(super) text: &'a str,
-    /// Whether the answer is in another language than the original.
+    /// Whether the answer is in a different language from the original.
     pub(super) translated: bool,
     /// Concepts of the original.
     pub(super) before: Concepts,
@@ -34,7 +34,6 @@ pub(in crate::checks) struct Answer<'a> {
     pub(super) parts: Parts<'a>,
 }
 
-/// An answer in parts.
 pub(super) struct Parts<'a> {
     /// The answer without an introduction and a closing remark.
     pub(super) rewrite: &'a str,
@@ -80,7 +79,6 @@ impl<'a> Answer<'a> {
         after >= 3.min(before) && after * 5 >= before && !self.is_unrelated(part)
     }
 
-    /// Divides the answer into its parts.
     fn divide(&mut self) {
         if let Some(rest) = self.after_introduction() {
             let is_one = self.is_rewrite(rest) || self.translated;
@@ -180,7 +178,6 @@ fn is_item(part: &str) -> bool {
     part.trim_end().ends_with(brackets::is_closing) || part.trim_start().starts_with(['*', '※', '-', '•'])
 }
 
-/// The quoted parts of a text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     const QUOTES: [(char, char); 6] = [('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('「', '」'), ('‘', '’')];
     QUOTES.into_iter().flat_map(move |(open, close)| {

@@ -19,17 +19,14 @@ pub(super) fn enclosed(text: &str) -> Option<&str> {
     })
 }
 
-/// Whether a character opens brackets.
 pub(super) fn is_opening(c: char) -> bool {
     BRACKETS.iter().any(|(open, _)| c == *open)
 }
 
-/// Whether a character closes brackets.
 pub(super) fn is_closing(c: char) -> bool {
     BRACKETS.iter().any(|(_, close)| c == *close)
 }
 
-/// Whether brackets enclose a whole text.
 pub(super) fn is_enclosed(text: &str) -> bool {
     let text = text.trim().trim_end_matches(['.', '。']);
     BRACKETS

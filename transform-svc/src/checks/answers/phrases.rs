@@ -22,7 +22,6 @@ pub(super) const OR: [&str; 14] = [
     "または",
 ];
 
-/// A class of concepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// The vocabulary of the task: text, summary, style.
@@ -164,7 +163,6 @@ impl Concepts {
         Self(self.0 & !other.0)
     }
 
-    /// The concepts of a class.
     pub(super) fn of_class(self, class: Class) -> Self {
         let concepts = PHRASES.concepts.iter().enumerate();
         let own = concepts.filter(|(_, concept)| concept.class == class);

@@ -148,7 +148,7 @@ fn refusal(
         // An empty text is reported as empty, whatever its language is.
         None if text.trim().is_empty() => None,
         None => Some(
-            "the text is too short to tell its language, so that there is none to translate back into; give `language`"
+            "the text is too short to detect its language, so there is no language to translate back into; give `language`"
                 .to_owned(),
         ),
         Some(source) if source.matches(drawn) => Some(format!(

@@ -52,7 +52,6 @@ pub(super) enum Draw {
 /// One call of an attempt.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// The prompt of the step.
     pub prompt: Arc<Prompt>,
     /// Whether the answer is in the drawn language rather than in the text's own.
     pub drawn: bool,
@@ -93,12 +92,10 @@ pub struct Plan {
     pub guards: GuardMode,
     /// Maximum number of tokens of an answer, if the request sets it.
     pub max_tokens: Option<u32>,
-    /// Cache access of the request.
     pub access: CacheAccess,
     /// The model version that the server names in this request, if stored texts of another version
     /// must be generated again.
     pub(super) version: Option<Arc<OnceCell<String>>>,
-    /// The caller of the request.
     pub caller: Caller,
     /// The priority of the request's calls.
     pub priority: Priority,
@@ -110,7 +107,6 @@ impl Plan {
         self.requested.transformation.declaration()
     }
 
-    /// The transformation's parameters.
     pub fn parameters(&self) -> Parameters<'_> {
         self.requested.transformation.parameters()
     }
@@ -173,7 +169,6 @@ pub(crate) fn joined(parts: impl Iterator<Item = String>) -> String {
 /// An item of the request that a job covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its index.
     pub index: u32,
     /// The client's id.
     pub id: String,
@@ -182,7 +177,6 @@ pub struct Member {
 /// A text to transform once, however often the request contains it.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The text.
     pub text: String,
     /// The text's language, given or detected; `None` if the text is too short for detection.
     pub language: Option<Language>,

@@ -255,7 +255,6 @@ impl<'a> Words<'a> {
         letters >= 4 && ["s", "es", "ean", "esque"].iter().any(longer) || ["s", "es"].iter().any(shorter)
     }
 
-    /// Whether a word has this beginning.
     fn begin_with(&self, beginning: &str) -> bool {
         let mut from = self.all.range(beginning..);
         from.next().is_some_and(|word| word.starts_with(beginning))

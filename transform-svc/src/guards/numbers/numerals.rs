@@ -3,9 +3,7 @@
 /// A number in words.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Numeral {
-    /// Its value.
     pub(super) value: f64,
-    /// The number of words.
     pub(super) words: usize,
     /// An ordinal that can also be a fraction: third, fourth.
     pub(super) ordinal: bool,

@@ -34,7 +34,6 @@ impl Reading {
 /// A fact that a text states.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fact {
-    /// A quantity, with all its readings.
     Quantity(Vec<Reading>),
     /// A name that contains digits.
     Code(String),
@@ -388,7 +387,6 @@ impl Scanner<'_> {
         end.max(at + 1)
     }
 
-    /// "And a half".
     fn half_follows(&self, at: usize) -> bool {
         matches!(
             (self.language, self.word(at), self.word(at + 1), self.word(at + 2)),

@@ -16,9 +16,7 @@ pub enum Group {
     Noun,
     /// Verbs in any form, except *be* and modals.
     Verb,
-    /// Adjectives.
     Adjective,
-    /// Adverbs.
     Adverb,
     /// Numbers outside any entity.
     Number,
@@ -31,7 +29,6 @@ pub enum Group {
 pub struct Phrase {
     /// Its bytes in the text.
     pub span: Range<usize>,
-    /// Its group.
     pub group: Group,
     /// Whether the phrase starts a sentence.
     pub opens: bool,

@@ -1,4 +1,4 @@
-"""What all parts of the client share: the transport, and lists that come in pages."""
+"""State that all parts of the client share: the transport, and lists that come in pages."""
 
 from __future__ import annotations
 

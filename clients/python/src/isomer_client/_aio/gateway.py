@@ -57,7 +57,7 @@ class AsyncProviders(AsyncPart):
 
 
 class AsyncKeys(AsyncPart):
-    """AccessService: who may ask the gateway for what."""
+    """AccessService: API keys and their permissions."""
 
     async def create(
         self,
@@ -91,7 +91,7 @@ class AsyncKeys(AsyncPart):
         return (await self._call(methods.REVOKE_KEY, access_pb2.RevokeKeyRequest(id=id), timeout)).key
 
     async def audit(self, *, after: int = 0, timeout: Optional[float] = None) -> AsyncIterator[access_pb2.AuditEvent]:
-        """What administrators did, oldest first."""
+        """Lists the actions of administrators, oldest first."""
         while True:
             request = access_pb2.ListAuditEventsRequest(after=after)
             answer = await self._call(methods.LIST_AUDIT_EVENTS, request, timeout)

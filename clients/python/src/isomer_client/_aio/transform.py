@@ -15,7 +15,7 @@ from .base import AsyncPart
 
 
 class AsyncTransformations(AsyncPart):
-    """What a client does with TransformService and AugmentationService."""
+    """Calls of TransformService and AugmentationService."""
 
     _spaces: Optional[Known] = None
 
@@ -135,7 +135,7 @@ class AsyncTransformations(AsyncPart):
         sampling: Optional[Sampling] = None,
         timeout: Optional[float] = None,
     ) -> pb.GenerationEstimate:
-        """What `transform` would ask the generator for. It costs nothing."""
+        """Estimates the requests of `transform` to the generator. It costs nothing."""
         spec = transforming.spec(transformation, parameters, generator, seed, max_attempts, None, sampling, False, "", (), None)
         request = pb.EstimateRequest(spec=spec, items=transforming.items(texts, 0))
         return (await self._call(methods.ESTIMATE, request, timeout)).estimate
@@ -248,7 +248,8 @@ class AsyncTransformations(AsyncPart):
         found = transforming.evidence(evidence, texts)
         asked = encoding.prompt(None, prompt_name, prompt, None)
         how = transforming.chosen("pooling", pooling, transforming.POOLINGS)
-        # What the space depends on beside the encoder, so that the same question has one space.
+        # The settings that the space depends on beside the encoder, so that equal settings share
+        # one space.
         marks = (spec.SerializeToString(deterministic=True), how, original_weight, normalise_before, normalise_after)
         checker = encoding.Checker(Options(encoder, Prompt(asked.name, repr((asked.literal, marks))), None, dimensions), collection, self._spaces)
 

@@ -121,7 +121,7 @@ class Client(Transformations):
         return answer.encoder
 
     def _known(self, id: str, operation: Operation) -> encoder_pb2.Encoder:
-        """The same, asked for once, within the time of what needs it."""
+        """Describes an encoder within the time of the call that needs it; the description is cached."""
         if id not in self._encoders:
             answer = self._transport.call(methods.GET_ENCODER, encoder_pb2.GetEncoderRequest(id=id), operation)
             self._encoders[id] = answer.encoder

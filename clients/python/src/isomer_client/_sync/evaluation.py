@@ -15,8 +15,8 @@ from ..proto.eval.v1 import run_pb2, statistics_pb2, task_pb2
 from ..transforming import chosen
 from .base import Part
 
-# How often a stream of events that broke is begun again before its error is raised is the retry
-# policy's; a run itself may take hours.
+# The retry policy says how often a broken stream of events is restarted before its error is raised;
+# a run itself may take hours.
 ENDED = (run_pb2.RUN_STATE_SUCCEEDED, run_pb2.RUN_STATE_FAILED, run_pb2.RUN_STATE_CANCELLED)
 
 
@@ -230,7 +230,7 @@ class Statistics(Part):
     def plan_design(
         self, request: statistics_pb2.PlanDesignRequest, *, timeout: Optional[float] = None
     ) -> statistics_pb2.PlanDesignResponse:
-        """What a design of so many data sets and seeds can detect."""
+        """Computes the effect that a design with given numbers of data sets and seeds can detect."""
         return self._call(methods.PLAN_DESIGN, request, timeout)
 
 
@@ -248,7 +248,8 @@ class Runs(Part):
         limit: Optional[int] = None,
         baseline: str = "",
     ) -> run_pb2.RunSpec:
-        """What to run: a suite by its name or its file, and the encoders. Set gate, judge and so on in what it returns."""
+        """Specification of a run: a suite by its name or its file, and the encoders.
+        Set gate, judge and so on in what it returns."""
         return run_pb2.RunSpec(
             suite=evaluating.suite(suite),
             encoder_ids=encoders,
@@ -269,7 +270,7 @@ class Runs(Part):
     def plan(
         self, spec: run_pb2.RunSpec, *, power: Optional[float] = None, timeout: Optional[float] = None
     ) -> run_pb2.RunPlan:
-        """What a run would take, before it costs, and how probably its rules decide.
+        """Estimates what a run would take, before it costs, and how probably its rules decide.
 
         With `power`, e.g. 0.8, `design` has the items with which an encoder that does not drop passes with this probability.
         """
@@ -308,7 +309,7 @@ class Runs(Part):
         return self._call(methods.GET_FLEET, run_pb2.GetFleetRequest(), timeout)
 
     def cancel(self, id: str, reason: str = "", *, timeout: Optional[float] = None) -> run_pb2.Run:
-        """Stops a run. What is finished stays stored."""
+        """Stops a run. Finished work stays stored."""
         return (self._call(methods.CANCEL_RUN, run_pb2.CancelRunRequest(id=id, reason=reason), timeout)).run
 
     def delete(self, id: str, *, timeout: Optional[float] = None) -> None:

@@ -58,7 +58,7 @@ class Providers(Part):
 
 
 class Keys(Part):
-    """AccessService: who may ask the gateway for what."""
+    """AccessService: API keys and their permissions."""
 
     def create(
         self,
@@ -92,7 +92,7 @@ class Keys(Part):
         return (self._call(methods.REVOKE_KEY, access_pb2.RevokeKeyRequest(id=id), timeout)).key
 
     def audit(self, *, after: int = 0, timeout: Optional[float] = None) -> Iterator[access_pb2.AuditEvent]:
-        """What administrators did, oldest first."""
+        """Lists the actions of administrators, oldest first."""
         while True:
             request = access_pb2.ListAuditEventsRequest(after=after)
             answer = self._call(methods.LIST_AUDIT_EVENTS, request, timeout)

@@ -27,7 +27,8 @@ SIMILARITIES: Dict[int, Any] = {
 
 
 def meta(vectors: Vectors, kind: str) -> ModelMeta:
-    """What mteb keeps beside scores: the name says the server's encoder, the revision its weights."""
+    """Metadata that mteb keeps beside scores: the name says the server's encoder, the revision its
+    weights."""
     encoder = vectors.described()
     gase = "-gase" if vectors.gase is not None else ""
     return ModelMeta(

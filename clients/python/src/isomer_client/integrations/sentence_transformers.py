@@ -25,7 +25,8 @@ SIMILARITIES = {
 
 
 class Card:
-    """What the library's evaluators tell their results to. They also return them, so nothing is kept here."""
+    """Receiver of the results of the library's evaluators.
+    They also return them, so nothing is kept here."""
 
     def set_evaluation_metrics(self, *results: Any, **more: Any) -> None:
         """Keeps nothing."""
@@ -54,7 +55,7 @@ class IsomerSentenceTransformer:
         self.truncate_dim = truncate_dim
         self.model_card_data = Card()
 
-    # What it is
+    # Properties
 
     @property
     def prompts(self) -> Dict[str, str]:

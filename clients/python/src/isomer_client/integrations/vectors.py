@@ -1,4 +1,4 @@
-"""What the integrations share: rows of vectors, plain or augmented (GASE), of one collection."""
+"""Base of the integrations: rows of vectors, plain or augmented (GASE), of one collection."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Gase:
 class Vectors:
     """Rows of one encoder. All of them must be in spaces that may be compared, or SpaceMismatch is raised.
 
-    Augmented and plain rows are told apart: each kind has its own collection.
+    Augmented and plain rows are kept apart: each kind has its own collection.
     """
 
     def __init__(

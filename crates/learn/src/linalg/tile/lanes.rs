@@ -5,10 +5,8 @@
 /// Every function requires the instructions that its implementation names, and must be inlined into
 /// a function that enables them.
 pub(crate) trait Lanes: Copy {
-    /// The type of one number.
     type Number: Copy;
 
-    /// Zeros.
     unsafe fn zero() -> Self;
     /// A cache line at `from`, which need not be aligned.
     unsafe fn load(from: *const Self::Number) -> Self;

@@ -28,7 +28,6 @@ use crate::evidence::{
 
 /// Number of resamples of every data set's items, unless it has many.
 const RESAMPLES: usize = 1_000;
-/// Minimum number of resamples.
 const LEAST_RESAMPLES: usize = 200;
 /// Maximum points x resamples of one score, unless that is fewer than [`LEAST_RESAMPLES`].
 const MOST_STEPS: usize = 20_000_000;

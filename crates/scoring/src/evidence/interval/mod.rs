@@ -47,9 +47,9 @@ pub struct DeltaInterval {
     pub level: f64,
     /// Standard error of the difference.
     pub standard_error: f64,
-    /// What was resampled: clusters of items that share a text, or groups of data sets.
+    /// Resampled units: clusters of items that share a text, or groups of data sets.
     pub units: usize,
-    /// The method.
+    /// Method, e.g. `Student's t over groups of data sets`.
     pub method: String,
     /// A remark for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -135,7 +135,6 @@ pub(super) fn place_of(key: u64) -> u32 {
     key as u32 >> 1
 }
 
-/// The distance in a key.
 pub(super) fn distance_of(key: u64) -> u32 {
     (key >> 32) as u32
 }

@@ -28,7 +28,6 @@ fn secured(authority: &Authority, client_ca: bool) -> ServerConfig {
     }
 }
 
-/// Trusts the authority.
 fn trusting(authority: &Authority, with_certificate: bool) -> ClientTls {
     ClientTls {
         ca_file: Some(authority.file("ca.pem")),

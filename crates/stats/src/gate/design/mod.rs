@@ -32,7 +32,6 @@ pub struct Planned {
     pub weight: f64,
     /// Number of independent items.
     pub items: usize,
-    /// The expected values.
     pub values: Pilot,
 }
 

@@ -44,14 +44,11 @@ const MOST: f64 = 1e7;
 /// Items that share a text, or one item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster {
-    /// Sum of the items' values.
     pub sum: f64,
-    /// Number of items.
     pub items: usize,
 }
 
 impl From<f64> for Cluster {
-    /// A single item as a cluster.
     fn from(value: f64) -> Self {
         Self { sum: value, items: 1 }
     }
@@ -61,17 +58,11 @@ impl From<f64> for Cluster {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
     /// Values of items (averaged over seeds) whose mean is the data set's figure.
-    Items {
-        /// By cluster.
-        clusters: Vec<Cluster>,
-        /// The range of an item's value.
-        range: Range,
-    },
+    Items { clusters: Vec<Cluster>, range: Range },
     /// A figure that is not a mean of items, with its standard error from resampling its items.
     Measured {
         /// The figure.
         estimate: f64,
-        /// Its standard error.
         standard_error: f64,
         /// Number of independent clusters behind it, minus one.
         freedom: f64,
@@ -83,7 +74,6 @@ pub enum Evidence {
 pub struct Stratum {
     /// Its share of the mean. Shares are positive, and are divided by their sum.
     pub weight: f64,
-    /// Its evidence.
     pub evidence: Evidence,
 }
 

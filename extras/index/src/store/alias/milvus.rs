@@ -14,7 +14,6 @@ use super::{
 };
 use crate::error::{IndexError, Result};
 
-/// An alias.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     server: Server,

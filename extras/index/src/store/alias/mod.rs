@@ -29,7 +29,6 @@ pub(crate) const RECORD: &str = "isomer_index_name";
 pub(crate) trait Aliases: Send + Sync + Debug {
     /// The alias in messages.
     fn shown(&self) -> &str;
-    /// The alias.
     fn name(&self) -> &str;
     /// The collection to which the alias leads; also `None` without permission to read it.
     fn target(&self) -> BoxFuture<'_, Result<Option<String>>>;
@@ -37,15 +36,12 @@ pub(crate) trait Aliases: Send + Sync + Debug {
     fn point<'a>(&'a self, from: Option<&'a str>, to: &'a str) -> BoxFuture<'a, Result<()>>;
     /// The record in a collection; `None` if there is none.
     fn record<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<String>>>;
-    /// Stores the record in a collection.
     fn keep<'a>(&'a self, collection: &'a str, record: &'a str) -> BoxFuture<'a, Result<()>>;
     /// Removes a collection, which may already be gone.
     fn remove<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<()>>;
-    /// A collection.
     fn store(&self, collection: &str) -> Result<Box<dyn VectorStore>>;
 }
 
-/// A name that is an alias.
 #[derive(Debug, Clone)]
 pub(crate) struct AliasNames<A> {
     pub(crate) aliases: A,

@@ -13,7 +13,6 @@ use crate::{
     http::Http,
 };
 
-/// An alias.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     http: Http,

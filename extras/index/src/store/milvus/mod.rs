@@ -49,7 +49,6 @@ const WRITE: usize = 250;
 const LONGEST_LOAD: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A collection.
 #[derive(Debug)]
 pub(super) struct Collection {
     server: Server,

@@ -24,7 +24,6 @@ use crate::{
     retry,
 };
 
-/// Maximum time of one call.
 const LONGEST_CALL: Duration = Duration::from_secs(120);
 /// Maximum bytes of an answer: a page of rows, or vectors.
 const MOST_ANSWER: usize = 256 << 20;

@@ -37,8 +37,8 @@ const KEYS: &str = "message row { required binary key (STRING); required binary 
 /// Writes rows into a new file, which exists either completely or not at all.
 pub(super) fn write(path: &Path, mark: &str, rows: &[Row]) -> Result<(), ParquetError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // The name begins with a dot and has another ending than a file of rows, so that readers of the
-    // folder skip it.
+    // The name begins with a dot and has a different ending from a file of rows, so that readers of
+    // the folder skip it.
     let temporary = tempfile::Builder::new()
         .prefix(".writing-")
         .suffix(".tmp")
@@ -130,7 +130,6 @@ fn stored(row: &Record) -> Result<StoredRow, ParquetError> {
     })
 }
 
-/// The rows of a file.
 pub(super) fn rows(path: &Path) -> Result<Vec<Row>, ParquetError> {
     let reader = SerializedFileReader::new(File::open(path)?)?;
     reader.get_row_iter(None)?.map(|row| whole(&row?)).collect()
@@ -147,7 +146,7 @@ fn whole(row: &Record) -> Result<Row, ParquetError> {
         Some((_, Field::ListInternal(list))) => list.elements().iter().map(|value| match value {
             Field::Float(value) => Ok(*value),
             _ => Err(ParquetError::General(
-                "a vector has something that is no number".to_owned(),
+                "a vector holds a value that is not a number".to_owned(),
             )),
         }),
         _ => return Err(ParquetError::General("a row has no vector".to_owned())),

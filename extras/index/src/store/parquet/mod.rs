@@ -39,7 +39,6 @@ const LOCK_FILE: &str = ".isomer-index.lock";
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// A folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -209,7 +208,7 @@ impl Disk {
             for number in numbers(&self.path)? {
                 let path = self.file(number);
                 if file::mark(&path)?.as_deref() != Some(mark.as_str()) {
-                    let message = format!("{} has another mark than {MARK_FILE}", path.display());
+                    let message = format!("{} has a mark that differs from that of {MARK_FILE}", path.display());
                     return Err(parquet::errors::ParquetError::General(message));
                 }
                 known.files.insert(number, false);

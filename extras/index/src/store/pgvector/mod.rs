@@ -36,7 +36,6 @@ const PAGE: i64 = 5_000;
 /// Columns that identify a table as ours.
 const COLUMNS: &str = "key, document, digest, text, payload, embedding";
 
-/// A table.
 #[derive(Debug)]
 pub(super) struct Table {
     pool: PgPool,

@@ -37,7 +37,6 @@ pub(super) struct Fence {
     epoch: u64,
 }
 
-/// A name.
 #[derive(Debug)]
 pub(crate) struct Names {
     pool: PgPool,

@@ -23,7 +23,7 @@ impl Home {
         access.await.unwrap().keys()
     }
 
-    /// Writes so many events.
+    /// Writes this many events.
     async fn write(&self, events: usize) -> Keys {
         let keys = self.keys().await;
         for number in 0..events {
@@ -89,7 +89,7 @@ async fn a_database_that_was_set_back_is_noticed_until_and_after_it_grows_again(
     home.set_back(&keys, 3).await;
     let fault = verified(&home.keys().await).await.unwrap_err();
     assert_eq!(fault.reason, "AUDIT_BROKEN", "{fault}");
-    // Other events come to stand in the place of those that were lost.
+    // Other events take the place of those that were lost.
     for _ in 4..9 {
         let keys = home.write(1).await;
         assert_eq!(verified(&keys).await.unwrap_err().reason, "AUDIT_BROKEN");

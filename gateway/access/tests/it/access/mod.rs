@@ -1,4 +1,4 @@
-//! Which requests are admitted, which are refused, and with what message.
+//! Admitted and refused requests, with the messages.
 
 mod audit;
 mod budgets;

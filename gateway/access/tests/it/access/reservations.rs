@@ -127,7 +127,7 @@ async fn shared(database: &str) {
         admitted <= 12,
         "{admitted} of 60 at 90 tokens each were served out of 1000"
     );
-    // What a gateway has been granted and not used is returned with its next write.
+    // The unused part of a gateway's grant is returned with its next write.
     let mut served = admitted;
     let all = async || {
         for caller in &callers {

@@ -42,7 +42,7 @@ class _TruncationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Truncation
     """Drop tokens from the tail, keep the beginning of the text."""
 
 class Truncation(_Truncation, metaclass=_TruncationEnumTypeWrapper):
-    """What to do with a text longer than the encoder's `max_tokens`."""
+    """Handling of a text longer than the encoder's `max_tokens`."""
 
 TRUNCATION_UNSPECIFIED: Truncation.ValueType  # 0
 """TAIL, as sentence-transformers does."""
@@ -71,7 +71,7 @@ class _PriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priority.Val
     """Bulk work; yields to interactive requests but is never starved."""
 
 class Priority(_Priority, metaclass=_PriorityEnumTypeWrapper):
-    """Which queue a request waits in."""
+    """Queue in which a request waits."""
 
 PRIORITY_UNSPECIFIED: Priority.ValueType  # 0
 """INTERACTIVE."""
@@ -90,33 +90,33 @@ class _OutputEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Output.ValueTy
     OUTPUT_UNSPECIFIED: _Output.ValueType  # 0
     """TEXT_VECTOR."""
     OUTPUT_TEXT_VECTOR: _Output.ValueType  # 1
-    """One vector an input."""
+    """One vector per input."""
     OUTPUT_TOKEN_VECTORS: _Output.ValueType  # 2
-    """One vector a token, special tokens and prompt included: what the pooling would see.
+    """One vector per token, special tokens and prompt included: the input of the pooling.
     `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
 
     Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
     every token but the first.
     """
     OUTPUT_SPARSE: _Output.ValueType  # 3
-    """One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
+    """One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
 
 class Output(_Output, metaclass=_OutputEnumTypeWrapper):
-    """What to return for each input."""
+    """Kind of value to return for each input."""
 
 OUTPUT_UNSPECIFIED: Output.ValueType  # 0
 """TEXT_VECTOR."""
 OUTPUT_TEXT_VECTOR: Output.ValueType  # 1
-"""One vector an input."""
+"""One vector per input."""
 OUTPUT_TOKEN_VECTORS: Output.ValueType  # 2
-"""One vector a token, special tokens and prompt included: what the pooling would see.
+"""One vector per token, special tokens and prompt included: the input of the pooling.
 `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
 
 Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
 every token but the first.
 """
 OUTPUT_SPARSE: Output.ValueType  # 3
-"""One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
+"""One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE."""
 Global___Output: _TypeAlias = Output  # noqa: Y015
 
 class _Capability:
@@ -127,24 +127,24 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     DESCRIPTOR: _descriptor.EnumDescriptor
     CAPABILITY_UNSPECIFIED: _Capability.ValueType  # 0
     CAPABILITY_DENSE: _Capability.ValueType  # 1
-    """One dense vector a text."""
+    """One dense vector per text."""
     CAPABILITY_SPARSE: _Capability.ValueType  # 2
     """Sparse lexical weights."""
     CAPABILITY_MULTI_VECTOR: _Capability.ValueType  # 3
-    """One vector a token (late interaction)."""
+    """One vector per token (late interaction)."""
     CAPABILITY_RERANK: _Capability.ValueType  # 4
     """Scores for query-document pairs."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
-    """What an encoder can return."""
+    """Kind of value that an encoder can return."""
 
 CAPABILITY_UNSPECIFIED: Capability.ValueType  # 0
 CAPABILITY_DENSE: Capability.ValueType  # 1
-"""One dense vector a text."""
+"""One dense vector per text."""
 CAPABILITY_SPARSE: Capability.ValueType  # 2
 """Sparse lexical weights."""
 CAPABILITY_MULTI_VECTOR: Capability.ValueType  # 3
-"""One vector a token (late interaction)."""
+"""One vector per token (late interaction)."""
 CAPABILITY_RERANK: Capability.ValueType  # 4
 """Scores for query-document pairs."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
@@ -206,9 +206,9 @@ class Encoder(_message.Message):
     max_tokens: _builtins.int
     """Longest input in tokens, special tokens included."""
     max_batch_items: _builtins.int
-    """Most inputs a request may carry."""
+    """Maximum number of inputs per request."""
     max_batch_tokens: _builtins.int
-    """Most tokens run through the model at once."""
+    """Maximum number of tokens run through the model at once."""
     similarity: _common_pb2.Similarity.ValueType
     """How vectors of this encoder are meant to be compared."""
     normalises: _builtins.bool
@@ -243,7 +243,7 @@ class Encoder(_message.Message):
 
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
-        """What it can return."""
+        """Kinds of values that it can return."""
 
     @_builtins.property
     def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -294,7 +294,7 @@ class ListEncodersRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most entries to return; 0 means 100, 1000 at most (AIP-158)."""
+    """Maximum number of entries to return; 0 means 100, 1000 at most (AIP-158)."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
     def __init__(
@@ -454,7 +454,7 @@ class EncodeRequest(_message.Message):
     literal_prompt: _builtins.str
     """The text itself; empty for no prompt."""
     truncation: Global___Truncation.ValueType
-    """What to do with a text that is too long. Default TAIL."""
+    """Handling of a text that is too long. Default TAIL."""
     dimensions: _builtins.int
     """Columns to keep, the first ones (Matryoshka); absent: all. One of `matryoshka_dimensions` where
     the encoder names any.
@@ -473,7 +473,7 @@ class EncodeRequest(_message.Message):
     """Entries to keep of each sparse vector, the largest ones; absent: all. At least 1."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Input]:
-        """What to encode; at least one, at most `max_batch_items`."""
+        """Inputs to encode; at least one, at most `max_batch_items`."""
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedScalarFieldContainer[Global___Output.ValueType]:

@@ -156,7 +156,7 @@ class _GateTextsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateTexts.V
     GATE_TEXTS_ALL: _GateTexts.ValueType  # 1
     """All of them."""
     GATE_TEXTS_CHANGED: _GateTexts.ValueType  # 2
-    """Those that are another text than the original."""
+    """Those that differ from the original."""
     GATE_TEXTS_ACCEPTED: _GateTexts.ValueType  # 3
     """Those that the judge rated at or above its threshold.
 
@@ -165,7 +165,7 @@ class _GateTextsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateTexts.V
     """
 
 class GateTexts(_GateTexts, metaclass=_GateTextsEnumTypeWrapper):
-    """Which rewrites a rule looks at: an item counts where all its texts that were to be rewritten do.
+    """Rewrites that a rule covers: an item counts if all its texts that were to be rewritten do.
     Original and rewritten texts are scored on the same items. INVALID_ARGUMENT with GateSequential
     for all but GATE_TEXTS_ALL.
     """
@@ -174,7 +174,7 @@ GATE_TEXTS_UNSPECIFIED: GateTexts.ValueType  # 0
 GATE_TEXTS_ALL: GateTexts.ValueType  # 1
 """All of them."""
 GATE_TEXTS_CHANGED: GateTexts.ValueType  # 2
-"""Those that are another text than the original."""
+"""Those that differ from the original."""
 GATE_TEXTS_ACCEPTED: GateTexts.ValueType  # 3
 """Those that the judge rated at or above its threshold.
 
@@ -252,7 +252,7 @@ class _GateBasisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateBasis.V
     """
 
 class GateBasis(_GateBasis, metaclass=_GateBasisEnumTypeWrapper):
-    """What is compared with a limit."""
+    """Quantity that is compared with a limit."""
 
 GATE_BASIS_UNSPECIFIED: GateBasis.ValueType  # 0
 GATE_BASIS_POINT: GateBasis.ValueType  # 1
@@ -297,12 +297,12 @@ class _GateUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateUnit.Val
     DESCRIPTOR: _descriptor.EnumDescriptor
     GATE_UNIT_UNSPECIFIED: _GateUnit.ValueType  # 0
     GATE_UNIT_ITEM: _GateUnit.ValueType  # 1
-    """Items (pairs, queries, documents): what other items of the same data sets would give.
+    """Items (pairs, queries, documents): the chance is over other items of the same data sets.
 
     For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
     """
     GATE_UNIT_GROUP: _GateUnit.ValueType  # 2
-    """Groups of data sets: what other data sets would give.
+    """Groups of data sets: the chance is over other data sets.
 
     The members of a group are averaged first.
     """
@@ -312,12 +312,12 @@ class GateUnit(_GateUnit, metaclass=_GateUnitEnumTypeWrapper):
 
 GATE_UNIT_UNSPECIFIED: GateUnit.ValueType  # 0
 GATE_UNIT_ITEM: GateUnit.ValueType  # 1
-"""Items (pairs, queries, documents): what other items of the same data sets would give.
+"""Items (pairs, queries, documents): the chance is over other items of the same data sets.
 
 For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
 """
 GATE_UNIT_GROUP: GateUnit.ValueType  # 2
-"""Groups of data sets: what other data sets would give.
+"""Groups of data sets: the chance is over other data sets.
 
 The members of a group are averaged first.
 """
@@ -423,7 +423,7 @@ class _FleetWaitReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fleet
     """Nothing: units are in work."""
 
 class FleetWaitReason(_FleetWaitReason, metaclass=_FleetWaitReasonEnumTypeWrapper):
-    """What a unit waits for; the first that applies."""
+    """Reason why a unit waits; the first that applies."""
 
 FLEET_WAIT_REASON_UNSPECIFIED: FleetWaitReason.ValueType  # 0
 FLEET_WAIT_REASON_NO_WORKER: FleetWaitReason.ValueType  # 1
@@ -482,7 +482,7 @@ class _HistoryReferenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Hist
     """The first release."""
 
 class HistoryReference(_HistoryReference, metaclass=_HistoryReferenceEnumTypeWrapper):
-    """What releases are held against."""
+    """Reference that releases are compared with."""
 
 HISTORY_REFERENCE_UNSPECIFIED: HistoryReference.ValueType  # 0
 """As HISTORY_REFERENCE_BASELINE."""
@@ -494,7 +494,7 @@ Global___HistoryReference: _TypeAlias = HistoryReference  # noqa: Y015
 
 @_typing.final
 class SuiteRef(_message.Message):
-    """Which suite."""
+    """Reference to a suite."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -507,7 +507,7 @@ class SuiteRef(_message.Message):
     toml: _builtins.str
     """The text of a suite file (TOML)."""
     base_dir: _builtins.str
-    """What relative paths in the suite are relative to; a folder on the server."""
+    """Folder on the server that relative paths in the suite start from."""
     file_name: _builtins.str
     """Name of the file the text came from, for error messages."""
     def __init__(
@@ -530,7 +530,7 @@ Global___SuiteRef: _TypeAlias = SuiteRef  # noqa: Y015
 
 @_typing.final
 class RunSpec(_message.Message):
-    """What to run."""
+    """Specification of a run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -602,8 +602,8 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def separation(self) -> Global___Separation:
-        """Whether encoders tell rewrites from changes of meaning; fields that are set here override the
-        suite's `[separation]`. Absent: the suite's, else on.
+        """Whether encoders distinguish rewrites from changes of meaning; fields that are set here
+        override the suite's `[separation]`. Absent: the suite's, else on.
         """
 
     @_builtins.property
@@ -683,9 +683,9 @@ Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 class RunLimits(_message.Message):
     """Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
     limit. The most that a request may take is reserved before it is sent, so what is in flight does
-    not take a run above a limit; a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and
-    finished work is kept. Not reserved are calls that are repeated because a generator failed or was
-    overloaded: they count, and stop the run when they are told.
+    not take a run above a limit; a run that cannot continue within it fails (RESOURCE_EXHAUSTED),
+    and finished work is kept. Calls that are repeated because a generator failed or was overloaded
+    are not reserved: they count, and stop the run when they are reported.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -738,8 +738,8 @@ class Separation(_message.Message):
     off: _builtins.bool
     """True: left out. False: on, whatever the suite says. Absent: the suite's, else on."""
     texts: _builtins.int
-    """Most texts of each data set, drawn by the run's first seed and the text; 1 or more. Absent: the
-    suite's, else 200.
+    """Maximum number of texts per data set, drawn by the run's first seed and the text; 1 or more.
+    Absent: the suite's, else 200.
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -779,7 +779,7 @@ class Judge(_message.Message):
     interval).
 
     Besides them it rates 48 pairs of ours whose rating is known: identical texts, paraphrases by
-    people, unrelated texts. A judge that does not tell them apart accepts no rewrite that counts.
+    people, unrelated texts. The acceptances of a judge that does not distinguish them do not count.
 
     Rated are texts that passed the checks and changed. Ratings are kept by TransformService: nothing
     is asked twice, also after a restart. A pair without a readable rating is counted and left out,
@@ -797,8 +797,9 @@ class Judge(_message.Message):
     and a field below is set. `none`: no judge, whatever the suite says.
     """
     sample: _builtins.int
-    """Most texts rated of each data set, transformation and seed, drawn by the run's first seed and
-    the text: the same ones under every transformation. 0: all. Absent: the suite's, else 50.
+    """Maximum number of texts rated per data set, transformation and seed, drawn by the run's first
+    seed and the text: the same ones under every transformation. 0: all. Absent: the suite's,
+    else 50.
     """
     accept: _builtins.float
     """Least similarity of a rewrite that is accepted; above 0, at most 5. Absent: the suite's,
@@ -806,7 +807,9 @@ class Judge(_message.Message):
     """
     @_builtins.property
     def scales(self) -> _containers.RepeatedScalarFieldContainer[_transform_pb2.JudgeScale.ValueType]:
-        """What is rated; each scale costs a call a pair. Empty: the suite's, else JUDGE_SCALE_SIMILARITY."""
+        """Scales of the ratings; each scale costs a call per pair. Empty: the suite's, else
+        JUDGE_SCALE_SIMILARITY.
+        """
 
     def __init__(
         self,
@@ -908,8 +911,8 @@ class Gate(_message.Message):
     """
     min_accepted: _builtins.float
     """A rule is invalid where a judge accepts a smaller share of the rewrites it looks at, of those
-    that have a rating. No rule is invalid by it without a judge, or where the judge does not tell
-    pairs of known rating apart. 0 to 1; absent: the suite's, else 0.5.
+    that have a rating. No rule is invalid by it without a judge, or where the judge does not
+    distinguish pairs of known rating. 0 to 1; absent: the suite's, else 0.5.
     """
     max_shared: _builtins.float
     """A rule is invalid where a larger share of the original texts it looks at have, bit for bit, the
@@ -1088,7 +1091,7 @@ class GateRule(_message.Message):
     about items in any case.
     """
     texts: Global___GateTexts.ValueType
-    """Which rewrites it looks at. Unspecified: GATE_TEXTS_ALL."""
+    """Rewrites that it covers. Unspecified: GATE_TEXTS_ALL."""
     max_cut: _builtins.float
     """Absent: the gate's."""
     min_accepted: _builtins.float
@@ -1184,10 +1187,10 @@ class StageProgress(_message.Message):
     cached: _builtins.int
     """Of `done`, how many came from a store."""
     detail: _builtins.str
-    """What is being done now, e.g. `paraphrase of quick/sts, seed 1337`."""
+    """Work in progress, e.g. `paraphrase of quick/sts, seed 1337`."""
     @_builtins.property
     def remaining(self) -> _duration_pb2.Duration:
-        """Time left at the present rate; absent until it can be told."""
+        """Time left at the present rate; absent until it can be estimated."""
 
     def __init__(
         self,
@@ -1233,8 +1236,8 @@ class Run(_message.Message):
     error_code: _builtins.int
     """`google.rpc.Code` of the failure; CANCELLED with the reason of a cancellation."""
     verdict: Global___Verdict.ValueType
-    """What the gate's rules say, once the run has succeeded: FAIL where one encoder breaks one rule,
-    else INVALID where one rule is invalid, else UNDECIDED where one is undecided, else PASS.
+    """Verdict of the gate's rules, once the run has succeeded: FAIL if any encoder breaks a rule,
+    else INVALID if any rule is invalid, else UNDECIDED if any is undecided, else PASS.
     """
     blocked: _builtins.bool
     """Whether the verdict blocks: FAIL and INVALID always, UNDECIDED unless Gate.undecided is
@@ -1242,7 +1245,7 @@ class Run(_message.Message):
     GATE_UNDECIDED_FAIL), and with 4 for INVALID and UNDECIDED.
     """
     undecided: Global___GateUndecided.ValueType
-    """What UNDECIDED means for this run; unspecified before the run has succeeded and without rules."""
+    """Meaning of UNDECIDED for this run; unspecified before the run has succeeded and without rules."""
     @_builtins.property
     def spec(self) -> Global___RunSpec: ...
     @_builtins.property
@@ -1282,9 +1285,9 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class RunCounters(_message.Message):
-    """What a run did, and what it found in caches. Once the run has succeeded, texts_planned =
-    texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a greedy local
-    generator) count it as generated once and as cached for the others.
+    """Work that a run did, and work that it found in caches. Once the run has succeeded,
+    texts_planned = texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a
+    greedy local generator) count it as generated once and as cached for the others.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1350,8 +1353,8 @@ class RunCounters(_message.Message):
     not count them.
     """
     cost_nano_usd: _builtins.int
-    """What the encoded tokens cost at the prices that a gateway names for its providers, in
-    billionths of a US dollar.
+    """Cost of the encoded tokens at the prices that a gateway names for its providers, in billionths
+    of a US dollar.
     """
     texts_by_rule: _builtins.int
     """Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
@@ -1485,7 +1488,7 @@ Global___PlanRunResponse: _TypeAlias = PlanRunResponse  # noqa: Y015
 
 @_typing.final
 class RunPlan(_message.Message):
-    """What a run would take. A sequential gate may stop it earlier."""
+    """Estimated work of a run. A sequential gate may stop it earlier."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1499,8 +1502,8 @@ class RunPlan(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     DESIGN_FIELD_NUMBER: _builtins.int
     most_ratings: _builtins.int
-    """Most ratings that the judge is asked for, its pairs of known rating included; 0 without a
-    judge. How many of them the caches hold is known only when the rewrites are there.
+    """Maximum number of ratings that the judge is asked for, its pairs of known rating included; 0
+    without a judge. How many of them the caches hold is known only when the rewrites are there.
     """
     measured_texts: _builtins.int
     """Texts that `generation_time` was measured on."""
@@ -2119,7 +2122,7 @@ class FleetWorker(_message.Message):
 
     @_builtins.property
     def work(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetWork]:
-        """What it does now; empty: nothing."""
+        """Work in progress; empty if there is none."""
 
     def __init__(
         self,
@@ -2206,7 +2209,7 @@ class FleetLane(_message.Message):
     """Units that workers have begun; `redelivered` of them were delivered before."""
     redelivered: _builtins.int
     finished_per_second: _builtins.float
-    """Units finished a second, over the last minute."""
+    """Units finished per second, over the last minute."""
     paused_reason: _builtins.str
     calls: _builtins.int
     """Calls in flight that processes hold, of `max_calls` (0: no limit of the fleet)."""
@@ -2246,7 +2249,7 @@ Global___FleetLane: _TypeAlias = FleetLane  # noqa: Y015
 
 @_typing.final
 class FleetWait(_message.Message):
-    """Units of one lane that a run has asked for and has no answer of."""
+    """Units of one lane that a run has requested and that have no answer yet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2263,7 +2266,7 @@ class FleetWait(_message.Message):
     arithmetic: _builtins.str
     units: _builtins.int
     reason: Global___FleetWaitReason.ValueType
-    """What the next of them waits for."""
+    """Reason why the next of them waits."""
     detail: _builtins.str
     """The same in words, with the remedy."""
     def __init__(
@@ -2287,7 +2290,7 @@ Global___FleetWait: _TypeAlias = FleetWait  # noqa: Y015
 
 @_typing.final
 class GetHistoryRequest(_message.Message):
-    """Which releases, and how they are tested."""
+    """Releases to test, and the test."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -112,16 +112,17 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanRun(self, request, context):
-        """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-        what the caches hold already. Generators, encoders and judges are asked only for their
-        description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+        """Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+        money, and what the caches hold already. Generators, encoders and judges are asked only for
+        their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns the current state of a run.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -173,8 +174,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetHistory(self, request, context):
-        """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-        what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+        """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+        reference, with one chance of error over all of them. NOT_FOUND where no kept
         run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
         range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
         and say in `earlier` how many releases they tested.

@@ -50,11 +50,12 @@ class RunServiceStub:
     FAILED_PRECONDITION where the plan is above RunSpec.limits.
     """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.PlanRunResponse]
-    """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-    what the caches hold already. Generators, encoders and judges are asked only for their
-    description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+    """Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+    money, and what the caches hold already. Generators, encoders and judges are asked only for
+    their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]
+    """Returns the current state of a run."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
     """Runs without the texts of their suites, which GetRun returns."""
     WatchRun: _grpc.UnaryStreamMultiCallable[_run_pb2.WatchRunRequest, _run_pb2.WatchRunResponse]
@@ -74,8 +75,8 @@ class RunServiceStub:
     and workers without their host.
     """
     GetHistory: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetHistoryRequest, _run_pb2.GetHistoryResponse]
-    """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-    what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+    """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+    reference, with one chance of error over all of them. NOT_FOUND where no kept
     run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
     range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
     and say in `earlier` how many releases they tested.
@@ -100,11 +101,12 @@ class RunServiceAsyncStub(RunServiceStub):
     FAILED_PRECONDITION where the plan is above RunSpec.limits.
     """
     PlanRun: _aio.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.PlanRunResponse]  # type: ignore[assignment]
-    """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-    what the caches hold already. Generators, encoders and judges are asked only for their
-    description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+    """Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+    money, and what the caches hold already. Generators, encoders and judges are asked only for
+    their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_run_pb2.GetRunRequest, _run_pb2.GetRunResponse]  # type: ignore[assignment]
+    """Returns the current state of a run."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Runs without the texts of their suites, which GetRun returns."""
     WatchRun: _aio.UnaryStreamMultiCallable[_run_pb2.WatchRunRequest, _run_pb2.WatchRunResponse]  # type: ignore[assignment]
@@ -124,8 +126,8 @@ class RunServiceAsyncStub(RunServiceStub):
     and workers without their host.
     """
     GetHistory: _aio.UnaryUnaryMultiCallable[_run_pb2.GetHistoryRequest, _run_pb2.GetHistoryResponse]  # type: ignore[assignment]
-    """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-    what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+    """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+    reference, with one chance of error over all of them. NOT_FOUND where no kept
     run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
     range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
     and say in `earlier` how many releases they tested.
@@ -159,9 +161,9 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.PlanRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.PlanRunResponse, _abc.Awaitable[_run_pb2.PlanRunResponse]]:
-        """What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-        what the caches hold already. Generators, encoders and judges are asked only for their
-        description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+        """Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+        money, and what the caches hold already. Generators, encoders and judges are asked only for
+        their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
         """
 
     @_abc_1.abstractmethod
@@ -169,7 +171,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _run_pb2.GetRunRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_run_pb2.GetRunResponse, _abc.Awaitable[_run_pb2.GetRunResponse]]: ...
+    ) -> _typing.Union[_run_pb2.GetRunResponse, _abc.Awaitable[_run_pb2.GetRunResponse]]:
+        """Returns the current state of a run."""
 
     @_abc_1.abstractmethod
     def ListRuns(
@@ -231,8 +234,8 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.GetHistoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.GetHistoryResponse, _abc.Awaitable[_run_pb2.GetHistoryResponse]]:
-        """The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-        what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+        """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+        reference, with one chance of error over all of them. NOT_FOUND where no kept
         run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
         range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
         and say in `earlier` how many releases they tested.

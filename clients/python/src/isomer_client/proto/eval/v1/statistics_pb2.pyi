@@ -35,7 +35,7 @@ class _AlternativeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Alternati
     """Treatment less than reference."""
 
 class Alternative(_Alternative, metaclass=_AlternativeEnumTypeWrapper):
-    """Which way a difference is expected."""
+    """Expected direction of a difference."""
 
 ALTERNATIVE_UNSPECIFIED: Alternative.ValueType  # 0
 """TWO_SIDED."""
@@ -62,7 +62,7 @@ class _WilcoxonMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Wilcox
     statistic is rounded against the alternative.
     """
     WILCOXON_METHOD_NORMAL: _WilcoxonMethod.ValueType  # 2
-    """Normal approximation with tie correction; continuity correction as asked for."""
+    """Normal approximation with tie correction; continuity correction as requested."""
     WILCOXON_METHOD_CONDITIONAL: _WilcoxonMethod.ValueType  # 3
     """Exact, given the present ties and zeros: the distribution over all sign permutations of these
     ranks.
@@ -80,7 +80,7 @@ WILCOXON_METHOD_EXACT: WilcoxonMethod.ValueType  # 1
 statistic is rounded against the alternative.
 """
 WILCOXON_METHOD_NORMAL: WilcoxonMethod.ValueType  # 2
-"""Normal approximation with tie correction; continuity correction as asked for."""
+"""Normal approximation with tie correction; continuity correction as requested."""
 WILCOXON_METHOD_CONDITIONAL: WilcoxonMethod.ValueType  # 3
 """Exact, given the present ties and zeros: the distribution over all sign permutations of these
 ranks.
@@ -131,7 +131,7 @@ class _PairedTestEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PairedTest
     """Permutation test of the mean difference."""
 
 class PairedTest(_PairedTest, metaclass=_PairedTestEnumTypeWrapper):
-    """Which paired test."""
+    """Paired test to run."""
 
 PAIRED_TEST_UNSPECIFIED: PairedTest.ValueType  # 0
 """PAIRED_BOOTSTRAP."""
@@ -168,7 +168,7 @@ class _BootstrapStatisticEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Bo
     """Kendall's tau-b."""
 
 class BootstrapStatistic(_BootstrapStatistic, metaclass=_BootstrapStatisticEnumTypeWrapper):
-    """What is resampled."""
+    """Statistic to bootstrap."""
 
 BOOTSTRAP_STATISTIC_UNSPECIFIED: BootstrapStatistic.ValueType  # 0
 """MEAN."""
@@ -378,8 +378,8 @@ class Comparison(_message.Message):
     @_builtins.property
     def signed_rank_interval(self) -> Global___Interval:
         """The shifts that the signed-rank test does not reject; `level` is the level reached, at least
-        the one asked for up to 50 pairs. One-sided alternatives leave one end infinite. Absent where
-        so few pairs reach no such level.
+        the requested one for up to 50 pairs. One-sided alternatives leave one end infinite. Absent if
+        there are too few pairs for the level.
         """
 
     def __init__(
@@ -1215,9 +1215,9 @@ class PlanDesignResponse(_message.Message):
     standard_error: _builtins.float
     """Of the mean difference."""
     minimal_detectable_effect: _builtins.float
-    """Smallest mean difference that is detected with the power asked for."""
+    """Smallest mean difference that is detected with the requested power."""
     power: _builtins.float
-    """Of the effect asked for: chance of detecting it with this design."""
+    """Chance of detecting the requested effect with this design."""
     datasets_needed: _builtins.int
     """Data sets it takes with these seeds; absent above a million."""
     seeds_needed: _builtins.int

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class StatisticsServiceStub(object):
-    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
-    more than 2147483648 steps, which is about 20 seconds on one core.
+    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+    more than 2147483648 steps, about 20 seconds on one core.
     """
 
     def __init__(self, channel):
@@ -89,8 +89,8 @@ class StatisticsServiceStub(object):
 
 
 class StatisticsServiceServicer(object):
-    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
-    more than 2147483648 steps, which is about 20 seconds on one core.
+    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+    more than 2147483648 steps, about 20 seconds on one core.
     """
 
     def Compare(self, request, context):
@@ -173,9 +173,9 @@ class StatisticsServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PlanDesign(self, request, context):
-        """What a design with these numbers of data sets and seeds can detect, and what design an effect
-        needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-        differences nor spreads.
+        """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+        design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+        differ, neither differences nor spreads.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -243,8 +243,8 @@ def add_StatisticsServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class StatisticsService(object):
-    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
-    more than 2147483648 steps, which is about 20 seconds on one core.
+    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+    more than 2147483648 steps, about 20 seconds on one core.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class StatisticsServiceStub:
-    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
-    more than 2147483648 steps, which is about 20 seconds on one core.
+    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+    more than 2147483648 steps, about 20 seconds on one core.
     """
 
     @_typing.overload
@@ -79,15 +79,15 @@ class StatisticsServiceStub:
     unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
     """
     PlanDesign: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.PlanDesignRequest, _statistics_pb2.PlanDesignResponse]
-    """What a design with these numbers of data sets and seeds can detect, and what design an effect
-    needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-    differences nor spreads.
+    """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+    design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+    differ, neither differences nor spreads.
     """
 
 @_typing.type_check_only
 class StatisticsServiceAsyncStub(StatisticsServiceStub):
-    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
-    more than 2147483648 steps, which is about 20 seconds on one core.
+    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+    more than 2147483648 steps, about 20 seconds on one core.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -135,14 +135,14 @@ class StatisticsServiceAsyncStub(StatisticsServiceStub):
     unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
     """
     PlanDesign: _aio.UnaryUnaryMultiCallable[_statistics_pb2.PlanDesignRequest, _statistics_pb2.PlanDesignResponse]  # type: ignore[assignment]
-    """What a design with these numbers of data sets and seeds can detect, and what design an effect
-    needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-    differences nor spreads.
+    """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+    design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+    differ, neither differences nor spreads.
     """
 
 class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
-    more than 2147483648 steps, which is about 20 seconds on one core.
+    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+    more than 2147483648 steps, about 20 seconds on one core.
     """
 
     @_abc_1.abstractmethod
@@ -248,9 +248,9 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _statistics_pb2.PlanDesignRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.PlanDesignResponse, _abc.Awaitable[_statistics_pb2.PlanDesignResponse]]:
-        """What a design with these numbers of data sets and seeds can detect, and what design an effect
-        needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-        differences nor spreads.
+        """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+        design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+        differ, neither differences nor spreads.
         """
 
 def add_StatisticsServiceServicer_to_server(servicer: StatisticsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

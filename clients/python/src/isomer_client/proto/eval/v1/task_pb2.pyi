@@ -77,7 +77,7 @@ class _MetricProfileEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MetricP
     """HTEB and PTEB."""
 
 class MetricProfile(_MetricProfile, metaclass=_MetricProfileEnumTypeWrapper):
-    """Which published definition of the metrics."""
+    """Published definition of the metrics."""
 
 METRIC_PROFILE_UNSPECIFIED: MetricProfile.ValueType  # 0
 """MTEB_V2."""
@@ -369,8 +369,8 @@ Global___ListDatasetsResponse: _TypeAlias = ListDatasetsResponse  # noqa: Y015
 
 @_typing.final
 class DatasetRef(_message.Message):
-    """Which dataset. Files may be JSON lines (.jsonl), CSV or TSV with a header, each also .gz, or
-    Parquet, and in shards (`test-00000-of-00003.parquet`).
+    """Reference to a dataset. Files may be JSON lines (.jsonl), CSV or TSV with a header, each also
+    .gz, or Parquet, and in shards (`test-00000-of-00003.parquet`).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -444,7 +444,7 @@ class DatasetRef(_message.Message):
 
     @_builtins.property
     def fields(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Columns of other names than ours: our name (`sentence1`) to theirs (`text_a`)."""
+        """Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`)."""
 
     @_builtins.property
     def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -607,9 +607,9 @@ class RerankingVectors(_message.Message):
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___RerankingVectors.Item]: ...
     @_builtins.property
     def document_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of all documents, or none. Under mteb-v2 ties go to the id that sorts last by bytes;
-        without ids to the later candidate, negatives before positives, as the ids decide that mteb
-        gives to rows of lists.
+        """Ids of all documents, or none. Under mteb-v2 the document whose id sorts last by bytes wins a
+        tie. Without ids the later candidate wins, with negatives before positives: this is the order
+        of the ids that mteb gives to rows of lists.
         """
 
     def __init__(
@@ -1231,14 +1231,14 @@ Global___SearchReport: _TypeAlias = SearchReport  # noqa: Y015
 class EncoderPrompt(_message.Message):
     """A prompt of an encoder: a text put in front of each input of one kind.
 
-    Which prompt an input gets: the first of these sources that has a prompt for it wins: the prompts
-    of the request, those of the suite (runs only), those that the encoder names itself
-    (Encoder.prompts, Encoder.prompt_names). Where none has, the request to the encoder names no
-    prompt, and the encoder's default applies. Within a source the most specific role wins, in mteb's
-    order: data set and part (`NFCorpus-query`), data set (`NFCorpus`), task type and part
-    (`retrieval-query`), task type (`sts`), part (`query`). Only retrieval and reranking have parts:
-    `query`, and `document` (also `passage` or `corpus`). Letter case, hyphens and underscores do not
-    matter; task types may be spelt as mteb spells them (`BitextMining`).
+    An input gets its prompt from the first of these sources that has one for it: the prompts of the
+    request, those of the suite (runs only), those that the encoder names itself (Encoder.prompts,
+    Encoder.prompt_names). Where none has, the request to the encoder names no prompt, and the
+    encoder's default applies. Within a source the most specific role wins, in mteb's order: data set
+    and part (`NFCorpus-query`), data set (`NFCorpus`), task type and part (`retrieval-query`), task
+    type (`sts`), part (`query`). Only retrieval and reranking have parts: `query`, and `document`
+    (also `passage` or `corpus`). Letter case, hyphens and underscores do not matter; task types may
+    be spelt as mteb spells them (`BitextMining`).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1639,9 +1639,8 @@ class DatasetAugmentation(_message.Message):
     def spec(self) -> _transform_pb2.AugmentationSpec: ...
     @_builtins.property
     def plain(self) -> Global___ItemEvidence:
-        """What the same request without augmentation answered in `ScoreResponse.evidence`: the report
-        then has the interval of the difference. INVALID_ARGUMENT where it is not of this data set and
-        metric.
+        """`ScoreResponse.evidence` of the same request without augmentation: the report then has the
+        interval of the difference. INVALID_ARGUMENT where it is not of this data set and metric.
         """
 
     def __init__(
@@ -1676,8 +1675,8 @@ Global___DatasetAugmentation: _TypeAlias = DatasetAugmentation  # noqa: Y015
 
 @_typing.final
 class ItemEvidence(_message.Message):
-    """What a main score is made of, item by item: enough to compute it again on other weightings of the
-    items.
+    """Items that a main score is computed from, with enough detail to compute it again on other
+    weightings of the items.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1815,8 +1814,8 @@ class AugmentationReport(_message.Message):
     def generated_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Tokens that generators gave for the variants pooled, by index of their source. They are of the
         calls that made these variants, now or when a cache was filled, so that a second request
-        answers the same; attempts that failed a check are not among them. What this request itself
-        took is in ScoreResponse.usage.
+        answers the same; attempts that failed a check are not among them. Usage of this request itself
+        is in ScoreResponse.usage.
         """
 
     @_builtins.property

@@ -70,7 +70,7 @@ class TaskServiceServicer(object):
         and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
         that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
         type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-        nor to be had from the hub; the message says where the server looked and how to get it.
+        nor available from the hub; the message says where the server looked and how to get it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,7 @@ class TaskServiceStub:
     and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
     that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
     type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-    nor to be had from the hub; the message says where the server looked and how to get it.
+    nor available from the hub; the message says where the server looked and how to get it.
     """
     ListDatasets: _grpc.UnaryUnaryMultiCallable[_task_pb2.ListDatasetsRequest, _task_pb2.ListDatasetsResponse]
     """Lists the catalogue: the data sets of the papers, which DatasetRef can name."""
@@ -61,7 +61,7 @@ class TaskServiceAsyncStub(TaskServiceStub):
     and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
     that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
     type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-    nor to be had from the hub; the message says where the server looked and how to get it.
+    nor available from the hub; the message says where the server looked and how to get it.
     """
     ListDatasets: _aio.UnaryUnaryMultiCallable[_task_pb2.ListDatasetsRequest, _task_pb2.ListDatasetsResponse]  # type: ignore[assignment]
     """Lists the catalogue: the data sets of the papers, which DatasetRef can name."""
@@ -89,7 +89,7 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
         that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
         type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-        nor to be had from the hub; the message says where the server looked and how to get it.
+        nor available from the hub; the message says where the server looked and how to get it.
         """
 
     @_abc_1.abstractmethod

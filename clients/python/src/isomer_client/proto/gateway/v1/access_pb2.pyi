@@ -50,7 +50,7 @@ class _AccessScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessSco
     """
 
 class AccessScope(_AccessScope, metaclass=_AccessScopeEnumTypeWrapper):
-    """What a key may ask for."""
+    """Kind of calls that a key may make."""
 
 ACCESS_SCOPE_UNSPECIFIED: AccessScope.ValueType  # 0
 ACCESS_SCOPE_ENCODE: AccessScope.ValueType  # 1
@@ -99,10 +99,11 @@ Global___BudgetPeriod: _TypeAlias = BudgetPeriod  # noqa: Y015
 
 @_typing.final
 class KeyBudget(_message.Message):
-    """What may be spent within a period; at least one of the two. A request is admitted while less than
-    this is spent and set aside. What a request may use at most is set aside while it is in flight,
-    so requests that come at once overdraw a budget by at most one of them. What it used is charged
-    as it goes on, however it ends. Gateways that share a database share the budget.
+    """Amounts that may be spent within a period; at least one of the two. A request is admitted while
+    less than this is spent and set aside. The maximum that a request may use is set aside while it
+    is in flight, so requests that come at once overdraw a budget by at most one of them. The amount
+    that it used is charged while it runs, however it ends. Gateways that share a database share the
+    budget.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -182,7 +183,7 @@ Global___KeyLimits: _TypeAlias = KeyLimits  # noqa: Y015
 
 @_typing.final
 class KeyUsage(_message.Message):
-    """What was used in a period."""
+    """Usage within a period."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -130,8 +130,8 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditEvents(self, request, context):
-        """What administrators did, oldest first. Verify the chain by computing the hashes again (see
-        AuditEvent.hash).
+        """Lists the actions of administrators, oldest first. Verify the chain by computing the hashes
+        again (see AuditEvent.hash).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

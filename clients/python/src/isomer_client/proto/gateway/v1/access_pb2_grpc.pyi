@@ -61,8 +61,8 @@ class AccessServiceStub:
     Its record stays. Revoking twice is not an error.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListAuditEventsRequest, _access_pb2.ListAuditEventsResponse]
-    """What administrators did, oldest first. Verify the chain by computing the hashes again (see
-    AuditEvent.hash).
+    """Lists the actions of administrators, oldest first. Verify the chain by computing the hashes
+    again (see AuditEvent.hash).
     """
 
 @_typing.type_check_only
@@ -98,8 +98,8 @@ class AccessServiceAsyncStub(AccessServiceStub):
     Its record stays. Revoking twice is not an error.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_access_pb2.ListAuditEventsRequest, _access_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
-    """What administrators did, oldest first. Verify the chain by computing the hashes again (see
-    AuditEvent.hash).
+    """Lists the actions of administrators, oldest first. Verify the chain by computing the hashes
+    again (see AuditEvent.hash).
     """
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -168,8 +168,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ListAuditEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListAuditEventsResponse, _abc.Awaitable[_access_pb2.ListAuditEventsResponse]]:
-        """What administrators did, oldest first. Verify the chain by computing the hashes again (see
-        AuditEvent.hash).
+        """Lists the actions of administrators, oldest first. Verify the chain by computing the hashes
+        again (see AuditEvent.hash).
         """
 
 def add_AccessServiceServicer_to_server(servicer: AccessServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -243,9 +243,11 @@ class ProviderLimits(_message.Message):
     MAX_CONCURRENCY_FIELD_NUMBER: _builtins.int
     TIMEOUT_FIELD_NUMBER: _builtins.int
     max_batch_items: _builtins.int
-    """Most texts of one request to the provider; more are split and put together again in order."""
+    """Maximum number of texts per request to the provider; more are split and put together again in
+    order.
+    """
     max_batch_tokens: _builtins.int
-    """Most tokens of one request to the provider."""
+    """Maximum number of tokens per request to the provider."""
     requests_per_second: _builtins.float
     """Requests a second, 0 to 1,000,000."""
     tokens_per_second: _builtins.float
@@ -577,7 +579,9 @@ class ListProvidersRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most providers to return; 0 means 100, 1000 at most. A page of more than 3 MiB ends earlier."""
+    """Maximum number of providers to return; 0 means 100, 1000 at most. A page of more than 3 MiB
+    ends earlier.
+    """
     page_token: _builtins.str
     """`next_page_token` of the page before; empty for the first page."""
     def __init__(
@@ -604,8 +608,8 @@ class ListProvidersResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     file_error: _builtins.str
-    """Why the newest content of the gateway's file of providers is not in force (the content before
-    it is); empty when it is, or there is no file.
+    """Reason why the newest content of the gateway's file of providers is not in force (the content
+    before it is); empty when it is, or there is no file.
     """
     @_builtins.property
     def providers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Provider]: ...

@@ -154,8 +154,8 @@ class ProviderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteProvider(self, request, context):
-        """Removes a provider: no request is sent to it from now on; requests in flight go on to their
-        end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+        """Removes a provider: no request is sent to it from now on; requests in flight are completed.
+        NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
         FAILED_PRECONDITION with the reason DECLARED when the file declares it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -73,8 +73,8 @@ class ProviderServiceStub:
     changes.
     """
     DeleteProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.DeleteProviderRequest, _provider_pb2.DeleteProviderResponse]
-    """Removes a provider: no request is sent to it from now on; requests in flight go on to their
-    end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+    """Removes a provider: no request is sent to it from now on; requests in flight are completed.
+    NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
     FAILED_PRECONDITION with the reason DECLARED when the file declares it.
     """
     CheckProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.CheckProviderRequest, _provider_pb2.CheckProviderResponse]
@@ -127,8 +127,8 @@ class ProviderServiceAsyncStub(ProviderServiceStub):
     changes.
     """
     DeleteProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.DeleteProviderRequest, _provider_pb2.DeleteProviderResponse]  # type: ignore[assignment]
-    """Removes a provider: no request is sent to it from now on; requests in flight go on to their
-    end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+    """Removes a provider: no request is sent to it from now on; requests in flight are completed.
+    NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
     FAILED_PRECONDITION with the reason DECLARED when the file declares it.
     """
     CheckProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.CheckProviderRequest, _provider_pb2.CheckProviderResponse]  # type: ignore[assignment]
@@ -214,8 +214,8 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.DeleteProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.DeleteProviderResponse, _abc.Awaitable[_provider_pb2.DeleteProviderResponse]]:
-        """Removes a provider: no request is sent to it from now on; requests in flight go on to their
-        end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+        """Removes a provider: no request is sent to it from now on; requests in flight are completed.
+        NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
         FAILED_PRECONDITION with the reason DECLARED when the file declares it.
         """
 

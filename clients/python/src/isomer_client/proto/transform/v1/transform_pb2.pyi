@@ -47,7 +47,7 @@ class _AxisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Axis.ValueType],
     """Errors in the text at a dose."""
 
 class Axis(_Axis, metaclass=_AxisEnumTypeWrapper):
-    """What a transformation varies."""
+    """Aspect of a text that a transformation varies."""
 
 AXIS_UNSPECIFIED: Axis.ValueType  # 0
 AXIS_LEXICAL: Axis.ValueType  # 1
@@ -90,7 +90,7 @@ class _OnFailureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnFailure.V
     """
 
 class OnFailure(_OnFailure, metaclass=_OnFailureEnumTypeWrapper):
-    """What to return for a text whose attempts all failed a check."""
+    """Result for a text whose attempts all failed a check."""
 
 ON_FAILURE_UNSPECIFIED: OnFailure.ValueType  # 0
 """KEEP_ORIGINAL."""
@@ -303,7 +303,7 @@ class _GuardModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GuardMode.V
     """No guard runs."""
 
 class GuardMode(_GuardMode, metaclass=_GuardModeEnumTypeWrapper):
-    """What a guard that fires leads to."""
+    """Effect of a guard that fires."""
 
 GUARD_MODE_UNSPECIFIED: GuardMode.ValueType  # 0
 """WARN."""
@@ -332,7 +332,7 @@ class _LanguageCheckEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Languag
     LANGUAGE_CHECK_WRONG: _LanguageCheck.ValueType  # 2
     """Another (CHECK_WRONG_LANGUAGE fires)."""
     LANGUAGE_CHECK_TOO_SHORT: _LanguageCheck.ValueType  # 3
-    """Too short, or too mixed with another, to tell: neither passed nor failed."""
+    """Too short, or too mixed with another, to be detected: neither passed nor failed."""
 
 class LanguageCheck(_LanguageCheck, metaclass=_LanguageCheckEnumTypeWrapper):
     """The detected language of a transformed text, compared with the expected one."""
@@ -344,7 +344,7 @@ LANGUAGE_CHECK_RIGHT: LanguageCheck.ValueType  # 1
 LANGUAGE_CHECK_WRONG: LanguageCheck.ValueType  # 2
 """Another (CHECK_WRONG_LANGUAGE fires)."""
 LANGUAGE_CHECK_TOO_SHORT: LanguageCheck.ValueType  # 3
-"""Too short, or too mixed with another, to tell: neither passed nor failed."""
+"""Too short, or too mixed with another, to be detected: neither passed nor failed."""
 Global___LanguageCheck: _TypeAlias = LanguageCheck  # noqa: Y015
 
 class _OnFingerprintChange:
@@ -402,7 +402,7 @@ class _JudgeScaleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JudgeScale
     """Fluency of the transformed text, 1 to 5 (HTEB)."""
 
 class JudgeScale(_JudgeScale, metaclass=_JudgeScaleEnumTypeWrapper):
-    """What a judge rates."""
+    """Scale on which a judge rates."""
 
 JUDGE_SCALE_UNSPECIFIED: JudgeScale.ValueType  # 0
 JUDGE_SCALE_SIMILARITY: JudgeScale.ValueType  # 1
@@ -467,7 +467,7 @@ class _PartialFailurePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_
     """
 
 class PartialFailurePolicy(_PartialFailurePolicy, metaclass=_PartialFailurePolicyEnumTypeWrapper):
-    """What to do when some variants are missing."""
+    """Handling of missing variants."""
 
 PARTIAL_FAILURE_POLICY_UNSPECIFIED: PartialFailurePolicy.ValueType  # 0
 """USE_ARRIVED."""
@@ -494,10 +494,10 @@ class _AugmentationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Augm
     AUGMENTATION_MODE_ALWAYS: _AugmentationMode.ValueType  # 1
     """Waits for every variant."""
     AUGMENTATION_MODE_BUDGET: _AugmentationMode.ValueType  # 2
-    """Uses what comes within `generation_budget`."""
+    """Uses the variants that arrive within `generation_budget`."""
     AUGMENTATION_MODE_CACHED: _AugmentationMode.ValueType  # 3
     """Uses the variants that the caches hold, and calls no generator. Transformations by rule, which
-    call none, are made. What is missing has the reason NOT_CACHED; see `make_missing`.
+    call none, are made. Missing variants have the reason NOT_CACHED; see `make_missing`.
     """
     AUGMENTATION_MODE_CASCADE: _AugmentationMode.ValueType  # 4
     """Plain first: augments those items whose plain search was not good enough, by `cascade` and the
@@ -512,10 +512,10 @@ AUGMENTATION_MODE_UNSPECIFIED: AugmentationMode.ValueType  # 0
 AUGMENTATION_MODE_ALWAYS: AugmentationMode.ValueType  # 1
 """Waits for every variant."""
 AUGMENTATION_MODE_BUDGET: AugmentationMode.ValueType  # 2
-"""Uses what comes within `generation_budget`."""
+"""Uses the variants that arrive within `generation_budget`."""
 AUGMENTATION_MODE_CACHED: AugmentationMode.ValueType  # 3
 """Uses the variants that the caches hold, and calls no generator. Transformations by rule, which
-call none, are made. What is missing has the reason NOT_CACHED; see `make_missing`.
+call none, are made. Missing variants have the reason NOT_CACHED; see `make_missing`.
 """
 AUGMENTATION_MODE_CASCADE: AugmentationMode.ValueType  # 4
 """Plain first: augments those items whose plain search was not good enough, by `cascade` and the
@@ -1034,7 +1034,7 @@ class MultiSwap(_message.Message):
 
     SWAPS_FIELD_NUMBER: _builtins.int
     swaps: _builtins.int
-    """Most swaps, 1 to 3; absent: 3."""
+    """Maximum number of swaps, 1 to 3; absent: 3."""
     def __init__(
         self,
         *,
@@ -1267,7 +1267,7 @@ class Sampling(_message.Message):
     top_p: _builtins.float
     """Default 1."""
     max_tokens: _builtins.int
-    """Most tokens to generate; absent: from the length of the text."""
+    """Maximum number of tokens to generate; absent: from the length of the text."""
     top_k: _builtins.int
     """Sample among this many of the likeliest tokens, at least 1. Absent: among all, or the server's
     default. It is not part of OpenAI's own protocol: servers that do not know it refuse or ignore
@@ -1306,7 +1306,7 @@ Global___Sampling: _TypeAlias = Sampling  # noqa: Y015
 
 @_typing.final
 class TransformSpec(_message.Message):
-    """What to run; shared by the unary and the streaming call."""
+    """Specification of a transformation; shared by the unary and the streaming call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1330,7 +1330,7 @@ class TransformSpec(_message.Message):
     seed: _builtins.int
     """Seed of the run; draws and sampling derive from it. Default 1337."""
     max_attempts: _builtins.int
-    """Most attempts per text, 1 to 10. Default 3."""
+    """Maximum number of attempts per text, 1 to 10. Default 3."""
     on_failure: Global___OnFailure.ValueType
     bypass_cache: _builtins.bool
     """Skip the cache (neither read nor written)."""
@@ -1406,7 +1406,7 @@ class TransformRequest(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     priority: _encoder_pb2.Priority.ValueType
-    """Which of the calls that wait for a generator go first. Default INTERACTIVE."""
+    """Priority among the calls that wait for a generator. Default INTERACTIVE."""
     @_builtins.property
     def spec(self) -> Global___TransformSpec: ...
     @_builtins.property
@@ -1472,8 +1472,8 @@ Global___EstimateResponse: _TypeAlias = EstimateResponse  # noqa: Y015
 
 @_typing.final
 class GenerationEstimate(_message.Message):
-    """What a generator would be asked for. Calls, tokens and money are given twice: with one attempt
-    for each text, and at most, with every attempt that a spec allows and the longest answer that it
+    """Estimated requests to a generator. Calls, tokens and money are given twice: with one attempt for
+    each text, and at most, with every attempt that a spec allows and the longest answer that it
     permits. Calls repeated because a server was overloaded or failed are in neither.
     """
 
@@ -1522,7 +1522,7 @@ class GenerationEstimate(_message.Message):
     """
     generated_price: _builtins.float
     cost: _builtins.float
-    """What these tokens cost; absent without prices."""
+    """Cost of these tokens; absent without prices."""
     most_cost: _builtins.float
     generator_id: _builtins.str
     """The generator's id, as results name it; empty where none is needed."""
@@ -1633,11 +1633,11 @@ class TransformResult(_message.Message):
     """
     outcome: Global___Outcome.ValueType
     language: _builtins.str
-    """Language the text is in (target of a translation), BCP-47; empty when too short to tell."""
+    """Language the text is in (target of a translation), BCP-47; empty when too short to be detected."""
     error: _builtins.str
     """Why the generator failed, when it did."""
     language_check: Global___LanguageCheck.ValueType
-    """What the detector says of the last attempt's text; of several texts, the worst: WRONG, then
+    """Result of the detector on the last attempt's text; of several texts, the worst: WRONG, then
     TOO_SHORT.
     """
     set_jaccard: _builtins.float
@@ -1670,8 +1670,8 @@ class TransformResult(_message.Message):
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What the generator did for this text in this request. Absent where it did nothing: made by
-        rule, found in the cache, or made for an equal text of the request, which has it.
+        """Work of the generator for this text in this request. Absent where it did nothing: made by rule,
+        found in the cache, or made for an equal text of the request, which has it.
         """
 
     @_builtins.property
@@ -1755,7 +1755,7 @@ class GeneratorCall(_message.Message):
     """Content address: the cache key, BLAKE3 (hex)."""
     prompt_tokens: _builtins.int
     """Tokens of the prompt and of the answer, counted when the generator was called: in this request
-    or, for an answer from a cache, in the one that filled it. What this request itself took is in
+    or, for an answer from a cache, in the one that filled it. Usage of this request itself is in
     TransformResult.usage.
     """
     generated_tokens: _builtins.int
@@ -1870,7 +1870,7 @@ class TransformSummary(_message.Message):
     generator_calls: _builtins.int
     """Attempts that reached a generator."""
     language_too_short: _builtins.int
-    """Texts whose language was too short to tell: not counted as right, nor as wrong."""
+    """Texts too short for their language to be detected: counted neither as right nor as wrong."""
     @_builtins.property
     def check_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """How often each check fired, over all attempts made now: key is the lower-case check name, e.g.
@@ -2071,7 +2071,7 @@ class InspectRequest(_message.Message):
     def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InspectRequest.Pair]: ...
     @_builtins.property
     def transformation(self) -> Global___Transformation:
-        """Which transformation the pairs claim to be: some checks depend on it."""
+        """Transformation that the pairs claim to be: some checks depend on it."""
 
     def __init__(
         self,
@@ -2093,7 +2093,7 @@ class InspectResponse(_message.Message):
 
     @_typing.final
     class Finding(_message.Message):
-        """What was found on one pair."""
+        """Results of the checks and guards on one pair."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -2104,7 +2104,7 @@ class InspectResponse(_message.Message):
         GUARDS_FIELD_NUMBER: _builtins.int
         GUARDS_UNTOLD_FIELD_NUMBER: _builtins.int
         detected_language: _builtins.str
-        """Detected language of the transformed text; empty when too short to tell."""
+        """Detected language of the transformed text; empty when too short to be detected."""
         language_check: Global___LanguageCheck.ValueType
         @_builtins.property
         def failed_checks(self) -> _containers.RepeatedScalarFieldContainer[Global___Check.ValueType]: ...
@@ -2191,17 +2191,17 @@ class JudgeRequest(_message.Message):
     seed: _builtins.int
     """Default 1337."""
     max_attempts: _builtins.int
-    """Most attempts per pair, 1 to 10. Default 3."""
+    """Maximum number of attempts per pair, 1 to 10. Default 3."""
     bypass_cache: _builtins.bool
     """Skip the cache (neither read nor written)."""
     priority: _encoder_pb2.Priority.ValueType
-    """Which of the calls that wait for a generator go first. Default INTERACTIVE."""
+    """Priority among the calls that wait for a generator. Default INTERACTIVE."""
     @_builtins.property
     def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgeRequest.Pair]: ...
     @_builtins.property
     def transformation(self) -> Global___Transformation:
-        """What the pairs claim to be; JUDGE_SCALE_QUALITY rates against its description. Absent: any
-        rewriting that keeps the meaning.
+        """Transformation that the pairs claim to be; JUDGE_SCALE_QUALITY rates against its description.
+        Absent: any rewriting that keeps the meaning.
         """
 
     def __init__(
@@ -2251,7 +2251,9 @@ class JudgeResponse(_message.Message):
         score: _builtins.float
         """Absent when no number could be read."""
         error: _builtins.str
-        """Why there is no score: the generator's error, or its last answer when that was not a rating."""
+        """Reason why there is no score: the generator's error, or its last answer when that was not a
+        rating.
+        """
         index: _builtins.int
         """Index in the request."""
         unreadable: _builtins.int
@@ -2442,7 +2444,7 @@ Global___CascadeRule: _TypeAlias = CascadeRule  # noqa: Y015
 
 @_typing.final
 class SearchEvidence(_message.Message):
-    """What the search with the plain vector of an item found."""
+    """Results of the search with the plain vector of an item."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2490,7 +2492,7 @@ class AugmentationSpec(_message.Message):
     """Default 1337."""
     partial_failure: Global___PartialFailurePolicy.ValueType
     max_attempts: _builtins.int
-    """Most attempts per variant, 1 to 10. Default 3."""
+    """Maximum number of attempts per variant, 1 to 10. Default 3."""
     bypass_cache: _builtins.bool
     """Skip the cache (neither read nor written). Not with AUGMENTATION_MODE_CACHED."""
     mode: Global___AugmentationMode.ValueType
@@ -2502,8 +2504,8 @@ class AugmentationSpec(_message.Message):
     in front makes none.
     """
     priority: _encoder_pb2.Priority.ValueType
-    """Which of the calls that wait for a generator or an encoder go first. Default: INTERACTIVE for
-    up to 32 items, else BATCH.
+    """Priority among the calls that wait for a generator or an encoder. Default: INTERACTIVE for up
+    to 32 items, else BATCH.
     """
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___VariantSource]:
@@ -2514,8 +2516,8 @@ class AugmentationSpec(_message.Message):
     @_builtins.property
     def generation_budget(self) -> _duration_pb2.Duration:
         """Time allowed for generation, above 0, counted from when the generators are ready (a local model
-        that has to be loaded first is waited for). What has arrived by then is used, the rest is
-        dropped. Absent: no limit but the rpc's deadline.
+        that has to be loaded first is waited for). Variants that have arrived by then are used, the
+        rest is dropped. Absent: no limit but the rpc's deadline.
         """
 
     @_builtins.property
@@ -2574,7 +2576,7 @@ class MissingVariant(_message.Message):
     """Index of its source."""
     reason: Global___MissingReason.ValueType
     message: _builtins.str
-    """What happened."""
+    """Description of the cause."""
     def __init__(
         self,
         *,

@@ -98,8 +98,8 @@ class TransformServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Estimate(self, request, context):
-        """What Transform would ask the generator for with the same spec and texts: the caches are looked
-        up, no generator is asked, nothing is stored. It costs nothing.
+        """Estimates what Transform would ask the generator for with the same spec and texts: the caches
+        are looked up, no generator is asked, nothing is stored. It costs nothing.
 
         Errors as Transform; it does not check whether the generator can be reached.
         """

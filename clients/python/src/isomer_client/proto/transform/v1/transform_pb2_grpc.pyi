@@ -50,8 +50,8 @@ class TransformServiceStub:
     say which text it is.
     """
     Estimate: _grpc.UnaryUnaryMultiCallable[_transform_pb2.EstimateRequest, _transform_pb2.EstimateResponse]
-    """What Transform would ask the generator for with the same spec and texts: the caches are looked
-    up, no generator is asked, nothing is stored. It costs nothing.
+    """Estimates what Transform would ask the generator for with the same spec and texts: the caches
+    are looked up, no generator is asked, nothing is stored. It costs nothing.
 
     Errors as Transform; it does not check whether the generator can be reached.
     """
@@ -85,8 +85,8 @@ class TransformServiceAsyncStub(TransformServiceStub):
     say which text it is.
     """
     Estimate: _aio.UnaryUnaryMultiCallable[_transform_pb2.EstimateRequest, _transform_pb2.EstimateResponse]  # type: ignore[assignment]
-    """What Transform would ask the generator for with the same spec and texts: the caches are looked
-    up, no generator is asked, nothing is stored. It costs nothing.
+    """Estimates what Transform would ask the generator for with the same spec and texts: the caches
+    are looked up, no generator is asked, nothing is stored. It costs nothing.
 
     Errors as Transform; it does not check whether the generator can be reached.
     """
@@ -141,8 +141,8 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _transform_pb2.EstimateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_transform_pb2.EstimateResponse, _abc.Awaitable[_transform_pb2.EstimateResponse]]:
-        """What Transform would ask the generator for with the same spec and texts: the caches are looked
-        up, no generator is asked, nothing is stored. It costs nothing.
+        """Estimates what Transform would ask the generator for with the same spec and texts: the caches
+        are looked up, no generator is asked, nothing is stored. It costs nothing.
 
         Errors as Transform; it does not check whether the generator can be reached.
         """

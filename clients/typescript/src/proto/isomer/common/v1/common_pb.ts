@@ -2,8 +2,8 @@
 // @generated from file isomer/common/v1/common.proto (package isomer.common.v1, syntax proto3)
 /* eslint-disable */
 
-// What every Isomer service shares: vector spaces, packed matrices, accounting, provenance, item
-// errors.
+// Messages that all Isomer services share: vector spaces, packed matrices, accounting, provenance,
+// item errors.
 //
 // Errors follow AIP-193. Each failed rpc carries `google.rpc.ErrorInfo` (domain `isomer`, a stable
 // UPPER_SNAKE reason and metadata); a bad argument adds `google.rpc.BadRequest` (field path, what
@@ -106,8 +106,8 @@ export type VectorSpace = Message<"isomer.common.v1.VectorSpace"> & {
 
   /**
    * Pooling, e.g. `mean`, `cls`, `mean>dense>normalize`: the pipeline after the transformer, as it
-   * ran. A transformer that was computed in another arithmetic than 32-bit floats is named in
-   * front, e.g. `int8-8x7>mean`, `bf16>mean`.
+   * ran. A transformer that was not computed in 32-bit floats is named in front, e.g.
+   * `int8-8x7>mean`, `bf16>mean`.
    *
    * @generated from field: string pooling = 5;
    */
@@ -167,7 +167,7 @@ export const VectorSpaceSchema: GenMessage<VectorSpace> = /*@__PURE__*/
   messageDesc(file_isomer_common_v1_common, 1);
 
 /**
- * What a request consumed.
+ * Resources that a request consumed.
  *
  * @generated from message isomer.common.v1.Usage
  */
@@ -216,8 +216,8 @@ export type Usage = Message<"isomer.common.v1.Usage"> & {
   tokensEstimated: boolean;
 
   /**
-   * What the encoded tokens cost at the price that a gateway's registry names for their provider,
-   * in billionths of a US dollar; 0 where no price is named.
+   * Cost of the encoded tokens at the price that a gateway's registry names for their provider, in
+   * billionths of a US dollar; 0 where no price is named.
    *
    * @generated from field: uint64 cost_nano_usd = 7;
    */
@@ -346,7 +346,7 @@ export type Provenance = Message<"isomer.common.v1.Provenance"> & {
   languages: string[];
 
   /**
-   * What the generator's texts depend on beside the request, as BLAKE3 (hex): weights and
+   * Digest of what the generator's texts depend on beside the request, as BLAKE3 (hex): weights and
    * arithmetic of a local model, model and address of a remote one. Empty where no generator is
    * needed.
    *
@@ -383,7 +383,7 @@ export type ItemError = Message<"isomer.common.v1.ItemError"> & {
   code: number;
 
   /**
-   * What is wrong and how to mend it.
+   * Description of the error, and how to fix it.
    *
    * @generated from field: string message = 3;
    */
@@ -434,7 +434,7 @@ export enum Dtype {
    * takes, in this order: the texts that its configuration names for the encoder
    * (`embed.calibration`), those of `calibration.txt` in the model's folder, the texts of the
    * request itself where there are at least 100. Otherwise the request is refused.
-   * VectorSpace.quantisation tells ranges apart.
+   * VectorSpace.quantisation distinguishes ranges.
    *
    * @generated from enum value: DTYPE_INT8 = 3;
    */

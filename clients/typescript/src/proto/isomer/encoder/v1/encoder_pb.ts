@@ -74,14 +74,14 @@ export type Encoder = Message<"isomer.encoder.v1.Encoder"> & {
   maxTokens: number;
 
   /**
-   * Most inputs a request may carry.
+   * Maximum number of inputs per request.
    *
    * @generated from field: uint32 max_batch_items = 8;
    */
   maxBatchItems: number;
 
   /**
-   * Most tokens run through the model at once.
+   * Maximum number of tokens run through the model at once.
    *
    * @generated from field: uint32 max_batch_tokens = 9;
    */
@@ -116,7 +116,7 @@ export type Encoder = Message<"isomer.encoder.v1.Encoder"> & {
   dtypes: Dtype[];
 
   /**
-   * What it can return.
+   * Kinds of values that it can return.
    *
    * @generated from field: repeated isomer.encoder.v1.Capability capabilities = 14;
    */
@@ -181,7 +181,7 @@ export const EncoderSchema: GenMessage<Encoder> = /*@__PURE__*/
  */
 export type ListEncodersRequest = Message<"isomer.encoder.v1.ListEncodersRequest"> & {
   /**
-   * Most entries to return; 0 means 100, 1000 at most (AIP-158).
+   * Maximum number of entries to return; 0 means 100, 1000 at most (AIP-158).
    *
    * @generated from field: uint32 page_size = 1;
    */
@@ -331,7 +331,7 @@ export type EncodeRequest = Message<"isomer.encoder.v1.EncodeRequest"> & {
   encoderId: string;
 
   /**
-   * What to encode; at least one, at most `max_batch_items`.
+   * Inputs to encode; at least one, at most `max_batch_items`.
    *
    * @generated from field: repeated isomer.encoder.v1.Input inputs = 2;
    */
@@ -361,7 +361,7 @@ export type EncodeRequest = Message<"isomer.encoder.v1.EncodeRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * What to do with a text that is too long. Default TAIL.
+   * Handling of a text that is too long. Default TAIL.
    *
    * @generated from field: isomer.encoder.v1.Truncation truncation = 5;
    */
@@ -995,7 +995,7 @@ export const RerankResponse_ResultSchema: GenMessage<RerankResponse_Result> = /*
   messageDesc(file_isomer_encoder_v1_encoder, 21, 0);
 
 /**
- * What to do with a text longer than the encoder's `max_tokens`.
+ * Handling of a text longer than the encoder's `max_tokens`.
  *
  * @generated from enum isomer.encoder.v1.Truncation
  */
@@ -1038,7 +1038,7 @@ export const TruncationSchema: GenEnum<Truncation> = /*@__PURE__*/
   enumDesc(file_isomer_encoder_v1_encoder, 0);
 
 /**
- * Which queue a request waits in.
+ * Queue in which a request waits.
  *
  * @generated from enum isomer.encoder.v1.Priority
  */
@@ -1072,7 +1072,7 @@ export const PrioritySchema: GenEnum<Priority> = /*@__PURE__*/
   enumDesc(file_isomer_encoder_v1_encoder, 1);
 
 /**
- * What to return for each input.
+ * Kind of value to return for each input.
  *
  * @generated from enum isomer.encoder.v1.Output
  */
@@ -1085,14 +1085,14 @@ export enum Output {
   UNSPECIFIED = 0,
 
   /**
-   * One vector an input.
+   * One vector per input.
    *
    * @generated from enum value: OUTPUT_TEXT_VECTOR = 1;
    */
   TEXT_VECTOR = 1,
 
   /**
-   * One vector a token, special tokens and prompt included: what the pooling would see.
+   * One vector per token, special tokens and prompt included: the input of the pooling.
    * `EncodeResponse.row_counts` says how many rows belong to each input. CAPABILITY_MULTI_VECTOR.
    *
    * Of a model with a layer for late interaction (BGE-M3): that layer's vectors of unit length, of
@@ -1103,7 +1103,7 @@ export enum Output {
   TOKEN_VECTORS = 2,
 
   /**
-   * One sparse vector an input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
+   * One sparse vector per input: weights of tokens of the encoder's vocabulary. CAPABILITY_SPARSE.
    *
    * @generated from enum value: OUTPUT_SPARSE = 3;
    */
@@ -1117,7 +1117,7 @@ export const OutputSchema: GenEnum<Output> = /*@__PURE__*/
   enumDesc(file_isomer_encoder_v1_encoder, 2);
 
 /**
- * What an encoder can return.
+ * Kind of value that an encoder can return.
  *
  * @generated from enum isomer.encoder.v1.Capability
  */
@@ -1128,7 +1128,7 @@ export enum Capability {
   UNSPECIFIED = 0,
 
   /**
-   * One dense vector a text.
+   * One dense vector per text.
    *
    * @generated from enum value: CAPABILITY_DENSE = 1;
    */
@@ -1142,7 +1142,7 @@ export enum Capability {
   SPARSE = 2,
 
   /**
-   * One vector a token (late interaction).
+   * One vector per token (late interaction).
    *
    * @generated from enum value: CAPABILITY_MULTI_VECTOR = 3;
    */

@@ -23,7 +23,7 @@ export const file_isomer_eval_v1_run: GenFile = /*@__PURE__*/
   fileDesc("Chhpc29tZXIvZXZhbC92MS9ydW4ucHJvdG8SDmlzb21lci5ldmFsLnYxIlwKCFN1aXRlUmVmEhEKB2J1aWx0aW4YASABKAlIABIOCgR0b21sGAIgASgJSAASEAoIYmFzZV9kaXIYAyABKAkSEQoJZmlsZV9uYW1lGAQgASgJQggKBnNvdXJjZSK7BAoHUnVuU3BlYxInCgVzdWl0ZRgBIAEoCzIYLmlzb21lci5ldmFsLnYxLlN1aXRlUmVmEhMKC2VuY29kZXJfaWRzGAIgAygJEhQKDGdlbmVyYXRvcl9pZBgDIAEoCRINCgVzZWVkcxgEIAMoBBISCgVsaW1pdBgFIAEoDUgAiAEBEhsKE2Jhc2VsaW5lX2VuY29kZXJfaWQYBiABKAkSFwoPdHJhbnNmb3JtYXRpb25zGAcgAygJEhgKC3NhbXBsZV9zZWVkGAggASgESAGIAQESIgoEZ2F0ZRgJIAEoCzIULmlzb21lci5ldmFsLnYxLkdhdGUSJAoFanVkZ2UYCiABKAsyFS5pc29tZXIuZXZhbC52MS5KdWRnZRIYCgt0ZW1wZXJhdHVyZRgeIAEoAUgCiAEBEi4KB3Byb21wdHMYCyADKAsyHS5pc29tZXIuZXZhbC52MS5FbmNvZGVyUHJvbXB0Ei4KCnNlcGFyYXRpb24YFCABKAsyGi5pc29tZXIuZXZhbC52MS5TZXBhcmF0aW9uEikKBmxpbWl0cxgfIAEoCzIZLmlzb21lci5ldmFsLnYxLlJ1bkxpbWl0cxINCgVmb3JtcxggIAMoCRIXCg9wcm9tcHRfdmFyaWFudHMYISADKAkSGAoLdG90YWxfaXRlbXMYIiABKA1IA4gBAUIICgZfbGltaXRCDgoMX3NhbXBsZV9zZWVkQg4KDF90ZW1wZXJhdHVyZUIOCgxfdG90YWxfaXRlbXMiWQoJUnVuTGltaXRzEhwKD2dlbmVyYXRvcl9jYWxscxgBIAEoBEgAiAEBEhEKBGNvc3QYAiABKAFIAYgBAUISChBfZ2VuZXJhdG9yX2NhbGxzQgcKBV9jb3N0IlMKClNlcGFyYXRpb24SEAoDb2ZmGAEgASgISACIAQESDQoFa2luZHMYAiADKAkSEgoFdGV4dHMYAyABKA1IAYgBAUIGCgRfb2ZmQggKBl90ZXh0cyKOAQoFSnVkZ2USFAoMZ2VuZXJhdG9yX2lkGAEgASgJEhMKBnNhbXBsZRgCIAEoDUgAiAEBEi8KBnNjYWxlcxgDIAMoDjIfLmlzb21lci50cmFuc2Zvcm0udjEuSnVkZ2VTY2FsZRITCgZhY2NlcHQYBCABKAFIAYgBAUIJCgdfc2FtcGxlQgkKB19hY2NlcHQiiwUKBEdhdGUSJwoFcnVsZXMYASADKAsyGC5pc29tZXIuZXZhbC52MS5HYXRlUnVsZRISCgVhbHBoYRgCIAEoAUgAiAEBEigKBWJhc2lzGAMgASgOMhkuaXNvbWVyLmV2YWwudjEuR2F0ZUJhc2lzEjAKCXVuZGVjaWRlZBgEIAEoDjIdLmlzb21lci5ldmFsLnYxLkdhdGVVbmRlY2lkZWQSMgoKc2VxdWVudGlhbBgFIAEoDjIeLmlzb21lci5ldmFsLnYxLkdhdGVTZXF1ZW50aWFsEhoKDW1heF91bmNoYW5nZWQYBiABKAFIAYgBARIcCg9tYXhfbmVhcl9jb3BpZXMYByABKAFIAogBARImCgR1bml0GAggASgOMhguaXNvbWVyLmV2YWwudjEuR2F0ZVVuaXQSKgoGYWRqdXN0GAkgASgOMhouaXNvbWVyLmV2YWwudjEuR2F0ZUFkanVzdBIUCgdtYXhfY3V0GAogASgBSAOIAQESGQoMbWluX2FjY2VwdGVkGAsgASgBSASIAQESFwoKbWF4X3NoYXJlZBgMIAEoAUgFiAEBEhsKE3dpdGhvdXRfc3VpdGVfcnVsZXMYDSABKAgSNAoIdmFsaWRpdHkYDiADKAsyIi5pc29tZXIuZXZhbC52MS5HYXRlLlZhbGlkaXR5RW50cnkaLwoNVmFsaWRpdHlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBQggKBl9hbHBoYUIQCg5fbWF4X3VuY2hhbmdlZEISChBfbWF4X25lYXJfY29waWVzQgoKCF9tYXhfY3V0Qg8KDV9taW5fYWNjZXB0ZWRCDQoLX21heF9zaGFyZWQi2QUKCEdhdGVSdWxlEgwKBG5hbWUYASABKAkSEgoIbWF4X2Ryb3AYAiABKAFIABIaChBtYXhfZHJvcF9wZXJjZW50GAMgASgBSAASEwoJbWluX3Njb3JlGAQgASgBSAASEAoGbWFyZ2luGAUgASgBSAASGAoObWluX3NlcGFyYXRpb24YFCABKAFIABIPCgV3b3JzdBgVIAEoAUgAEhwKEm1heF9uZWdhdGl2ZV9mbGlwcxgWIAEoAUgAEhUKC21pbl9vdmVybGFwGBcgASgBSAASEAoIcXVhbnRpdHkYBiABKAkSEQoJdGFza190eXBlGAcgASgJEg8KB2RhdGFzZXQYCCABKAkSKAoFYmFzaXMYCSABKA4yGS5pc29tZXIuZXZhbC52MS5HYXRlQmFzaXMSGgoNbWF4X3VuY2hhbmdlZBgKIAEoAUgBiAEBEhwKD21heF9uZWFyX2NvcGllcxgLIAEoAUgCiAEBEiYKBHVuaXQYDCABKA4yGC5pc29tZXIuZXZhbC52MS5HYXRlVW5pdBIoCgV0ZXh0cxgNIAEoDjIZLmlzb21lci5ldmFsLnYxLkdhdGVUZXh0cxIUCgdtYXhfY3V0GA4gASgBSAOIAQESGQoMbWluX2FjY2VwdGVkGA8gASgBSASIAQESFwoKbWF4X3NoYXJlZBgQIAEoAUgFiAEBEjgKCHZhbGlkaXR5GBEgAygLMiYuaXNvbWVyLmV2YWwudjEuR2F0ZVJ1bGUuVmFsaWRpdHlFbnRyeRIMCgR0ZXh0GBIgASgJGi8KDVZhbGlkaXR5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUIHCgVsaW1pdEIQCg5fbWF4X3VuY2hhbmdlZEISChBfbWF4X25lYXJfY29waWVzQgoKCF9tYXhfY3V0Qg8KDV9taW5fYWNjZXB0ZWRCDQoLX21heF9zaGFyZWQioAEKDVN0YWdlUHJvZ3Jlc3MSJAoFc3RhZ2UYASABKA4yFS5pc29tZXIuZXZhbC52MS5TdGFnZRIMCgRkb25lGAIgASgEEg0KBXRvdGFsGAMgASgEEg4KBmNhY2hlZBgEIAEoBBIsCglyZW1haW5pbmcYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGZGV0YWlsGAYgASgJIuADCgNSdW4SCgoCaWQYASABKAkSJwoFc3RhdGUYAiABKA4yGC5pc29tZXIuZXZhbC52MS5SdW5TdGF0ZRIlCgRzcGVjGAMgASgLMhcuaXNvbWVyLmV2YWwudjEuUnVuU3BlYxIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc3RhcnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KCHByb2dyZXNzGAcgAygLMh0uaXNvbWVyLmV2YWwudjEuU3RhZ2VQcm9ncmVzcxINCgVlcnJvchgIIAEoCRISCgplcnJvcl9jb2RlGAkgASgFEigKB3ZlcmRpY3QYCiABKA4yFy5pc29tZXIuZXZhbC52MS5WZXJkaWN0Ei0KCGNvdW50ZXJzGAsgASgLMhsuaXNvbWVyLmV2YWwudjEuUnVuQ291bnRlcnMSDwoHYmxvY2tlZBgMIAEoCBIwCgl1bmRlY2lkZWQYDSABKA4yHS5pc29tZXIuZXZhbC52MS5HYXRlVW5kZWNpZGVkIp8ECgtSdW5Db3VudGVycxIVCg10ZXh0c19wbGFubmVkGAEgASgEEhcKD3RleHRzX2dlbmVyYXRlZBgCIAEoBBIUCgx0ZXh0c19jYWNoZWQYAyABKAQSFwoPZ2VuZXJhdG9yX2NhbGxzGAQgASgEEhUKDXRleHRzX2VuY29kZWQYBSABKAQSFgoOdG9rZW5zX2VuY29kZWQYBiABKAQSFwoPc2NvcmVzX2NvbXB1dGVkGAcgASgEEhUKDXNjb3Jlc19jYWNoZWQYCCABKAQSFQoNa2VwdF9vcmlnaW5hbBgJIAEoBBIUCgxmYWlsZWRfdGV4dHMYCiABKAQSFwoPcmF0aW5nc19wbGFubmVkGAsgASgEEhQKDHJhdGluZ3NfbWFkZRgMIAEoBBIWCg5yYXRpbmdzX2NhY2hlZBgNIAEoBBIXCg9yYXRpbmdzX21pc3NpbmcYDiABKAQSEwoLanVkZ2VfY2FsbHMYDyABKAQSGAoQZ2VuZXJhdG9yX3Rva2VucxgQIAEoBBIYChBnZW5lcmF0ZWRfdG9rZW5zGBEgASgEEhQKDGp1ZGdlX3Rva2VucxgSIAEoBBIeChZqdWRnZV9nZW5lcmF0ZWRfdG9rZW5zGBMgASgEEhgKEHRva2Vuc19lc3RpbWF0ZWQYFCABKAgSFQoNY29zdF9uYW5vX3VzZBgVIAEoBBIVCg10ZXh0c19ieV9ydWxlGBYgASgEIk0KEENyZWF0ZVJ1blJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSEgoKcmVxdWVzdF9pZBgCIAEoCSI1ChFDcmVhdGVSdW5SZXNwb25zZRIgCgNydW4YASABKAsyEy5pc29tZXIuZXZhbC52MS5SdW4iVQoOUGxhblJ1blJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLmlzb21lci5ldmFsLnYxLlJ1blNwZWMSEgoFcG93ZXIYAiABKAFIAIgBAUIICgZfcG93ZXIiOAoPUGxhblJ1blJlc3BvbnNlEiUKBHBsYW4YASABKAsyFy5pc29tZXIuZXZhbC52MS5SdW5QbGFuIvsCCgdSdW5QbGFuEjYKC2dlbmVyYXRpb25zGAEgAygLMiEuaXNvbWVyLmV2YWwudjEuUGxhbm5lZEdlbmVyYXRpb24SNgoFdG90YWwYAiABKAsyJy5pc29tZXIudHJhbnNmb3JtLnYxLkdlbmVyYXRpb25Fc3RpbWF0ZRIyCgllbmNvZGluZ3MYAyADKAsyHy5pc29tZXIuZXZhbC52MS5QbGFubmVkRW5jb2RpbmcSFAoMbW9zdF9yYXRpbmdzGAQgASgEEjIKD2dlbmVyYXRpb25fdGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIWCg5tZWFzdXJlZF90ZXh0cxgGIAEoBBIPCgdyZWZ1c2FsGAcgASgJEioKBXJ1bGVzGAggAygLMhsuaXNvbWVyLmV2YWwudjEuUGxhbm5lZFJ1bGUSLQoGZGVzaWduGAkgASgLMh0uaXNvbWVyLmV2YWwudjEuUGxhbm5lZERlc2lnbiK7AQoLUGxhbm5lZFJ1bGUSDQoFdGl0bGUYASABKAkSDQoFbGltaXQYAiABKAESHgoRcGFzc193aXRob3V0X2Ryb3AYAyABKAFIAIgBARIZCgxwYXNzX2F0X2hhbGYYBCABKAFIAYgBARIaCg1mYWlsX2F0X3R3aWNlGAUgASgBSAKIAQFCFAoSX3Bhc3Nfd2l0aG91dF9kcm9wQg8KDV9wYXNzX2F0X2hhbGZCEAoOX2ZhaWxfYXRfdHdpY2UilAEKDVBsYW5uZWREZXNpZ24SEwoLdG90YWxfaXRlbXMYASABKAQSMAoIZGF0YXNldHMYAiADKAsyHi5pc29tZXIuZXZhbC52MS5QbGFubmVkRGF0YXNldBIQCghyZXdyaXRlcxgDIAEoBBIZChFwYXNzX3dpdGhvdXRfZHJvcBgEIAEoARIPCgdyZWFjaGVkGAUgASgIIkYKDlBsYW5uZWREYXRhc2V0EgwKBG5hbWUYASABKAkSDQoFaXRlbXMYAiABKAQSFwoPYXZhaWxhYmxlX2l0ZW1zGAMgASgEIl0KEVBsYW5uZWRHZW5lcmF0aW9uEg0KBWxhYmVsGAEgASgJEjkKCGVzdGltYXRlGAIgASgLMicuaXNvbWVyLnRyYW5zZm9ybS52MS5HZW5lcmF0aW9uRXN0aW1hdGUiOQoPUGxhbm5lZEVuY29kaW5nEhIKCmVuY29kZXJfaWQYASABKAkSEgoKbW9zdF90ZXh0cxgCIAEoBCIbCg1HZXRSdW5SZXF1ZXN0EgoKAmlkGAEgASgJIjIKDkdldFJ1blJlc3BvbnNlEiAKA3J1bhgBIAEoCzITLmlzb21lci5ldmFsLnYxLlJ1biI4Cg9MaXN0UnVuc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiTgoQTGlzdFJ1bnNSZXNwb25zZRIhCgRydW5zGAEgAygLMhMuaXNvbWVyLmV2YWwudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI1Cg9XYXRjaFJ1blJlcXVlc3QSCgoCaWQYASABKAkSFgoOYWZ0ZXJfc2VxdWVuY2UYAiABKAQiwwEKEFdhdGNoUnVuUmVzcG9uc2USEAoIc2VxdWVuY2UYASABKAQSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoIcHJvZ3Jlc3MYAyABKAsyHS5pc29tZXIuZXZhbC52MS5TdGFnZVByb2dyZXNzSAASEQoHbWVzc2FnZRgEIAEoCUgAEiQKBWVuZGVkGAUgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuSABCBwoFZXZlbnQiLgoQQ2FuY2VsUnVuUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNQoRQ2FuY2VsUnVuUmVzcG9uc2USIAoDcnVuGAEgASgLMhMuaXNvbWVyLmV2YWwudjEuUnVuIh4KEERlbGV0ZVJ1blJlcXVlc3QSCgoCaWQYASABKAkiEwoRRGVsZXRlUnVuUmVzcG9uc2UiTAoQR2V0UmVwb3J0UmVxdWVzdBIKCgJpZBgBIAEoCRIsCgZmb3JtYXQYAiABKA4yHC5pc29tZXIuZXZhbC52MS5SZXBvcnRGb3JtYXQiSwoRR2V0UmVwb3J0UmVzcG9uc2USDwoHY29udGVudBgBIAEoDBISCgptZWRpYV90eXBlGAIgASgJEhEKCWZpbGVfbmFtZRgDIAEoCSIRCg9HZXRGbGVldFJlcXVlc3Qi0wEKEEdldEZsZWV0UmVzcG9uc2USEwoLaGFzX3dvcmtlcnMYASABKAgSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoHd29ya2VycxgDIAMoCzIbLmlzb21lci5ldmFsLnYxLkZsZWV0V29ya2VyEigKBWxhbmVzGAQgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRMYW5lEigKBXdhaXRzGAUgAygLMhkuaXNvbWVyLmV2YWwudjEuRmxlZXRXYWl0IpQCCgtGbGVldFdvcmtlchIKCgJpZBgBIAEoCRIMCgRob3N0GAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEgoKYXJpdGhtZXRpYxgEIAEoCRIuCgpzdGFydF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI8CgltYXhfdW5pdHMYBiADKAsyKS5pc29tZXIuZXZhbC52MS5GbGVldFdvcmtlci5NYXhVbml0c0VudHJ5EicKBHdvcmsYByADKAsyGS5pc29tZXIuZXZhbC52MS5GbGVldFdvcmsaLwoNTWF4VW5pdHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKA06AjgBIl8KCUZsZWV0V29yaxIMCgRraW5kGAEgASgJEgoKAm9mGAIgASgJEg0KBXVuaXRzGAMgASgNEikKBXNpbmNlGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKgAgoJRmxlZXRMYW5lEgwKBGtpbmQYASABKAkSCgoCb2YYAiABKAkSEgoKYXJpdGhtZXRpYxgDIAEoCRIPCgd3b3JrZXJzGAQgASgNEg4KBnF1ZXVlZBgFIAEoBBIPCgdpbl93b3JrGAYgASgEEhMKC3JlZGVsaXZlcmVkGAcgASgEEhsKE2ZpbmlzaGVkX3Blcl9zZWNvbmQYCCABKAESMAoMcGF1c2VkX3VudGlsGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1wYXVzZWRfcmVhc29uGAogASgJEg0KBWNhbGxzGAsgASgNEhEKCW1heF9jYWxscxgMIAEoDRIWCg5idWRnZXRfcmVhY2hlZBgNIAEoCSKZAQoJRmxlZXRXYWl0Eg4KBnJ1bl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEgoKAm9mGAMgASgJEhIKCmFyaXRobWV0aWMYBCABKAkSDQoFdW5pdHMYBSABKAQSLwoGcmVhc29uGAYgASgOMh8uaXNvbWVyLmV2YWwudjEuRmxlZXRXYWl0UmVhc29uEg4KBmRldGFpbBgHIAEoCSLsAQoRR2V0SGlzdG9yeVJlcXVlc3QSEgoKZW5jb2Rlcl9pZBgBIAEoCRIUCgxzdWl0ZV9kaWdlc3QYAiABKAkSKwoCb2YYAyABKA4yHy5pc29tZXIuZXZhbC52MS5IaXN0b3J5UXVhbnRpdHkSMQoHYWdhaW5zdBgEIAEoDjIgLmlzb21lci5ldmFsLnYxLkhpc3RvcnlSZWZlcmVuY2USEwoGbWFyZ2luGAUgASgBSACIAQESEgoFYWxwaGEYBiABKAFIAYgBARIPCgdlYXJsaWVyGAcgASgEQgkKB19tYXJnaW5CCAoGX2FscGhhIkIKEkdldEhpc3RvcnlSZXNwb25zZRIMCgRqc29uGAEgASgMEhAKCG1hcmtkb3duGAIgASgMEgwKBGh0bWwYAyABKAwqmwEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhUKEVJVTl9TVEFURV9QRU5ESU5HEAESFQoRUlVOX1NUQVRFX1JVTk5JTkcQAhIXChNSVU5fU1RBVEVfU1VDQ0VFREVEEAMSFAoQUlVOX1NUQVRFX0ZBSUxFRBAEEhcKE1JVTl9TVEFURV9DQU5DRUxMRUQQBSqJAQoFU3RhZ2USFQoRU1RBR0VfVU5TUEVDSUZJRUQQABIOCgpTVEFHRV9QTEFOEAESEwoPU1RBR0VfVFJBTlNGT1JNEAISEAoMU1RBR0VfRU5DT0RFEAMSDwoLU1RBR0VfU0NPUkUQBBIQCgxTVEFHRV9SRVBPUlQQBRIPCgtTVEFHRV9KVURHRRAGKqsBCgxSZXBvcnRGb3JtYXQSHQoZUkVQT1JUX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElJFUE9SVF9GT1JNQVRfSlNPThABEhoKFlJFUE9SVF9GT1JNQVRfTUFSS0RPV04QAhIWChJSRVBPUlRfRk9STUFUX0hUTUwQAxIXChNSRVBPUlRfRk9STUFUX0pVTklUEAQSFwoTUkVQT1JUX0ZPUk1BVF9JVEVNUxAFKnIKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACEhUKEVZFUkRJQ1RfVU5ERUNJREVEEAMSEwoPVkVSRElDVF9JTlZBTElEEAQqbAoJR2F0ZVRleHRzEhoKFkdBVEVfVEVYVFNfVU5TUEVDSUZJRUQQABISCg5HQVRFX1RFWFRTX0FMTBABEhYKEkdBVEVfVEVYVFNfQ0hBTkdFRBACEhcKE0dBVEVfVEVYVFNfQUNDRVBURUQQAypVCgpHYXRlQWRqdXN0EhsKF0dBVEVfQURKVVNUX1VOU1BFQ0lGSUVEEAASFAoQR0FURV9BREpVU1RfTk9ORRABEhQKEEdBVEVfQURKVVNUX0hPTE0QAirJAQoJR2F0ZUJhc2lzEhoKFkdBVEVfQkFTSVNfVU5TUEVDSUZJRUQQABIUChBHQVRFX0JBU0lTX1BPSU5UEAESGgoWR0FURV9CQVNJU19TSUdORURfUkFOSxACEhYKEkdBVEVfQkFTSVNfU1RVREVOVBADEhgKFEdBVEVfQkFTSVNfQk9PVFNUUkFQEAQSFgoSR0FURV9CQVNJU19CT1VOREVEEAUSJAogR0FURV9CQVNJU19TVFVERU5USVNFRF9CT09UU1RSQVAQBipOCghHYXRlVW5pdBIZChVHQVRFX1VOSVRfVU5TUEVDSUZJRUQQABISCg5HQVRFX1VOSVRfSVRFTRABEhMKD0dBVEVfVU5JVF9HUk9VUBACKnsKDUdhdGVVbmRlY2lkZWQSHgoaR0FURV9VTkRFQ0lERURfVU5TUEVDSUZJRUQQABIXChNHQVRFX1VOREVDSURFRF9XQVJOEAESFwoTR0FURV9VTkRFQ0lERURfRkFJTBACEhgKFEdBVEVfVU5ERUNJREVEX0JMT0NLEAMqpwEKDkdhdGVTZXF1ZW50aWFsEh8KG0dBVEVfU0VRVUVOVElBTF9VTlNQRUNJRklFRBAAEhcKE0dBVEVfU0VRVUVOVElBTF9PRkYQARIaChZHQVRFX1NFUVVFTlRJQUxfUE9DT0NLEAISIgoeR0FURV9TRVFVRU5USUFMX09CUklFTl9GTEVNSU5HEAMSGwoXR0FURV9TRVFVRU5USUFMX0JFVFRJTkcQBCqwAgoPRmxlZXRXYWl0UmVhc29uEiEKHUZMRUVUX1dBSVRfUkVBU09OX1VOU1BFQ0lGSUVEEAASHwobRkxFRVRfV0FJVF9SRUFTT05fTk9fV09SS0VSEAESHQoZRkxFRVRfV0FJVF9SRUFTT05fVkVSU0lPThACEiAKHEZMRUVUX1dBSVRfUkVBU09OX0FSSVRITUVUSUMQAxIcChhGTEVFVF9XQUlUX1JFQVNPTl9QQVVTRUQQBBIcChhGTEVFVF9XQUlUX1JFQVNPTl9CVURHRVQQBRIhCh1GTEVFVF9XQUlUX1JFQVNPTl9DT05DVVJSRU5DWRAGEhoKFkZMRUVUX1dBSVRfUkVBU09OX0JVU1kQBxIdChlGTEVFVF9XQUlUX1JFQVNPTl9JTl9XT1JLEAgqbgoPSGlzdG9yeVF1YW50aXR5EiAKHEhJU1RPUllfUVVBTlRJVFlfVU5TUEVDSUZJRUQQABIaChZISVNUT1JZX1FVQU5USVRZX1RPVEFMEAESHQoZSElTVE9SWV9RVUFOVElUWV9PUklHSU5BTBACKnIKEEhpc3RvcnlSZWZlcmVuY2USIQodSElTVE9SWV9SRUZFUkVOQ0VfVU5TUEVDSUZJRUQQABIeChpISVNUT1JZX1JFRkVSRU5DRV9CQVNFTElORRABEhsKF0hJU1RPUllfUkVGRVJFTkNFX0ZJUlNUEAIyrQYKClJ1blNlcnZpY2USUAoJQ3JlYXRlUnVuEiAuaXNvbWVyLmV2YWwudjEuQ3JlYXRlUnVuUmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkNyZWF0ZVJ1blJlc3BvbnNlEkoKB1BsYW5SdW4SHi5pc29tZXIuZXZhbC52MS5QbGFuUnVuUmVxdWVzdBofLmlzb21lci5ldmFsLnYxLlBsYW5SdW5SZXNwb25zZRJHCgZHZXRSdW4SHS5pc29tZXIuZXZhbC52MS5HZXRSdW5SZXF1ZXN0Gh4uaXNvbWVyLmV2YWwudjEuR2V0UnVuUmVzcG9uc2USTQoITGlzdFJ1bnMSHy5pc29tZXIuZXZhbC52MS5MaXN0UnVuc1JlcXVlc3QaIC5pc29tZXIuZXZhbC52MS5MaXN0UnVuc1Jlc3BvbnNlEk8KCFdhdGNoUnVuEh8uaXNvbWVyLmV2YWwudjEuV2F0Y2hSdW5SZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuV2F0Y2hSdW5SZXNwb25zZTABElAKCUNhbmNlbFJ1bhIgLmlzb21lci5ldmFsLnYxLkNhbmNlbFJ1blJlcXVlc3QaIS5pc29tZXIuZXZhbC52MS5DYW5jZWxSdW5SZXNwb25zZRJQCglEZWxldGVSdW4SIC5pc29tZXIuZXZhbC52MS5EZWxldGVSdW5SZXF1ZXN0GiEuaXNvbWVyLmV2YWwudjEuRGVsZXRlUnVuUmVzcG9uc2USUAoJR2V0UmVwb3J0EiAuaXNvbWVyLmV2YWwudjEuR2V0UmVwb3J0UmVxdWVzdBohLmlzb21lci5ldmFsLnYxLkdldFJlcG9ydFJlc3BvbnNlEk0KCEdldEZsZWV0Eh8uaXNvbWVyLmV2YWwudjEuR2V0RmxlZXRSZXF1ZXN0GiAuaXNvbWVyLmV2YWwudjEuR2V0RmxlZXRSZXNwb25zZRJTCgpHZXRIaXN0b3J5EiEuaXNvbWVyLmV2YWwudjEuR2V0SGlzdG9yeVJlcXVlc3QaIi5pc29tZXIuZXZhbC52MS5HZXRIaXN0b3J5UmVzcG9uc2VCZQoSZGV2Lmlzb21lci5ldmFsLnYxUAFaHGlzb21lci5kZXYvZ28vZXZhbC92MTtldmFsdjGqAg5Jc29tZXIuRXZhbC5WMboCCklzb21lckV2YWzqAhBJc29tZXI6OkV2YWw6OlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_isomer_eval_v1_task, file_isomer_transform_v1_transform]);
 
 /**
- * Which suite.
+ * Reference to a suite.
  *
  * @generated from message isomer.eval.v1.SuiteRef
  */
@@ -50,7 +50,7 @@ export type SuiteRef = Message<"isomer.eval.v1.SuiteRef"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * What relative paths in the suite are relative to; a folder on the server.
+   * Folder on the server that relative paths in the suite start from.
    *
    * @generated from field: string base_dir = 3;
    */
@@ -72,7 +72,7 @@ export const SuiteRefSchema: GenMessage<SuiteRef> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 0);
 
 /**
- * What to run.
+ * Specification of a run.
  *
  * @generated from message isomer.eval.v1.RunSpec
  */
@@ -163,8 +163,8 @@ export type RunSpec = Message<"isomer.eval.v1.RunSpec"> & {
   prompts: EncoderPrompt[];
 
   /**
-   * Whether encoders tell rewrites from changes of meaning; fields that are set here override the
-   * suite's `[separation]`. Absent: the suite's, else on.
+   * Whether encoders distinguish rewrites from changes of meaning; fields that are set here
+   * override the suite's `[separation]`. Absent: the suite's, else on.
    *
    * @generated from field: isomer.eval.v1.Separation separation = 20;
    */
@@ -228,9 +228,9 @@ export const RunSpecSchema: GenMessage<RunSpec> = /*@__PURE__*/
 /**
  * Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
  * limit. The most that a request may take is reserved before it is sent, so what is in flight does
- * not take a run above a limit; a run that cannot go on within it fails (RESOURCE_EXHAUSTED), and
- * finished work is kept. Not reserved are calls that are repeated because a generator failed or was
- * overloaded: they count, and stop the run when they are told.
+ * not take a run above a limit; a run that cannot continue within it fails (RESOURCE_EXHAUSTED),
+ * and finished work is kept. Calls that are repeated because a generator failed or was overloaded
+ * are not reserved: they count, and stop the run when they are reported.
  *
  * @generated from message isomer.eval.v1.RunLimits
  */
@@ -288,8 +288,8 @@ export type Separation = Message<"isomer.eval.v1.Separation"> & {
   kinds: string[];
 
   /**
-   * Most texts of each data set, drawn by the run's first seed and the text; 1 or more. Absent: the
-   * suite's, else 200.
+   * Maximum number of texts per data set, drawn by the run's first seed and the text; 1 or more.
+   * Absent: the suite's, else 200.
    *
    * @generated from field: optional uint32 texts = 3;
    */
@@ -309,7 +309,7 @@ export const SeparationSchema: GenMessage<Separation> = /*@__PURE__*/
  * interval).
  *
  * Besides them it rates 48 pairs of ours whose rating is known: identical texts, paraphrases by
- * people, unrelated texts. A judge that does not tell them apart accepts no rewrite that counts.
+ * people, unrelated texts. The acceptances of a judge that does not distinguish them do not count.
  *
  * Rated are texts that passed the checks and changed. Ratings are kept by TransformService: nothing
  * is asked twice, also after a restart. A pair without a readable rating is counted and left out,
@@ -327,15 +327,17 @@ export type Judge = Message<"isomer.eval.v1.Judge"> & {
   generatorId: string;
 
   /**
-   * Most texts rated of each data set, transformation and seed, drawn by the run's first seed and
-   * the text: the same ones under every transformation. 0: all. Absent: the suite's, else 50.
+   * Maximum number of texts rated per data set, transformation and seed, drawn by the run's first
+   * seed and the text: the same ones under every transformation. 0: all. Absent: the suite's,
+   * else 50.
    *
    * @generated from field: optional uint32 sample = 2;
    */
   sample?: number | undefined;
 
   /**
-   * What is rated; each scale costs a call a pair. Empty: the suite's, else JUDGE_SCALE_SIMILARITY.
+   * Scales of the ratings; each scale costs a call per pair. Empty: the suite's, else
+   * JUDGE_SCALE_SIMILARITY.
    *
    * @generated from field: repeated isomer.transform.v1.JudgeScale scales = 3;
    */
@@ -445,8 +447,8 @@ export type Gate = Message<"isomer.eval.v1.Gate"> & {
 
   /**
    * A rule is invalid where a judge accepts a smaller share of the rewrites it looks at, of those
-   * that have a rating. No rule is invalid by it without a judge, or where the judge does not tell
-   * pairs of known rating apart. 0 to 1; absent: the suite's, else 0.5.
+   * that have a rating. No rule is invalid by it without a judge, or where the judge does not
+   * distinguish pairs of known rating. 0 to 1; absent: the suite's, else 0.5.
    *
    * @generated from field: optional double min_accepted = 11;
    */
@@ -641,7 +643,7 @@ export type GateRule = Message<"isomer.eval.v1.GateRule"> & {
   unit: GateUnit;
 
   /**
-   * Which rewrites it looks at. Unspecified: GATE_TEXTS_ALL.
+   * Rewrites that it covers. Unspecified: GATE_TEXTS_ALL.
    *
    * @generated from field: isomer.eval.v1.GateTexts texts = 13;
    */
@@ -726,14 +728,14 @@ export type StageProgress = Message<"isomer.eval.v1.StageProgress"> & {
   cached: bigint;
 
   /**
-   * Time left at the present rate; absent until it can be told.
+   * Time left at the present rate; absent until it can be estimated.
    *
    * @generated from field: google.protobuf.Duration remaining = 5;
    */
   remaining?: Duration | undefined;
 
   /**
-   * What is being done now, e.g. `paraphrase of quick/sts, seed 1337`.
+   * Work in progress, e.g. `paraphrase of quick/sts, seed 1337`.
    *
    * @generated from field: string detail = 6;
    */
@@ -803,8 +805,8 @@ export type Run = Message<"isomer.eval.v1.Run"> & {
   errorCode: number;
 
   /**
-   * What the gate's rules say, once the run has succeeded: FAIL where one encoder breaks one rule,
-   * else INVALID where one rule is invalid, else UNDECIDED where one is undecided, else PASS.
+   * Verdict of the gate's rules, once the run has succeeded: FAIL if any encoder breaks a rule,
+   * else INVALID if any rule is invalid, else UNDECIDED if any is undecided, else PASS.
    *
    * @generated from field: isomer.eval.v1.Verdict verdict = 10;
    */
@@ -825,7 +827,7 @@ export type Run = Message<"isomer.eval.v1.Run"> & {
   blocked: boolean;
 
   /**
-   * What UNDECIDED means for this run; unspecified before the run has succeeded and without rules.
+   * Meaning of UNDECIDED for this run; unspecified before the run has succeeded and without rules.
    *
    * @generated from field: isomer.eval.v1.GateUndecided undecided = 13;
    */
@@ -840,9 +842,9 @@ export const RunSchema: GenMessage<Run> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 8);
 
 /**
- * What a run did, and what it found in caches. Once the run has succeeded, texts_planned =
- * texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a greedy local
- * generator) count it as generated once and as cached for the others.
+ * Work that a run did, and work that it found in caches. Once the run has succeeded,
+ * texts_planned = texts_generated + texts_by_rule + texts_cached. Seeds that share one text (a
+ * greedy local generator) count it as generated once and as cached for the others.
  *
  * @generated from message isomer.eval.v1.RunCounters
  */
@@ -975,8 +977,8 @@ export type RunCounters = Message<"isomer.eval.v1.RunCounters"> & {
   tokensEstimated: boolean;
 
   /**
-   * What the encoded tokens cost at the prices that a gateway names for its providers, in
-   * billionths of a US dollar.
+   * Cost of the encoded tokens at the prices that a gateway names for its providers, in billionths
+   * of a US dollar.
    *
    * @generated from field: uint64 cost_nano_usd = 21;
    */
@@ -1082,7 +1084,7 @@ export const PlanRunResponseSchema: GenMessage<PlanRunResponse> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 13);
 
 /**
- * What a run would take. A sequential gate may stop it earlier.
+ * Estimated work of a run. A sequential gate may stop it earlier.
  *
  * @generated from message isomer.eval.v1.RunPlan
  */
@@ -1111,8 +1113,8 @@ export type RunPlan = Message<"isomer.eval.v1.RunPlan"> & {
   encodings: PlannedEncoding[];
 
   /**
-   * Most ratings that the judge is asked for, its pairs of known rating included; 0 without a
-   * judge. How many of them the caches hold is known only when the rewrites are there.
+   * Maximum number of ratings that the judge is asked for, its pairs of known rating included; 0
+   * without a judge. How many of them the caches hold is known only when the rewrites are there.
    *
    * @generated from field: uint64 most_ratings = 4;
    */
@@ -1728,7 +1730,7 @@ export type FleetWorker = Message<"isomer.eval.v1.FleetWorker"> & {
   maxUnits: { [key: string]: number };
 
   /**
-   * What it does now; empty: nothing.
+   * Work in progress; empty if there is none.
    *
    * @generated from field: repeated isomer.eval.v1.FleetWork work = 7;
    */
@@ -1832,7 +1834,7 @@ export type FleetLane = Message<"isomer.eval.v1.FleetLane"> & {
   redelivered: bigint;
 
   /**
-   * Units finished a second, over the last minute.
+   * Units finished per second, over the last minute.
    *
    * @generated from field: double finished_per_second = 8;
    */
@@ -1879,7 +1881,7 @@ export const FleetLaneSchema: GenMessage<FleetLane> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 36);
 
 /**
- * Units of one lane that a run has asked for and has no answer of.
+ * Units of one lane that a run has requested and that have no answer yet.
  *
  * @generated from message isomer.eval.v1.FleetWait
  */
@@ -1910,7 +1912,7 @@ export type FleetWait = Message<"isomer.eval.v1.FleetWait"> & {
   units: bigint;
 
   /**
-   * What the next of them waits for.
+   * Reason why the next of them waits.
    *
    * @generated from field: isomer.eval.v1.FleetWaitReason reason = 6;
    */
@@ -1932,7 +1934,7 @@ export const FleetWaitSchema: GenMessage<FleetWait> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 37);
 
 /**
- * Which releases, and how they are tested.
+ * Releases to test, and the test.
  *
  * @generated from message isomer.eval.v1.GetHistoryRequest
  */
@@ -2214,7 +2216,7 @@ export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_run, 3);
 
 /**
- * Which rewrites a rule looks at: an item counts where all its texts that were to be rewritten do.
+ * Rewrites that a rule covers: an item counts if all its texts that were to be rewritten do.
  * Original and rewritten texts are scored on the same items. INVALID_ARGUMENT with GateSequential
  * for all but GATE_TEXTS_ALL.
  *
@@ -2234,7 +2236,7 @@ export enum GateTexts {
   ALL = 1,
 
   /**
-   * Those that are another text than the original.
+   * Those that differ from the original.
    *
    * @generated from enum value: GATE_TEXTS_CHANGED = 2;
    */
@@ -2292,7 +2294,7 @@ export const GateAdjustSchema: GenEnum<GateAdjust> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_run, 5);
 
 /**
- * What is compared with a limit.
+ * Quantity that is compared with a limit.
  *
  * @generated from enum isomer.eval.v1.GateBasis
  */
@@ -2377,7 +2379,7 @@ export enum GateUnit {
   UNSPECIFIED = 0,
 
   /**
-   * Items (pairs, queries, documents): what other items of the same data sets would give.
+   * Items (pairs, queries, documents): the chance is over other items of the same data sets.
    *
    * For max_drop and min_score on GATE_BASIS_BOUNDED; not with GateSequential.
    *
@@ -2386,7 +2388,7 @@ export enum GateUnit {
   ITEM = 1,
 
   /**
-   * Groups of data sets: what other data sets would give.
+   * Groups of data sets: the chance is over other data sets.
    *
    * The members of a group are averaged first.
    *
@@ -2497,7 +2499,7 @@ export const GateSequentialSchema: GenEnum<GateSequential> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_run, 9);
 
 /**
- * What a unit waits for; the first that applies.
+ * Reason why a unit waits; the first that applies.
  *
  * @generated from enum isomer.eval.v1.FleetWaitReason
  */
@@ -2605,7 +2607,7 @@ export const HistoryQuantitySchema: GenEnum<HistoryQuantity> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_run, 11);
 
 /**
- * What releases are held against.
+ * Reference that releases are compared with.
  *
  * @generated from enum isomer.eval.v1.HistoryReference
  */
@@ -2664,9 +2666,9 @@ export const RunService: GenService<{
     output: typeof CreateRunResponseSchema;
   },
   /**
-   * What a run of this spec would use, before it costs anything: texts, calls, tokens, money, and
-   * what the caches hold already. Generators, encoders and judges are asked only for their
-   * description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
+   * Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
+   * money, and what the caches hold already. Generators, encoders and judges are asked only for
+   * their description, and no run is created. Errors as CreateRun, but limits refuse nothing here.
    *
    * @generated from rpc isomer.eval.v1.RunService.PlanRun
    */
@@ -2676,6 +2678,8 @@ export const RunService: GenService<{
     output: typeof PlanRunResponseSchema;
   },
   /**
+   * Returns the current state of a run.
+   *
    * @generated from rpc isomer.eval.v1.RunService.GetRun
    */
   getRun: {
@@ -2748,8 +2752,8 @@ export const RunService: GenService<{
     output: typeof GetFleetResponseSchema;
   },
   /**
-   * The releases of an encoder over the runs that are kept, and whether each is non-inferior to
-   * what it is held against, with one chance of error over all of them. NOT_FOUND where no kept
+   * The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
+   * reference, with one chance of error over all of them. NOT_FOUND where no kept
    * run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
    * range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
    * and say in `earlier` how many releases they tested.

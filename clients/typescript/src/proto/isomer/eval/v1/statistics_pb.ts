@@ -224,8 +224,8 @@ export type Comparison = Message<"isomer.eval.v1.Comparison"> & {
 
   /**
    * The shifts that the signed-rank test does not reject; `level` is the level reached, at least
-   * the one asked for up to 50 pairs. One-sided alternatives leave one end infinite. Absent where
-   * so few pairs reach no such level.
+   * the requested one for up to 50 pairs. One-sided alternatives leave one end infinite. Absent if
+   * there are too few pairs for the level.
    *
    * @generated from field: isomer.eval.v1.Interval signed_rank_interval = 12;
    */
@@ -1129,14 +1129,14 @@ export type PlanDesignResponse = Message<"isomer.eval.v1.PlanDesignResponse"> & 
   standardError: number;
 
   /**
-   * Smallest mean difference that is detected with the power asked for.
+   * Smallest mean difference that is detected with the requested power.
    *
    * @generated from field: double minimal_detectable_effect = 6;
    */
   minimalDetectableEffect: number;
 
   /**
-   * Of the effect asked for: chance of detecting it with this design.
+   * Chance of detecting the requested effect with this design.
    *
    * @generated from field: optional double power = 7;
    */
@@ -1165,7 +1165,7 @@ export const PlanDesignResponseSchema: GenMessage<PlanDesignResponse> = /*@__PUR
   messageDesc(file_isomer_eval_v1_statistics, 22);
 
 /**
- * Which way a difference is expected.
+ * Expected direction of a difference.
  *
  * @generated from enum isomer.eval.v1.Alternative
  */
@@ -1228,7 +1228,7 @@ export enum WilcoxonMethod {
   EXACT = 1,
 
   /**
-   * Normal approximation with tie correction; continuity correction as asked for.
+   * Normal approximation with tie correction; continuity correction as requested.
    *
    * @generated from enum value: WILCOXON_METHOD_NORMAL = 2;
    */
@@ -1291,7 +1291,7 @@ export const ZeroMethodSchema: GenEnum<ZeroMethod> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_statistics, 2);
 
 /**
- * Which paired test.
+ * Paired test to run.
  *
  * @generated from enum isomer.eval.v1.PairedTest
  */
@@ -1332,7 +1332,7 @@ export const PairedTestSchema: GenEnum<PairedTest> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_statistics, 3);
 
 /**
- * What is resampled.
+ * Statistic to bootstrap.
  *
  * @generated from enum isomer.eval.v1.BootstrapStatistic
  */
@@ -1430,8 +1430,8 @@ export const BootstrapMethodSchema: GenEnum<BootstrapMethod> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_statistics, 5);
 
 /**
- * Tests and intervals. INVALID_ARGUMENT on the field that a request's time grows with, for one of
- * more than 2147483648 steps, which is about 20 seconds on one core.
+ * Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
+ * more than 2147483648 steps, about 20 seconds on one core.
  *
  * @generated from service isomer.eval.v1.StatisticsService
  */
@@ -1543,9 +1543,9 @@ export const StatisticsService: GenService<{
     output: typeof CorrelateResponseSchema;
   },
   /**
-   * What a design with these numbers of data sets and seeds can detect, and what design an effect
-   * needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that differ, neither
-   * differences nor spreads.
+   * Computes the effect that a design with these numbers of data sets and seeds can detect, and the
+   * design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
+   * differ, neither differences nor spreads.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.PlanDesign
    */

@@ -290,8 +290,8 @@ export const ListDatasetsResponseSchema: GenMessage<ListDatasetsResponse> = /*@_
   messageDesc(file_isomer_eval_v1_task, 5);
 
 /**
- * Which dataset. Files may be JSON lines (.jsonl), CSV or TSV with a header, each also .gz, or
- * Parquet, and in shards (`test-00000-of-00003.parquet`).
+ * Reference to a dataset. Files may be JSON lines (.jsonl), CSV or TSV with a header, each also
+ * .gz, or Parquet, and in shards (`test-00000-of-00003.parquet`).
  *
  * @generated from message isomer.eval.v1.DatasetRef
  */
@@ -390,7 +390,7 @@ export type DatasetRef = Message<"isomer.eval.v1.DatasetRef"> & {
   revision: string;
 
   /**
-   * Columns of other names than ours: our name (`sentence1`) to theirs (`text_a`).
+   * Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`).
    *
    * @generated from field: map<string, string> fields = 12;
    */
@@ -512,9 +512,9 @@ export type RerankingVectors = Message<"isomer.eval.v1.RerankingVectors"> & {
   items: RerankingVectors_Item[];
 
   /**
-   * Ids of all documents, or none. Under mteb-v2 ties go to the id that sorts last by bytes;
-   * without ids to the later candidate, negatives before positives, as the ids decide that mteb
-   * gives to rows of lists.
+   * Ids of all documents, or none. Under mteb-v2 the document whose id sorts last by bytes wins a
+   * tie. Without ids the later candidate wins, with negatives before positives: this is the order
+   * of the ids that mteb gives to rows of lists.
    *
    * @generated from field: repeated string document_ids = 4;
    */
@@ -1166,14 +1166,14 @@ export const SearchReport_RecallSchema: GenMessage<SearchReport_Recall> = /*@__P
 /**
  * A prompt of an encoder: a text put in front of each input of one kind.
  *
- * Which prompt an input gets: the first of these sources that has a prompt for it wins: the prompts
- * of the request, those of the suite (runs only), those that the encoder names itself
- * (Encoder.prompts, Encoder.prompt_names). Where none has, the request to the encoder names no
- * prompt, and the encoder's default applies. Within a source the most specific role wins, in mteb's
- * order: data set and part (`NFCorpus-query`), data set (`NFCorpus`), task type and part
- * (`retrieval-query`), task type (`sts`), part (`query`). Only retrieval and reranking have parts:
- * `query`, and `document` (also `passage` or `corpus`). Letter case, hyphens and underscores do not
- * matter; task types may be spelt as mteb spells them (`BitextMining`).
+ * An input gets its prompt from the first of these sources that has one for it: the prompts of the
+ * request, those of the suite (runs only), those that the encoder names itself (Encoder.prompts,
+ * Encoder.prompt_names). Where none has, the request to the encoder names no prompt, and the
+ * encoder's default applies. Within a source the most specific role wins, in mteb's order: data set
+ * and part (`NFCorpus-query`), data set (`NFCorpus`), task type and part (`retrieval-query`), task
+ * type (`sts`), part (`query`). Only retrieval and reranking have parts: `query`, and `document`
+ * (also `passage` or `corpus`). Letter case, hyphens and underscores do not matter; task types may
+ * be spelt as mteb spells them (`BitextMining`).
  *
  * @generated from message isomer.eval.v1.EncoderPrompt
  */
@@ -1615,9 +1615,8 @@ export type DatasetAugmentation = Message<"isomer.eval.v1.DatasetAugmentation"> 
   queriesOnly: boolean;
 
   /**
-   * What the same request without augmentation answered in `ScoreResponse.evidence`: the report
-   * then has the interval of the difference. INVALID_ARGUMENT where it is not of this data set and
-   * metric.
+   * `ScoreResponse.evidence` of the same request without augmentation: the report then has the
+   * interval of the difference. INVALID_ARGUMENT where it is not of this data set and metric.
    *
    * @generated from field: isomer.eval.v1.ItemEvidence plain = 7;
    */
@@ -1632,8 +1631,8 @@ export const DatasetAugmentationSchema: GenMessage<DatasetAugmentation> = /*@__P
   messageDesc(file_isomer_eval_v1_task, 29);
 
 /**
- * What a main score is made of, item by item: enough to compute it again on other weightings of the
- * items.
+ * Items that a main score is computed from, with enough detail to compute it again on other
+ * weightings of the items.
  *
  * @generated from message isomer.eval.v1.ItemEvidence
  */
@@ -1770,8 +1769,8 @@ export type AugmentationReport = Message<"isomer.eval.v1.AugmentationReport"> & 
   /**
    * Tokens that generators gave for the variants pooled, by index of their source. They are of the
    * calls that made these variants, now or when a cache was filled, so that a second request
-   * answers the same; attempts that failed a check are not among them. What this request itself
-   * took is in ScoreResponse.usage.
+   * answers the same; attempts that failed a check are not among them. Usage of this request itself
+   * is in ScoreResponse.usage.
    *
    * @generated from field: repeated uint64 generated_tokens = 7;
    */
@@ -2164,7 +2163,7 @@ export const TaskTypeSchema: GenEnum<TaskType> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_task, 0);
 
 /**
- * Which published definition of the metrics.
+ * Published definition of the metrics.
  *
  * @generated from enum isomer.eval.v1.MetricProfile
  */
@@ -2227,7 +2226,7 @@ export const TaskService: GenService<{
    * and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
    * that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
    * type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-   * nor to be had from the hub; the message says where the server looked and how to get it.
+   * nor available from the hub; the message says where the server looked and how to get it.
    *
    * @generated from rpc isomer.eval.v1.TaskService.Score
    */

@@ -103,14 +103,15 @@ export const TlsSettingsSchema: GenMessage<TlsSettings> = /*@__PURE__*/
  */
 export type ProviderLimits = Message<"isomer.gateway.v1.ProviderLimits"> & {
   /**
-   * Most texts of one request to the provider; more are split and put together again in order.
+   * Maximum number of texts per request to the provider; more are split and put together again in
+   * order.
    *
    * @generated from field: uint32 max_batch_items = 1;
    */
   maxBatchItems: number;
 
   /**
-   * Most tokens of one request to the provider.
+   * Maximum number of tokens per request to the provider.
    *
    * @generated from field: uint32 max_batch_tokens = 2;
    */
@@ -409,7 +410,8 @@ export const GetProviderResponseSchema: GenMessage<GetProviderResponse> = /*@__P
  */
 export type ListProvidersRequest = Message<"isomer.gateway.v1.ListProvidersRequest"> & {
   /**
-   * Most providers to return; 0 means 100, 1000 at most. A page of more than 3 MiB ends earlier.
+   * Maximum number of providers to return; 0 means 100, 1000 at most. A page of more than 3 MiB
+   * ends earlier.
    *
    * @generated from field: uint32 page_size = 1;
    */
@@ -447,8 +449,8 @@ export type ListProvidersResponse = Message<"isomer.gateway.v1.ListProvidersResp
   nextPageToken: string;
 
   /**
-   * Why the newest content of the gateway's file of providers is not in force (the content before
-   * it is); empty when it is, or there is no file.
+   * Reason why the newest content of the gateway's file of providers is not in force (the content
+   * before it is); empty when it is, or there is no file.
    *
    * @generated from field: string file_error = 3;
    */
@@ -924,8 +926,8 @@ export const ProviderService: GenService<{
     output: typeof RenewLeaseResponseSchema;
   },
   /**
-   * Removes a provider: no request is sent to it from now on; requests in flight go on to their
-   * end. NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
+   * Removes a provider: no request is sent to it from now on; requests in flight are completed.
+   * NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
    * FAILED_PRECONDITION with the reason DECLARED when the file declares it.
    *
    * @generated from rpc isomer.gateway.v1.ProviderService.DeleteProvider

@@ -484,7 +484,7 @@ export const DistractorsSchema: GenMessage<Distractors> = /*@__PURE__*/
  */
 export type MultiSwap = Message<"isomer.transform.v1.MultiSwap"> & {
   /**
-   * Most swaps, 1 to 3; absent: 3.
+   * Maximum number of swaps, 1 to 3; absent: 3.
    *
    * @generated from field: optional uint32 swaps = 1;
    */
@@ -746,7 +746,7 @@ export type Sampling = Message<"isomer.transform.v1.Sampling"> & {
   topP?: number | undefined;
 
   /**
-   * Most tokens to generate; absent: from the length of the text.
+   * Maximum number of tokens to generate; absent: from the length of the text.
    *
    * @generated from field: optional uint32 max_tokens = 3;
    */
@@ -770,7 +770,7 @@ export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
   messageDesc(file_isomer_transform_v1_transform, 22);
 
 /**
- * What to run; shared by the unary and the streaming call.
+ * Specification of a transformation; shared by the unary and the streaming call.
  *
  * @generated from message isomer.transform.v1.TransformSpec
  */
@@ -796,7 +796,7 @@ export type TransformSpec = Message<"isomer.transform.v1.TransformSpec"> & {
   seed?: bigint | undefined;
 
   /**
-   * Most attempts per text, 1 to 10. Default 3.
+   * Maximum number of attempts per text, 1 to 10. Default 3.
    *
    * @generated from field: optional uint32 max_attempts = 4;
    */
@@ -885,7 +885,7 @@ export type TransformRequest = Message<"isomer.transform.v1.TransformRequest"> &
   items: TextItem[];
 
   /**
-   * Which of the calls that wait for a generator go first. Default INTERACTIVE.
+   * Priority among the calls that wait for a generator. Default INTERACTIVE.
    *
    * @generated from field: isomer.encoder.v1.Priority priority = 3;
    */
@@ -939,8 +939,8 @@ export const EstimateResponseSchema: GenMessage<EstimateResponse> = /*@__PURE__*
   messageDesc(file_isomer_transform_v1_transform, 26);
 
 /**
- * What a generator would be asked for. Calls, tokens and money are given twice: with one attempt
- * for each text, and at most, with every attempt that a spec allows and the longest answer that it
+ * Estimated requests to a generator. Calls, tokens and money are given twice: with one attempt for
+ * each text, and at most, with every attempt that a spec allows and the longest answer that it
  * permits. Calls repeated because a server was overloaded or failed are in neither.
  *
  * @generated from message isomer.transform.v1.GenerationEstimate
@@ -1021,7 +1021,7 @@ export type GenerationEstimate = Message<"isomer.transform.v1.GenerationEstimate
   generatedPrice?: number | undefined;
 
   /**
-   * What these tokens cost; absent without prices.
+   * Cost of these tokens; absent without prices.
    *
    * @generated from field: optional double cost = 12;
    */
@@ -1147,7 +1147,7 @@ export type TransformResult = Message<"isomer.transform.v1.TransformResult"> & {
   provenance?: Provenance | undefined;
 
   /**
-   * Language the text is in (target of a translation), BCP-47; empty when too short to tell.
+   * Language the text is in (target of a translation), BCP-47; empty when too short to be detected.
    *
    * @generated from field: string language = 10;
    */
@@ -1161,7 +1161,7 @@ export type TransformResult = Message<"isomer.transform.v1.TransformResult"> & {
   error: string;
 
   /**
-   * What the detector says of the last attempt's text; of several texts, the worst: WRONG, then
+   * Result of the detector on the last attempt's text; of several texts, the worst: WRONG, then
    * TOO_SHORT.
    *
    * @generated from field: isomer.transform.v1.LanguageCheck language_check = 12;
@@ -1191,8 +1191,8 @@ export type TransformResult = Message<"isomer.transform.v1.TransformResult"> & {
   calls: GeneratorCall[];
 
   /**
-   * What the generator did for this text in this request. Absent where it did nothing: made by
-   * rule, found in the cache, or made for an equal text of the request, which has it.
+   * Work of the generator for this text in this request. Absent where it did nothing: made by rule,
+   * found in the cache, or made for an equal text of the request, which has it.
    *
    * @generated from field: isomer.common.v1.Usage usage = 16;
    */
@@ -1279,7 +1279,7 @@ export type GeneratorCall = Message<"isomer.transform.v1.GeneratorCall"> & {
 
   /**
    * Tokens of the prompt and of the answer, counted when the generator was called: in this request
-   * or, for an answer from a cache, in the one that filled it. What this request itself took is in
+   * or, for an answer from a cache, in the one that filled it. Usage of this request itself is in
    * TransformResult.usage.
    *
    * @generated from field: uint64 prompt_tokens = 6;
@@ -1361,7 +1361,7 @@ export type TransformSummary = Message<"isomer.transform.v1.TransformSummary"> &
   checkCounts: { [key: string]: bigint };
 
   /**
-   * Texts whose language was too short to tell: not counted as right, nor as wrong.
+   * Texts too short for their language to be detected: counted neither as right nor as wrong.
    *
    * @generated from field: uint64 language_too_short = 8;
    */
@@ -1526,7 +1526,7 @@ export type InspectRequest = Message<"isomer.transform.v1.InspectRequest"> & {
   pairs: InspectRequest_Pair[];
 
   /**
-   * Which transformation the pairs claim to be: some checks depend on it.
+   * Transformation that the pairs claim to be: some checks depend on it.
    *
    * @generated from field: isomer.transform.v1.Transformation transformation = 2;
    */
@@ -1589,7 +1589,7 @@ export const InspectResponseSchema: GenMessage<InspectResponse> = /*@__PURE__*/
   messageDesc(file_isomer_transform_v1_transform, 37);
 
 /**
- * What was found on one pair.
+ * Results of the checks and guards on one pair.
  *
  * @generated from message isomer.transform.v1.InspectResponse.Finding
  */
@@ -1605,7 +1605,7 @@ export type InspectResponse_Finding = Message<"isomer.transform.v1.InspectRespon
   measures?: Measures | undefined;
 
   /**
-   * Detected language of the transformed text; empty when too short to tell.
+   * Detected language of the transformed text; empty when too short to be detected.
    *
    * @generated from field: string detected_language = 3;
    */
@@ -1665,7 +1665,7 @@ export type JudgeRequest = Message<"isomer.transform.v1.JudgeRequest"> & {
   seed?: bigint | undefined;
 
   /**
-   * Most attempts per pair, 1 to 10. Default 3.
+   * Maximum number of attempts per pair, 1 to 10. Default 3.
    *
    * @generated from field: optional uint32 max_attempts = 5;
    */
@@ -1679,15 +1679,15 @@ export type JudgeRequest = Message<"isomer.transform.v1.JudgeRequest"> & {
   bypassCache: boolean;
 
   /**
-   * What the pairs claim to be; JUDGE_SCALE_QUALITY rates against its description. Absent: any
-   * rewriting that keeps the meaning.
+   * Transformation that the pairs claim to be; JUDGE_SCALE_QUALITY rates against its description.
+   * Absent: any rewriting that keeps the meaning.
    *
    * @generated from field: isomer.transform.v1.Transformation transformation = 7;
    */
   transformation?: Transformation | undefined;
 
   /**
-   * Which of the calls that wait for a generator go first. Default INTERACTIVE.
+   * Priority among the calls that wait for a generator. Default INTERACTIVE.
    *
    * @generated from field: isomer.encoder.v1.Priority priority = 8;
    */
@@ -1795,7 +1795,8 @@ export type JudgeResponse_Rating = Message<"isomer.transform.v1.JudgeResponse.Ra
   provenance?: Provenance | undefined;
 
   /**
-   * Why there is no score: the generator's error, or its last answer when that was not a rating.
+   * Reason why there is no score: the generator's error, or its last answer when that was not a
+   * rating.
    *
    * @generated from field: string error = 4;
    */
@@ -1960,7 +1961,7 @@ export const CascadeRuleSchema: GenMessage<CascadeRule> = /*@__PURE__*/
   messageDesc(file_isomer_transform_v1_transform, 42);
 
 /**
- * What the search with the plain vector of an item found.
+ * Results of the search with the plain vector of an item.
  *
  * @generated from message isomer.transform.v1.SearchEvidence
  */
@@ -2015,8 +2016,8 @@ export type AugmentationSpec = Message<"isomer.transform.v1.AugmentationSpec"> &
 
   /**
    * Time allowed for generation, above 0, counted from when the generators are ready (a local model
-   * that has to be loaded first is waited for). What has arrived by then is used, the rest is
-   * dropped. Absent: no limit but the rpc's deadline.
+   * that has to be loaded first is waited for). Variants that have arrived by then are used, the
+   * rest is dropped. Absent: no limit but the rpc's deadline.
    *
    * @generated from field: google.protobuf.Duration generation_budget = 5;
    */
@@ -2028,7 +2029,7 @@ export type AugmentationSpec = Message<"isomer.transform.v1.AugmentationSpec"> &
   partialFailure: PartialFailurePolicy;
 
   /**
-   * Most attempts per variant, 1 to 10. Default 3.
+   * Maximum number of attempts per variant, 1 to 10. Default 3.
    *
    * @generated from field: optional uint32 max_attempts = 7;
    */
@@ -2065,8 +2066,8 @@ export type AugmentationSpec = Message<"isomer.transform.v1.AugmentationSpec"> &
   cascade?: CascadeRule | undefined;
 
   /**
-   * Which of the calls that wait for a generator or an encoder go first. Default: INTERACTIVE for
-   * up to 32 items, else BATCH.
+   * Priority among the calls that wait for a generator or an encoder. Default: INTERACTIVE for up
+   * to 32 items, else BATCH.
    *
    * @generated from field: isomer.encoder.v1.Priority priority = 12;
    */
@@ -2099,7 +2100,7 @@ export type MissingVariant = Message<"isomer.transform.v1.MissingVariant"> & {
   reason: MissingReason;
 
   /**
-   * What happened.
+   * Description of the cause.
    *
    * @generated from field: string message = 3;
    */
@@ -2377,7 +2378,7 @@ export const EncodeAugmentedResponseSchema: GenMessage<EncodeAugmentedResponse> 
   messageDesc(file_isomer_transform_v1_transform, 50);
 
 /**
- * What a transformation varies.
+ * Aspect of a text that a transformation varies.
  *
  * @generated from enum isomer.transform.v1.Axis
  */
@@ -2437,7 +2438,7 @@ export const AxisSchema: GenEnum<Axis> = /*@__PURE__*/
   enumDesc(file_isomer_transform_v1_transform, 0);
 
 /**
- * What to return for a text whose attempts all failed a check.
+ * Result for a text whose attempts all failed a check.
  *
  * @generated from enum isomer.transform.v1.OnFailure
  */
@@ -2736,7 +2737,7 @@ export const GuardSchema: GenEnum<Guard> = /*@__PURE__*/
   enumDesc(file_isomer_transform_v1_transform, 4);
 
 /**
- * What a guard that fires leads to.
+ * Effect of a guard that fires.
  *
  * @generated from enum isomer.transform.v1.GuardMode
  */
@@ -2807,7 +2808,7 @@ export enum LanguageCheck {
   WRONG = 2,
 
   /**
-   * Too short, or too mixed with another, to tell: neither passed nor failed.
+   * Too short, or too mixed with another, to be detected: neither passed nor failed.
    *
    * @generated from enum value: LANGUAGE_CHECK_TOO_SHORT = 3;
    */
@@ -2861,7 +2862,7 @@ export const OnFingerprintChangeSchema: GenEnum<OnFingerprintChange> = /*@__PURE
   enumDesc(file_isomer_transform_v1_transform, 7);
 
 /**
- * What a judge rates.
+ * Scale on which a judge rates.
  *
  * @generated from enum isomer.transform.v1.JudgeScale
  */
@@ -2943,7 +2944,7 @@ export const AugmentationPoolingSchema: GenEnum<AugmentationPooling> = /*@__PURE
   enumDesc(file_isomer_transform_v1_transform, 9);
 
 /**
- * What to do when some variants are missing.
+ * Handling of missing variants.
  *
  * @generated from enum isomer.transform.v1.PartialFailurePolicy
  */
@@ -3001,7 +3002,7 @@ export enum AugmentationMode {
   ALWAYS = 1,
 
   /**
-   * Uses what comes within `generation_budget`.
+   * Uses the variants that arrive within `generation_budget`.
    *
    * @generated from enum value: AUGMENTATION_MODE_BUDGET = 2;
    */
@@ -3009,7 +3010,7 @@ export enum AugmentationMode {
 
   /**
    * Uses the variants that the caches hold, and calls no generator. Transformations by rule, which
-   * call none, are made. What is missing has the reason NOT_CACHED; see `make_missing`.
+   * call none, are made. Missing variants have the reason NOT_CACHED; see `make_missing`.
    *
    * @generated from enum value: AUGMENTATION_MODE_CACHED = 3;
    */
@@ -3133,8 +3134,8 @@ export const TransformService: GenService<{
     output: typeof TransformStreamResponseSchema;
   },
   /**
-   * What Transform would ask the generator for with the same spec and texts: the caches are looked
-   * up, no generator is asked, nothing is stored. It costs nothing.
+   * Estimates what Transform would ask the generator for with the same spec and texts: the caches
+   * are looked up, no generator is asked, nothing is stored. It costs nothing.
    *
    * Errors as Transform; it does not check whether the generator can be reached.
    *

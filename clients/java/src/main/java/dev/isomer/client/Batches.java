@@ -8,7 +8,7 @@ import java.util.function.ToIntFunction;
 
 /**
  * Divides items, in their order, into requests, each with the place of its first item in the
- * caller's list. An item that is larger than the most bytes goes alone.
+ * caller's list. An item above the maximum of bytes is a request of its own.
  */
 final class Batches<T> implements Iterator<Batches.Batch<T>> {
   /** The items of a request. */

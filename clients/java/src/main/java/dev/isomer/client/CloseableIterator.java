@@ -14,7 +14,7 @@ public interface CloseableIterator<T> extends Iterator<T>, AutoCloseable {
   @Override
   void close();
 
-  /** The same as a stream, to be closed like it. */
+  /** The items as a stream, which must be closed too. */
   default Stream<T> stream() {
     Spliterator<T> parts = Spliterators.spliteratorUnknownSize(this, Spliterator.ORDERED);
     return StreamSupport.stream(parts, false).onClose(this::close);

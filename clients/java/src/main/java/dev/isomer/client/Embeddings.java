@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Vectors of texts, in the order of the texts: a row a text. */
+/** Vectors of texts, in the order of the texts: one row per text. */
 public final class Embeddings {
   private final Matrix vectors;
   private final VectorSpace space;
@@ -50,7 +50,7 @@ public final class Embeddings {
     return Optional.ofNullable(truncated);
   }
 
-  /** What the call consumed, over all its requests. */
+  /** Usage of the call, over all its requests. */
   public Usage usage() {
     return usage;
   }

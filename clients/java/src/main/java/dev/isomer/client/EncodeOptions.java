@@ -42,7 +42,7 @@ public final class EncodeOptions {
     this.encoder = encoder;
   }
 
-  /** By the encoder of that id. */
+  /** Options for the encoder with this id. */
   public static EncodeOptions encoder(String id) {
     if (id == null || id.isEmpty()) {
       throw IsomerException.invalid("encoder", "name one: encoders() lists them", "encoder is empty");
@@ -63,15 +63,15 @@ public final class EncodeOptions {
   }
 
   /**
-   * What the texts are, e.g. {@code query}, {@code document}, {@code Retrieval-query}: the
-   * encoder's own prompt for it, where it has one.
+   * Role of the texts, e.g. {@code query}, {@code document}, {@code Retrieval-query}: the encoder's
+   * own prompt for it, where it has one.
    */
   public EncodeOptions role(String what) {
     this.role = what;
     return this;
   }
 
-  /** Keeps so many columns (Matryoshka). */
+  /** Number of columns to keep (Matryoshka). */
   public EncodeOptions dimensions(int columns) {
     if (columns < 1) {
       throw IsomerException.invalid("dimensions", "give 1 or more", "dimensions is " + columns);
@@ -96,7 +96,7 @@ public final class EncodeOptions {
     return this;
   }
 
-  /** What happens to too long a text; the tail is cut unless it is given. */
+  /** Handling of too long a text; the tail is cut by default. */
   public EncodeOptions truncation(Truncation how) {
     this.truncation = how;
     return this;
@@ -120,7 +120,7 @@ public final class EncodeOptions {
     return this;
   }
 
-  /** Keeps so many entries of each sparse vector, the largest ones; all unless it is given. */
+  /** Number of entries to keep of each sparse vector, the largest ones; all by default. */
   public EncodeOptions maxActiveDimensions(int most) {
     if (most < 1) {
       throw IsomerException.invalid(

@@ -50,7 +50,7 @@ import java.util.stream.Stream;
  * with the interruption of their thread.
  */
 public final class IsomerClient implements AutoCloseable {
-  /** Version of this client, which servers are told in user-agent. */
+  /** Version of this client, which it sends in user-agent. */
   public static final String VERSION = "0.1.0";
 
   private final Transport transport;
@@ -165,19 +165,21 @@ public final class IsomerClient implements AutoCloseable {
       return this;
     }
 
-    /** Most requests of one call at once; 4 unless it is given. */
+    /** Maximum number of concurrent requests of one call; 4 by default. */
     public Builder inFlight(int count) {
       this.inFlight = count;
       return this;
     }
 
-    /** Most texts in one request; 256 unless it is given. The encoder's own limit goes before. */
+    /**
+     * Maximum number of texts in one request; 256 by default. The encoder's own limit goes before.
+     */
     public Builder batchItems(int count) {
       this.batchItems = count;
       return this;
     }
 
-    /** Most bytes of texts in one request; 1 MiB unless it is given. */
+    /** Maximum bytes of texts in one request; 1 MiB by default. */
     public Builder batchBytes(int count) {
       this.batchBytes = count;
       return this;
@@ -321,7 +323,7 @@ public final class IsomerClient implements AutoCloseable {
   public <T> CompletableFuture<T> async(Supplier<T> calls) {
     Context.CancellableContext context = Context.current().withCancellation();
     CompletableFuture<T> made = new CompletableFuture<>();
-    // Whoever completes it: nothing is waited for any more.
+    // The caller has completed it: nothing waits any more.
     made.whenComplete((answer, error) -> context.cancel(null));
     transport
         .threads()
@@ -375,7 +377,7 @@ public final class IsomerClient implements AutoCloseable {
     return found;
   }
 
-  /** The same, asked for once. */
+  /** Describes an encoder; the description is cached. */
   private Encoder known(String id) {
     Encoder found = encoders.get(id);
     return found == null ? encoder(id) : found;
@@ -435,7 +437,7 @@ public final class IsomerClient implements AutoCloseable {
     return whole;
   }
 
-  /** What no texts give: no rows, as wide as others would be. */
+  /** Result for no texts: no rows, as wide as others would be. */
   private static Embeddings empty(Encoder encoder, EncodeOptions options) {
     int width = options.dimensions() > 0 ? options.dimensions() : encoder.getDimensions();
     Matrix none = new Matrix(0, width, options.dtype(), ByteBuffer.allocate(0), false);
@@ -631,7 +633,7 @@ public final class IsomerClient implements AutoCloseable {
     return new Checker(options, question);
   }
 
-  /** Holds the answers of one call against what was asked, and against each other. */
+  /** Compares the answers of one call with its request, and with each other. */
   final class Checker {
     private final EncodeOptions options;
     private final Object question;
@@ -639,7 +641,7 @@ public final class IsomerClient implements AutoCloseable {
 
     Checker(EncodeOptions options, Object question) {
       this.options = options;
-      // How soon an answer is wanted is no part of the question.
+      // The priority of a request does not change its answer.
       this.question =
           question instanceof EncodeRequest
               ? ((EncodeRequest) question).toBuilder().clearPriority().clearTruncation().build()
@@ -677,7 +679,7 @@ public final class IsomerClient implements AutoCloseable {
       return matrix;
     }
 
-    /** One answer's vectors, a row for each of so many texts. */
+    /** One answer's vectors, one row per text. */
     Embeddings embeddings(EncodeResponse answer, int start, int count) {
       Matrix matrix = fitting(answer);
       int marks = answer.getTruncatedCount();
@@ -698,7 +700,7 @@ public final class IsomerClient implements AutoCloseable {
           ItemError.of(answer.getErrorsList(), start));
     }
 
-    /** One answer's vectors of tokens, a matrix for each of so many texts. */
+    /** One answer's vectors of tokens, one matrix per text. */
     List<Matrix> tokens(EncodeResponse answer, int start, int count) {
       Matrix matrix = fitting(answer);
       ItemError.failed(ItemError.of(answer.getErrorsList(), start), null);

@@ -20,7 +20,7 @@ import java.util.regex.Pattern;
 
 /**
  * A call that failed, or an argument that cannot be meant. The nested classes are the kinds that
- * callers tell apart; {@link #code()} tells the others.
+ * callers distinguish; {@link #code()} has the others.
  */
 public class IsomerException extends RuntimeException {
   private static final long serialVersionUID = 1L;
@@ -55,7 +55,7 @@ public class IsomerException extends RuntimeException {
     this.attempts = facts.attempts;
   }
 
-  /** What is wrong, in one sentence that names the field, and what to do about it. */
+  /** The message, one sentence that names the field, with the hint. */
   @Override
   public String getMessage() {
     return hint.isEmpty() ? text : text + " (" + hint + ")";
@@ -71,21 +71,20 @@ public class IsomerException extends RuntimeException {
     return reason;
   }
 
-  /** What is wrong, without the hint. */
+  /** The message, without the hint. */
   public String text() {
     return text;
   }
 
   /**
-   * Path of the request's field that is to blame, e.g. {@code inputs[3].text}; empty where there is
-   * none. Places in lists are those of the list that the caller gave, whatever requests it was sent
-   * in.
+   * Path of the invalid field, e.g. {@code inputs[3].text}; empty where there is
+   * none. An index refers to the caller's list, however it was split into requests.
    */
   public String field() {
     return field;
   }
 
-  /** What to do about it; empty where nothing is said. */
+  /** The hint; empty if there is none. */
   public String hint() {
     return hint;
   }
@@ -119,7 +118,7 @@ public class IsomerException extends RuntimeException {
     }
   }
 
-  /** An encoder, generator, run, key, … that is not there. */
+  /** An encoder, generator, run, key, … that does not exist. */
   public static final class NotFound extends IsomerException {
     private static final long serialVersionUID = 1L;
 
@@ -256,7 +255,7 @@ public class IsomerException extends RuntimeException {
     }
   }
 
-  /** What an exception is made of. */
+  /** Properties of an exception. */
   static final class Facts {
     Status.Code code = Status.Code.UNKNOWN;
     String reason = "";
@@ -438,7 +437,7 @@ public class IsomerException extends RuntimeException {
 
   /**
    * The same with places in lists counted from {@code start}: a request of several may hold any
-   * part of a list. What was refused before it was sent has its place already.
+   * part of a list. Requests refused before they were sent have their index already.
    */
   IsomerException moved(int start) {
     if (start == 0 || method.isEmpty()) {

@@ -53,7 +53,7 @@ public final class ItemError {
     return code;
   }
 
-  /** What is wrong. */
+  /** Description of the error. */
   public String message() {
     return message;
   }

@@ -15,7 +15,7 @@ import dev.isomer.gateway.v1.UpdateKeyRequest;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** AccessService: who may ask the gateway for what. It needs the scope {@code admin}. */
+/** AccessService: API keys and their permissions. It needs the scope {@code admin}. */
 public final class Keys {
   private final Transport transport;
 
@@ -97,7 +97,7 @@ public final class Keys {
     return transport.call(AccessServiceGrpc.getRevokeKeyMethod(), request).getKey();
   }
 
-  /** What administrators did after an event (0: from the first), oldest first. */
+  /** Actions of administrators after an event (0: from the first), oldest first. */
   public Stream<AuditEvent> audit(long after) {
     return Pages.of(
         page -> {

@@ -33,7 +33,7 @@ public final class Outputs {
     return Optional.ofNullable(tokenVectors);
   }
 
-  /** What the call consumed, over all its requests. */
+  /** Usage of the call, over all its requests. */
   public Usage usage() {
     return usage;
   }

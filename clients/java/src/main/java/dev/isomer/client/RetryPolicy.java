@@ -12,7 +12,7 @@ import java.util.concurrent.ThreadLocalRandom;
  * Everything else is final.
  */
 public final class RetryPolicy {
-  /** The policy of a client that is told nothing else: 8 and 6 attempts, 200 ms to 20 s. */
+  /** The default policy: 8 and 6 attempts, 200 ms to 20 s. */
   public static final RetryPolicy DEFAULT =
       new RetryPolicy(8, 6, Duration.ofMillis(200), Duration.ofSeconds(20));
 

@@ -38,7 +38,9 @@ public final class Runs {
     this.transport = transport;
   }
 
-  /** What to run: a suite that ships with Isomer, and the encoders. Set the rest on it. */
+  /**
+   * Specification of a run: a suite that ships with Isomer, and the encoders. Set the rest on it.
+   */
   public static RunSpec.Builder spec(String suite, List<String> encoders) {
     return RunSpec.newBuilder()
         .setSuite(SuiteRef.newBuilder().setBuiltin(suite))
@@ -72,7 +74,7 @@ public final class Runs {
     return transport.call(RunServiceGrpc.getCreateRunMethod(), request).getRun();
   }
 
-  /** What a run would take, before it costs. */
+  /** Estimates what a run would take, before it costs. */
   public RunPlan plan(RunSpec spec) {
     PlanRunRequest request = PlanRunRequest.newBuilder().setSpec(spec).build();
     return transport.call(RunServiceGrpc.getPlanRunMethod(), request).getPlan();
@@ -166,7 +168,7 @@ public final class Runs {
     return get(id);
   }
 
-  /** Stops a run. What is finished stays stored. */
+  /** Stops a run. Finished work stays stored. */
   public Run cancel(String id, String reason) {
     CancelRunRequest request = CancelRunRequest.newBuilder().setId(id).setReason(reason).build();
     return transport.call(RunServiceGrpc.getCancelRunMethod(), request).getRun();

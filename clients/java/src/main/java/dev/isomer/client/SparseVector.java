@@ -27,7 +27,7 @@ public final class SparseVector {
     return values.clone();
   }
 
-  /** One answer's sparse vectors, one for each of so many texts. */
+  /** One answer's sparse vectors, one per text. */
   static List<SparseVector> of(EncodeResponse answer, int count) {
     if (answer.getSparseEmbeddingsCount() != count) {
       throw IsomerException.badAnswer(

@@ -85,7 +85,7 @@ public final class Statistics {
     return transport.call(StatisticsServiceGrpc.getCorrelateMethod(), request);
   }
 
-  /** What a design of so many data sets and seeds can detect. */
+  /** Computes the effect that a design with given numbers of data sets and seeds can detect. */
   public PlanDesignResponse planDesign(PlanDesignRequest request) {
     return transport.call(StatisticsServiceGrpc.getPlanDesignMethod(), request);
   }

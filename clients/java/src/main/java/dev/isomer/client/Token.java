@@ -17,7 +17,7 @@ public final class Token {
     this.expiresAt = expiresAt;
   }
 
-  /** A token that says nothing of its end. */
+  /** A token without an expiry time. */
   public static Token of(String value) {
     return new Token(value, null);
   }

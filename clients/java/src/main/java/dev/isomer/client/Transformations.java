@@ -93,7 +93,7 @@ public final class Transformations {
         .collect(Collectors.joining(", "));
   }
 
-  /** What to do by a transformation of the catalogue without parameters; set the rest on it. */
+  /** Specification of a transformation of the catalogue without parameters; set the rest on it. */
   public static TransformSpec.Builder spec(String transformation) {
     return spec(transformation, Map.of());
   }
@@ -214,7 +214,7 @@ public final class Transformations {
     };
   }
 
-  /** What {@link #transform} would ask the generator for. It costs nothing. */
+  /** Estimates the requests of {@link #transform} to the generator. It costs nothing. */
   public GenerationEstimate estimate(List<TextItem> items, TransformSpec spec) {
     EstimateRequest request =
         EstimateRequest.newBuilder().setSpec(spec).addAllItems(items).build();
@@ -252,7 +252,7 @@ public final class Transformations {
       return embeddings;
     }
 
-    /** Which variants went into each row, and which are missing. */
+    /** Variants that went into each row, and missing ones. */
     public List<Variants> used() {
       return used;
     }

@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Objects;
 
 /**
- * What vectors must share to be compared. {@link #message()} has its fields; store {@code
- * message().toByteArray()} beside an index.
+ * Properties that vectors must share to be compared. {@link #message()} has its fields; store
+ * {@code message().toByteArray()} beside an index.
  */
 public final class VectorSpace {
   private final dev.isomer.common.v1.VectorSpace message;
@@ -25,7 +25,7 @@ public final class VectorSpace {
     return message;
   }
 
-  /** What the space is known by. */
+  /** Identifier of the space. */
   public String digest() {
     return message.getDigest();
   }

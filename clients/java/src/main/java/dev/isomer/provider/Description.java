@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** What an encoder is, as callers are told of it. */
+/** Description of an encoder, as callers receive it. */
 public final class Description {
   final String id;
   final String version;
@@ -39,7 +39,7 @@ public final class Description {
     return this;
   }
 
-  /** Most texts of a request; 512 unless it is given. */
+  /** Maximum number of texts of a request; 512 by default. */
   public Description maxBatchItems(int count) {
     this.maxBatchItems = count;
     return this;

@@ -11,7 +11,7 @@ import java.util.stream.Collectors;
  * owes its callers.
  */
 public interface Provider {
-  /** What it is. It is called once. */
+  /** Description of the encoder. It is called once. */
   Description describe();
 
   /**
@@ -20,7 +20,7 @@ public interface Provider {
    */
   List<float[]> encode(List<String> texts);
 
-  /** Tokens of each text; words, unless a provider says better. They are told to be estimates. */
+  /** Tokens of each text; words, unless a provider says better. They are marked as estimates. */
   default List<Integer> countTokens(List<String> texts) {
     return texts.stream()
         .map(text -> text.isBlank() ? 0 : text.strip().split("\\s+").length)

@@ -208,7 +208,7 @@ public final class ProviderServer implements AutoCloseable {
     made.server.awaitTermination();
   }
 
-  /** Lets in who has a key. */
+  /** Admits callers with a key. */
   private static final class Admission implements ServerInterceptor {
     private static final Metadata.Key<String> AUTHORIZATION =
         Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);

@@ -52,7 +52,7 @@ public final class RulesTest {
     assertEquals(Status.Code.UNAVAILABLE, error.code());
     RetryPolicy policy = new RetryPolicy(3, 3, Duration.ofMillis(1), Duration.ofSeconds(1));
     assertTrue(policy.wait(error, 1, null).isPresent());
-    // What a server itself calls an internal error is one.
+    // An error that a server itself calls internal is one.
     Status own = Status.INTERNAL.withDescription("a bug");
     IsomerException bug = IsomerException.of(own.asRuntimeException(), method, 1);
     assertEquals(Status.Code.INTERNAL, bug.code());
