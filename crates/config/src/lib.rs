@@ -10,6 +10,7 @@ mod error;
 #[cfg(feature = "load")]
 mod explain;
 pub mod home;
+pub mod key_values;
 #[cfg(feature = "load")]
 mod load;
 mod missing_feature;

@@ -6,7 +6,7 @@ use isomer_config::spelling::nearest;
 use isomer_transformations::declaration;
 
 use super::{
-    Adjust, Basis, Gate, GateError, Measure, Rule, Sequential, Texts, Unit, When, bets,
+    Adjust, Basis, Gate, GateError, Measure, Rule, RuleKind, Sequential, Texts, Unit, When, bets,
     bound::{Bound, BoundRule, Quantity, best},
     paired, sensitivity,
     spec::check_alpha,
@@ -362,8 +362,9 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
                     basis.name()
                 ),
                 kind => format!(
-                    "is \"item\", which {} does not support: use max_drop, min_score, margin or worst, or take \"group\"",
-                    kind.name()
+                    "is \"item\", which {} does not support: use {}, or take \"group\"",
+                    kind.name(),
+                    RuleKind::among(|row| row.item_bounds || row.each_dataset)
                 ),
             };
             Err(rule.place.wrong("unit", message))
