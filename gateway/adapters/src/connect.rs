@@ -29,7 +29,7 @@ pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<d
 
 /// All kinds.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    iter::once(&isomer::KIND).chain(FOREIGN)
+    iter::once(&isomer::KIND).chain(FOREIGN.iter().copied())
 }
 
 /// The declaration of a provider's kind.

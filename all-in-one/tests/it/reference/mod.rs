@@ -3,6 +3,7 @@
 
 mod catalogues;
 mod configuration;
+mod errors;
 mod gate;
 mod metrics;
 mod protos;
