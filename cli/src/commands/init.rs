@@ -126,7 +126,7 @@ fn gate(gate: &Gate) -> String {
         let RuleLimit { kind, value } = rule.limit;
         let Some(reason) = kind.row().starter else { continue };
         text.push_str(&format!("\n# {reason}\n[[gate.rule]]\n{} = {value}\n", kind.name()));
-        if rule.of != kind.measure().default_quantity() {
+        if rule.of != kind.measure().row().quantity {
             text.push_str(&format!("of = {}\n", quoted(&rule.of)));
         }
         if rule.when != When::default() {

@@ -1,6 +1,6 @@
 //! Pairs that commas separate, such as `max_drop=3,of=length`: rules of gates are written so.
 
-use crate::spelling::nearest;
+use crate::spelling::suggest;
 
 /// The pairs of a text, in their order.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl<'a> KeyValues<'a> {
             let (key, value) = pair.ok_or_else(|| format!("`{part}` is not a KEY=VALUE, e.g. {example}"))?;
             let (key, value) = (key.trim(), value.trim());
             if !known.contains(&key) {
-                return Err(unknown("key", key, known));
+                return Err(format!("unknown key `{key}`; {}", suggest(key, known)));
             }
             if given.get(key).is_some() {
                 return Err(format!("`{key}` is there twice"));
@@ -82,13 +82,6 @@ impl<'a> KeyValues<'a> {
         let names = || named.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         found
             .map(|(_, one)| Some(*one))
-            .ok_or_else(|| unknown(what, given, &names()))
-    }
-}
-
-fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
-        None => format!("unknown {what} `{name}`; allowed: {}", known.join(", ")),
+            .ok_or_else(|| format!("unknown {what} `{given}`; {}", suggest(given, &names())))
     }
 }

@@ -22,8 +22,7 @@ mod tests;
 
 pub use error::{ConfigError, Validate};
 #[cfg(feature = "load")]
-pub use explain::suggest;
-#[cfg(feature = "load")]
 pub use load::{ENV_PREFIX, load, load_from};
 pub use missing_feature::MissingFeature;
 pub use secret::Secret;
+pub use spelling::suggest;

@@ -31,7 +31,7 @@ impl FromStr for Rule {
             limit,
             limits,
             name: given.get("name").map(str::to_owned),
-            of: given.get("of").unwrap_or(limit.measure().default_quantity()).to_owned(),
+            of: given.get("of").unwrap_or(limit.measure().row().quantity).to_owned(),
             task: given.choice("task", "task type", TaskType::ALL, TaskType::name)?,
             dataset: given.get("dataset").map(str::to_owned),
             form: given.get("form").map(str::to_owned),
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn every_kind_and_share_is_a_key() {
         for kind in RuleKind::ALL {
-            let (low, high) = kind.measure().limits();
+            let (low, high) = kind.measure().row().limits;
             let value = (low + high) / 2.0;
             let read: Rule = format!("{}={value}", kind.name()).parse().unwrap();
             assert_eq!(read.limit, RuleLimit::new(kind, value));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 use isomer_noise::{Channel, Dose, NotApplicable, applies, apply};
 use isomer_transformations::{ParameterError, Parameters};
 use serde_json::Value as Json;
@@ -38,14 +38,11 @@ impl Noise {
     fn read(given: Parameters<'_>) -> Result<Self, ParameterError> {
         let name = given.text("channel").unwrap_or_default();
         let channel = Channel::parse(name).ok_or_else(|| {
-            let known = || Channel::ALL.iter().map(|channel| channel.name());
+            let known: Vec<&str> = Channel::ALL.iter().map(|channel| channel.name()).collect();
             ParameterError {
                 parameter: "channel".to_owned(),
                 problem: format!("unknown channel `{name}`"),
-                hint: match nearest(name, known()) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("give one of {}", known().collect::<Vec<_>>().join(", ")),
-                },
+                hint: suggest(name, &known),
             }
         })?;
         let share = given.share("dose");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Texts;
+use super::{Basis, Texts};
 use crate::{
     format::{beside, percent, percent_beside},
     task::TaskType,
@@ -31,6 +31,26 @@ pub enum Measure {
     NegativeFlips,
     /// The share of their first documents that the baseline and the encoder both find, in percent.
     Overlap,
+}
+
+/// The declaration of a measure.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasureRow {
+    /// Unit of the value and of the limit.
+    pub unit: MeasureUnit,
+    /// Minimum and maximum limit.
+    pub limits: (f64, f64),
+    /// The quantity of a rule that names none.
+    pub quantity: &'static str,
+    /// The basis if neither the rule nor the gate names one.
+    pub basis: Basis,
+    /// Whether the encoder is compared with the baseline.
+    pub needs_baseline: bool,
+    /// Whether scores are compared with each other, so that one at chance level gives no
+    /// information.
+    pub compares_scores: bool,
+    /// The reason why a rule is about all rewrites; `None` if it may be about some of them.
+    pub all_texts: Option<&'static str>,
 }
 
 /// How values, limits and bounds are written.
@@ -106,7 +126,7 @@ impl RuleScope<'_> {
     pub fn sentence(&self, kind: RuleKind, words: &str) -> String {
         let measure = kind.measure();
         let of = match measure {
-            Measure::Separation if self.of != measure.default_quantity() => format!("separation of {}", self.of),
+            Measure::Separation if self.of != measure.row().quantity => format!("separation of {}", self.of),
             _ => self.of.to_owned(),
         };
         let mut sentence = words.replace("{of}", &of);
@@ -329,49 +349,69 @@ impl RuleKind {
     }
 }
 
+/// A value computed from scores, in points.
+const OF_SCORES: MeasureRow = MeasureRow {
+    unit: MeasureUnit::Points,
+    // From one end of a score's scale to the other.
+    limits: (0.0, 200.0),
+    quantity: "total",
+    basis: Basis::Bounded,
+    needs_baseline: false,
+    compares_scores: true,
+    all_texts: None,
+};
+
+/// A value of each item of the encoder and the baseline, in percent.
+const OF_ITEMS: MeasureRow = MeasureRow {
+    unit: MeasureUnit::Percent,
+    limits: (0.0, 100.0),
+    needs_baseline: true,
+    compares_scores: false,
+    all_texts: Some("which rules on items do not support: leave `texts` out"),
+    ..OF_SCORES
+};
+
 impl Measure {
-    /// Unit of the value and of the limit.
-    pub fn unit(self) -> MeasureUnit {
+    /// The measure's declaration.
+    pub const fn row(self) -> MeasureRow {
         match self {
-            Self::Drop | Self::Score | Self::Difference => MeasureUnit::Points,
-            Self::DropPercent | Self::NegativeFlips | Self::Overlap => MeasureUnit::Percent,
-            Self::Separation => MeasureUnit::Share,
+            Self::Drop => OF_SCORES,
+            Self::DropPercent => MeasureRow {
+                unit: MeasureUnit::Percent,
+                limits: (0.0, 100.0),
+                all_texts: Some(
+                    "and each transformation then has an original score of its own; use max_drop, in points",
+                ),
+                ..OF_SCORES
+            },
+            // Absolute scores of different tasks are not a sample of any population.
+            Self::Score => MeasureRow {
+                limits: (-100.0, 100.0),
+                basis: Basis::Point,
+                compares_scores: false,
+                ..OF_SCORES
+            },
+            Self::Difference => MeasureRow {
+                basis: Basis::SignedRank,
+                needs_baseline: true,
+                ..OF_SCORES
+            },
+            Self::Separation => MeasureRow {
+                unit: MeasureUnit::Share,
+                limits: (0.0, 1.0),
+                quantity: "separation",
+                basis: Basis::ClopperPearson,
+                compares_scores: false,
+                all_texts: Some("which is for rules on scores; separation leaves unchanged texts out by itself"),
+                ..OF_SCORES
+            },
+            Self::NegativeFlips | Self::Overlap => OF_ITEMS,
         }
-    }
-
-    /// Minimum and maximum limit.
-    pub fn limits(self) -> (f64, f64) {
-        match self {
-            // From one end of a score's scale to the other.
-            Self::Drop | Self::Difference => (0.0, 200.0),
-            Self::DropPercent | Self::NegativeFlips | Self::Overlap => (0.0, 100.0),
-            Self::Score => (-100.0, 100.0),
-            Self::Separation => (0.0, 1.0),
-        }
-    }
-
-    /// The quantity of a rule that names none.
-    pub fn default_quantity(self) -> &'static str {
-        match self {
-            Self::Separation => "separation",
-            _ => "total",
-        }
-    }
-
-    /// Whether the encoder is compared with the baseline.
-    pub fn needs_baseline(self) -> bool {
-        matches!(self, Self::Difference | Self::NegativeFlips | Self::Overlap)
-    }
-
-    /// Whether scores are compared with each other, so that one at chance level gives no
-    /// information.
-    pub fn compares_scores(self) -> bool {
-        matches!(self, Self::Drop | Self::DropPercent | Self::Difference)
     }
 
     /// Whether the original texts have a separate value.
     pub fn has_original(self) -> bool {
-        self == Self::Score || self.needs_baseline()
+        self == Self::Score || self.row().needs_baseline
     }
 }
 
