@@ -2,7 +2,8 @@
 //! checks were written (`tests/fixtures/answers/README.md`).
 //!
 //! `cargo test -p isomer-transform --test it answers:: -- --nocapture` prints the tables of
-//! docs/reference/transformations.md, and the answers of the development half that a check gets wrong.
+//! docs/reference/transformations.md, and the answers of the development half that a check gets
+//! wrong.
 
 use isomer_proto::ProtoEnum;
 use std::collections::BTreeMap;

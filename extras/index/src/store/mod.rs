@@ -194,7 +194,7 @@ struct StoreKind {
     names: Option<fn(&Location<'_>) -> Result<Box<dyn Names>>>,
 }
 
-/// The kinds of stores.
+/// New kinds get a row here.
 const KINDS: [StoreKind; 7] = [
     StoreKind {
         address: "postgres://USER@HOST/DATABASE#TABLE",
