@@ -184,7 +184,7 @@ impl Location<'_> {
     }
 }
 
-/// A kind of store.
+/// A row of [`KINDS`].
 struct StoreKind {
     /// The form of its addresses. The words before `://` or `+http` name the kind; a form without
     /// them is a folder.
@@ -194,7 +194,6 @@ struct StoreKind {
     names: Option<fn(&Location<'_>) -> Result<Box<dyn Names>>>,
 }
 
-/// New kinds get a row here.
 const KINDS: [StoreKind; 7] = [
     StoreKind {
         address: "postgres://USER@HOST/DATABASE#TABLE",
