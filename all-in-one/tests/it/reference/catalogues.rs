@@ -11,7 +11,7 @@ use isomer_transformations::{CATALOGUE, Making};
 use super::{cell, compare_part, protos, read};
 
 /// A table of these columns.
-fn table<const N: usize>(columns: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub(super) fn table<const N: usize>(columns: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(N));
     for row in rows {
         writeln!(table, "| {} |", row.map(|content| cell(&content)).join(" | ")).unwrap();
