@@ -212,7 +212,7 @@ const KINDS: [StoreKind; 7] = [
     },
     StoreKind {
         address: "milvus+http://HOST:19530#COLLECTION",
-        open: |at| Ok(Box::new(milvus::Collection::new(at.milvus()?)?)),
+        open: |at| Ok(Box::new(milvus::Collection::new(at.milvus()?))),
         names: Some(|at| alias::names(alias::milvus::Alias::new(at.milvus()?))),
     },
     StoreKind {
@@ -358,8 +358,10 @@ mod tests {
     use super::*;
 
     fn found(address: &str) -> Option<&'static str> {
-        let at = locate(address, &Credentials::default(), Duration::ZERO).ok()?;
-        Some(at.kind.address)
+        let credentials = Credentials::default();
+        locate(address, &credentials, Duration::ZERO)
+            .map(|at| at.kind.address)
+            .ok()
     }
 
     #[test]
