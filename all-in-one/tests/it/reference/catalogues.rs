@@ -44,7 +44,7 @@ fn the_tables_of_transformations_and_checks_are_up_to_date() {
         assert_eq!(value, check.as_str_name());
         [check.name().replace('_', " "), comment]
     });
-    compare_part("transformations.md", "checks", &table(["check", "a text that"], rows));
+    compare_part("transformations.md", "checks", &table(["check", "what it finds"], rows));
 }
 
 #[test]

@@ -34,8 +34,11 @@ fn cell(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words
         .join(" ")
+        // A bracket as code is not a link.
+        .replace("`[`", "\0")
         .replace("[`", "`")
         .replace("`]", "`")
+        .replace('\0', "`[`")
         .replace('|', "\\|")
 }
 

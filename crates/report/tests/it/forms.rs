@@ -356,7 +356,7 @@ fn the_page_has_every_chart_and_filters_without_a_script() {
         assert!(page.contains(&format!("id=\"{id}-")), "{id}");
     }
     // The classes of drawings; the first one is the drawing's own.
-    let style = std::fs::read_to_string("page/style.css").unwrap();
+    let style = std::fs::read_to_string("src/page/style.css").unwrap();
     let drawings = page
         .split("<svg")
         .skip(1)
