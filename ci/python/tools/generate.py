@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import keyword
 import pathlib
+import re
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple, cast
 
@@ -161,6 +162,17 @@ def definition(name: str, node: Json) -> Iterator[str]:
     return enumeration(name, node)
 
 
+def words(definitions: Json) -> Iterator[str]:
+    """The values of a property in words, where the schema has them in `x-values`."""
+    for name, node in definitions.items():
+        for key, one in node.get("properties", {}).items():
+            if "x-values" in one:
+                constant = re.sub("(?<=[a-z])(?=[A-Z])", "_", f"{name}_{key}s").upper()
+                yield from ["", "", f"{constant} = {{"]
+                yield from (f'    "{value}": "{shown}",' for value, shown in one["x-values"].items())
+                yield "}"
+
+
 def needs(node: Any) -> Iterator[str]:
     """Definitions whose values stand in defaults: they have to come first."""
     found = dict(children(node))
@@ -182,7 +194,7 @@ def generated() -> str:
     lines = HEAD.format(version=schema["properties"]["schema"]["const"]).splitlines()
     for name in ordered(definitions):
         lines += ["", "", *definition(name, definitions[name])]
-    lines += ["", "", *dataclass("Report", schema)]
+    lines += ["", "", *dataclass("Report", schema), *words(definitions)]
     return "\n".join(lines) + "\n"
 
 

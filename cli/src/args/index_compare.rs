@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use isomer_index::compare::rules::{Of, RuleLimit};
+use isomer_index::compare::rules::RuleLimit;
 
 use super::{AugmentArgs, EngineArgs, index_older::OlderCollectionArgs};
 use crate::heading;
@@ -59,7 +59,7 @@ pub(crate) struct IndexGateArgs {
     /// (default), recall or mrr; it needs --qrels. `min_overlap=N`: at least N percent of the first
     /// k documents are the same. `min_index_recall=N`: each index finds at least N percent of the
     /// documents of an exact search.
-    #[arg(long = "rule", env = "ISOMER_INDEX_RULES", value_name = "LIMIT=N[,of=MEASURE]", value_delimiter = ';', value_parser = rule, help_heading = heading::FIRST)]
+    #[arg(long = "rule", env = "ISOMER_INDEX_RULES", value_name = "LIMIT=N[,of=MEASURE]", value_delimiter = ';', value_parser = str::parse::<RuleLimit>, help_heading = heading::FIRST)]
     pub(crate) rules: Vec<RuleLimit>,
     /// Chance of error of each rule on each side, above 0 and below 0.5.
     #[arg(long, env = "ISOMER_INDEX_GATE_ALPHA", value_name = "ALPHA", default_value_t = 0.05)]
@@ -200,73 +200,4 @@ pub(crate) struct IndexRobustnessArgs {
     pub(crate) gate: IndexGateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-}
-
-fn rule(text: &str) -> Result<RuleLimit, String> {
-    let (mut limit, mut of) = (None, None);
-    for part in text.split(',') {
-        let (key, value) = part
-            .split_once('=')
-            .map(|(key, value)| (key.trim(), value.trim()))
-            .ok_or_else(|| format!("`{part}` has no `=`; write e.g. margin=2,of=ndcg"))?;
-        match key {
-            "of" => {
-                let found = Of::ALL.iter().find(|(name, _)| *name == value);
-                let (_, found) = found.ok_or_else(|| format!("of={value}: give ndcg, recall or mrr"))?;
-                of = Some(*found);
-            }
-            "margin" | "max_drop" | "min_overlap" | "min_index_recall" if limit.is_none() => {
-                let number = value
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|number| (0.0..=100.0).contains(number))
-                    .ok_or_else(|| format!("{key}={value}: give a number from 0 to 100"))?;
-                limit = Some((key, number));
-            }
-            "margin" | "max_drop" | "min_overlap" | "min_index_recall" => {
-                return Err(format!("has two limits; give `{part}` a --rule of its own"));
-            }
-            other => {
-                return Err(format!(
-                    "unknown key `{other}`; give margin, max_drop, min_overlap or min_index_recall, and of"
-                ));
-            }
-        }
-    }
-    match (limit, of) {
-        (Some(("margin" | "max_drop", points)), of) => Ok(RuleLimit::MaxDrop {
-            points,
-            of: of.unwrap_or(Of::Ndcg),
-        }),
-        (Some((key, _)), Some(_)) => Err(format!("of: {key} has no measure; leave it out")),
-        (Some(("min_overlap", percent)), None) => Ok(RuleLimit::MinOverlap(percent)),
-        (Some((_, percent)), None) => Ok(RuleLimit::MinIndexRecall(percent)),
-        (None, _) => Err("has no limit; give margin, max_drop, min_overlap or min_index_recall".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_are_read_and_wrong_ones_say_what_to_write() {
-        let drop = |points, of| RuleLimit::MaxDrop { points, of };
-        assert_eq!(rule("margin=2"), Ok(drop(2.0, Of::Ndcg)));
-        assert_eq!(rule("max_drop = 1.5, of = recall"), Ok(drop(1.5, Of::Recall)));
-        assert_eq!(rule("min_overlap=80"), Ok(RuleLimit::MinOverlap(80.0)));
-        assert_eq!(rule("min_index_recall=95"), Ok(RuleLimit::MinIndexRecall(95.0)));
-        for (text, told) in [
-            ("margin", "no `=`"),
-            ("margin=-1", "from 0 to 100"),
-            ("margin=1,min_overlap=2", "two limits"),
-            ("of=ndcg", "no limit"),
-            ("margin=1,of=map", "ndcg, recall or mrr"),
-            ("min_overlap=80,of=mrr", "leave it out"),
-            ("drop=1", "unknown key `drop`"),
-        ] {
-            let error = rule(text).err().unwrap_or_default();
-            assert!(error.contains(told), "{text}: {error}");
-        }
-    }
 }

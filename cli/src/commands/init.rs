@@ -9,7 +9,7 @@ use std::{
 
 use isomer_eval::{
     dataset::{self, DatasetError, LoadOptions, Source},
-    gate::{Gate, RuleKind, RuleLimit, When},
+    gate::{Gate, RuleLimit, When},
     suite::Suite,
     task::TaskType,
 };
@@ -124,17 +124,9 @@ fn gate(gate: &Gate) -> String {
     }
     for rule in &gate.rules {
         let RuleLimit { kind, value } = rule.limit;
-        let reason = match kind {
-            RuleKind::MaxDrop => "Points that the score may drop when texts are rewritten.",
-            RuleKind::MinSeparation => {
-                "Share of rewrites that are nearer to their text than a copy with another meaning is."
-            }
-            RuleKind::Margin => "Points below the baseline, in checks with --baseline.",
-            // A score depends on the data.
-            _ => continue,
-        };
+        let Some(reason) = kind.row().starter else { continue };
         text.push_str(&format!("\n# {reason}\n[[gate.rule]]\n{} = {value}\n", kind.name()));
-        if rule.of != kind.measure().default_quantity() {
+        if rule.of != kind.measure().row().quantity {
             text.push_str(&format!("of = {}\n", quoted(&rule.of)));
         }
         if rule.when != When::default() {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, process::ExitCode, time::Duration};
 
-use isomer_config::spelling::nearest;
+use isomer_config::suggest;
 use isomer_fleet::Kind;
 use isomer_service_kit::{
     Services,
@@ -109,11 +109,7 @@ fn lanes(given: &[String]) -> Result<BTreeMap<Kind, usize>, Failure> {
     for lane in given {
         let (name, at_once) = lane.split_once('=').unwrap_or((lane, "1"));
         let Some(kind) = Kind::named(name) else {
-            let known = Kind::ALL.map(Kind::name);
-            let hint = match nearest(name, known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", known.join(", ")),
-            };
+            let hint = suggest(name, &Kind::ALL.map(Kind::name));
             return Err(Failure::usage(format!(
                 "--lanes: unknown kind of work `{name}`; {hint}"
             )));

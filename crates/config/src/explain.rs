@@ -3,7 +3,7 @@
 use figment::{Figment, error::Kind, value::Value};
 use serde_ignored::Path;
 
-use super::ConfigError;
+use super::{ConfigError, spelling::suggest};
 
 /// The keys of a path, from the outside in. Options and newtypes add no key of their own.
 pub(super) fn segments(path: &Path<'_>) -> Vec<String> {
@@ -77,26 +77,5 @@ fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
         Value::Dict(_, dict) => find(dict.get(key)?, rest),
         Value::Array(_, items) => find(items.get(key.parse::<usize>().ok()?)?, rest),
         _ => None,
-    }
-}
-
-/// Suggestion for an unknown name: "did you mean" when one of `names` is close, the list of names
-/// otherwise.
-pub fn suggest(found: &str, names: &[&str]) -> String {
-    match crate::spelling::nearest(found, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None if names.is_empty() => "remove it".to_owned(),
-        None => format!("use one of {}", names.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_near_name_is_proposed_and_a_far_one_lists_the_choices() {
-        assert_eq!(suggest("adress", &["address", "tls"]), "did you mean `address`?");
-        assert_eq!(suggest("colour", &["address", "tls"]), "use one of address, tls");
     }
 }

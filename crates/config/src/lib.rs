@@ -10,6 +10,7 @@ mod error;
 #[cfg(feature = "load")]
 mod explain;
 pub mod home;
+pub mod key_values;
 #[cfg(feature = "load")]
 mod load;
 mod missing_feature;
@@ -21,8 +22,7 @@ mod tests;
 
 pub use error::{ConfigError, Validate};
 #[cfg(feature = "load")]
-pub use explain::suggest;
-#[cfg(feature = "load")]
 pub use load::{ENV_PREFIX, load, load_from};
 pub use missing_feature::MissingFeature;
 pub use secret::Secret;
+pub use spelling::suggest;

@@ -46,6 +46,15 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     scored.min_by_key(|(score, _)| *score).map(|(_, known)| known)
 }
 
+/// The hint for an unknown name: the closest known name, or all names if none is close.
+pub fn suggest(name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if known.is_empty() => "remove it".to_owned(),
+        None => format!("use one of {}", known.join(", ")),
+    }
+}
+
 /// At most [`MOST`] of the known names close to `name`, closest first. A name that contains the
 /// other one counts as close too, if both have at least three letters: a person who writes a part
 /// of an id is shown the ids that have it.
@@ -88,6 +97,12 @@ fn shared(name: &str, known: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_near_name_is_proposed_and_a_far_one_lists_the_choices() {
+        assert_eq!(suggest("adress", &["address", "tls"]), "did you mean `address`?");
+        assert_eq!(suggest("colour", &["address", "tls"]), "use one of address, tls");
+    }
 
     #[test]
     fn a_typo_finds_its_name() {

@@ -67,7 +67,7 @@ impl GateReport {
     fn reasons(&self, own: &EncoderVerdict) -> String {
         let said = self.rules_of(own);
         let mut same: Vec<(&GateRule, &RuleVerdict)> = said.filter(|(_, said)| said.verdict == own.verdict).collect();
-        same.sort_by_key(|(rule, _)| !rule.kind.measure().needs_baseline());
+        same.sort_by_key(|(rule, _)| !rule.kind.measure().row().needs_baseline);
         let mut reasons: Vec<String> = same.iter().map(|(rule, said)| rule.reason(said)).collect();
         reasons.dedup();
         let more = reasons.len().saturating_sub(NAMED);
@@ -102,7 +102,7 @@ impl GateReport {
 
     /// Whether any rule compares the encoders with a baseline.
     fn compares_level(&self) -> bool {
-        self.rules.iter().any(|rule| rule.kind.measure().needs_baseline())
+        self.rules.iter().any(|rule| rule.kind.measure().row().needs_baseline)
     }
 
     /// The verdict, and the encoders that it is about.
@@ -219,7 +219,7 @@ impl GateRule {
 
     /// Unit of the compared value and of the limit.
     fn unit(&self) -> MeasureUnit {
-        self.kind.measure().unit()
+        self.kind.measure().row().unit
     }
 
     fn reason(&self, said: &RuleVerdict) -> String {

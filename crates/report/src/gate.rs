@@ -71,10 +71,9 @@ pub struct GateReport {
 pub struct GateRule {
     /// Its name, or the rule in words.
     pub title: String,
-    /// `max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`,
-    /// `max_negative_flips` or `min_overlap`.
+    /// The kind of its limit.
     // The schema of version 1 says a string.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", description = RuleKind::in_code(), extend("x-values" = RuleKind::values()))]
     pub kind: RuleKind,
     /// Where the limit lies.
     pub limit: f64,

@@ -62,6 +62,7 @@ pub mod thresholds;
 mod variant_view;
 
 pub use answer::Answer;
+pub use charts::{CHARTS, Chart};
 pub use complete::complete;
 pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
 pub use format::percent;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Basis, GateError, Measure, Rule, Texts, Unit,
+    Basis, GateError, Measure, Rule, RuleKind, Texts, Unit,
     bound::{Bound, BoundRule, best},
     spec::refused,
 };
@@ -62,7 +62,8 @@ pub(super) fn bound(
     }
     if !rule.limit.kind.row().bets {
         let message = format!(
-            "has no value for each item, and sequential = \"betting\" bets on items; use max_drop, min_score or min_separation, {leave}"
+            "has no value for each item, and sequential = \"betting\" bets on items; use {}, {leave}",
+            RuleKind::among(|row| row.bets)
         );
         return Err(rule.place.wrong(rule.limit.kind.name(), message));
     }

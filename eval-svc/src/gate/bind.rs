@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::{nearest, suggest};
 use isomer_transformations::declaration;
 
 use super::{
-    Adjust, Basis, Gate, GateError, Measure, Rule, Sequential, Texts, Unit, When, bets,
+    Adjust, Basis, Gate, GateError, Measure, Rule, RuleKind, Sequential, Texts, Unit, When, bets,
     bound::{Bound, BoundRule, Quantity, best},
     paired, sensitivity,
     spec::check_alpha,
@@ -223,7 +223,7 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         );
         return Err(wrong("basis", message));
     }
-    if rule.limit.measure().needs_baseline() {
+    if rule.limit.measure().row().needs_baseline {
         let key = rule.limit.kind.name();
         if scene.baseline.is_none() {
             let message = "compares with a baseline encoder and none is named: add --baseline ID, or baseline = \"ID\" to \
@@ -308,15 +308,8 @@ fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
     if rule.texts == Texts::All {
         return Ok(());
     }
-    if rule.limit.measure() == Measure::Separation {
-        return wrong(format!(
-            "is \"{name}\", which is for rules on scores; separation leaves unchanged texts out by itself"
-        ));
-    }
-    if rule.limit.measure() == Measure::DropPercent {
-        return wrong(format!(
-            "is \"{name}\", and each transformation then has an original score of its own; use max_drop, in points"
-        ));
+    if let Some(reason) = rule.limit.measure().row().all_texts {
+        return wrong(format!("is \"{name}\", {reason}"));
     }
     if rule.of == "original" {
         return wrong(format!("is \"{name}\", and the original texts are not rewrites"));
@@ -362,8 +355,9 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
                     basis.name()
                 ),
                 kind => format!(
-                    "is \"item\", which {} does not support: use max_drop, min_score, margin or worst, or take \"group\"",
-                    kind.name()
+                    "is \"item\", which {} does not support: use {}, or take \"group\"",
+                    kind.name(),
+                    RuleKind::among(|row| row.item_bounds || row.each_dataset)
                 ),
             };
             Err(rule.place.wrong("unit", message))
@@ -457,16 +451,8 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
     if let Some(name) = &rule.dataset
         && !names.contains(&name.as_str())
     {
-        return match nearest(name, names.iter().copied()) {
-            Some(near) => wrong(
-                "dataset",
-                format!("the suite has no data set `{name}`; did you mean `{near}`?"),
-            ),
-            None => wrong(
-                "dataset",
-                format!("the suite has no data set `{name}`; it has {}", names.join(", ")),
-            ),
-        };
+        let hint = suggest(name, &names);
+        return wrong("dataset", format!("the suite has no data set `{name}`; {hint}"));
     }
     let chosen: Vec<usize> = (0..datasets.len())
         .filter(|d| {

@@ -56,7 +56,7 @@ impl BoundRule {
     /// Whether it compares scores with each other, so that a score at chance level gives no
     /// information.
     pub(crate) fn compares_scores(&self) -> bool {
-        self.rule.limit.measure().compares_scores()
+        self.rule.limit.measure().row().compares_scores
     }
 
     /// Whether it compares each data set, or group, with the limit separately.

@@ -142,7 +142,7 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         title: rule.title.clone(),
         kind: rule.rule.limit.kind,
         limit: rule.rule.limit.value,
-        unit: rule.rule.limit.measure().unit().name().to_owned(),
+        unit: rule.rule.limit.measure().row().unit.name().to_owned(),
         of: rule.rule.of.clone(),
         task: rule.rule.task,
         dataset: rule.rule.dataset.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 use isomer_proto::eval::v1 as proto;
 use isomer_report::terms::ValidityLimit;
 use serde::{Deserialize, Serialize};
@@ -138,10 +138,7 @@ pub trait LimitsMessage {
             let wrong = |message: String| (format!("validity[{name}]"), message);
             let Some(limit) = ValidityLimit::named(&name) else {
                 let known = ValidityLimit::ALL.map(ValidityLimit::name);
-                return Err(wrong(match nearest(&name, known) {
-                    Some(near) => format!("unknown limit; did you mean `{near}`?"),
-                    None => format!("unknown limit; allowed: {}", known.join(", ")),
-                }));
+                return Err(wrong(format!("unknown limit; {}", suggest(&name, &known))));
             };
             if limits.get(limit).is_some() {
                 return Err(wrong(format!("`{name}` is given twice")));

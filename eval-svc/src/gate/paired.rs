@@ -1,6 +1,6 @@
 //! `max_negative_flips` and `min_overlap`: rules on the items of an encoder and of the baseline.
 
-use super::{Basis, GateError, Rule, Texts, Unit};
+use super::{Basis, GateError, Rule, Unit};
 use crate::{
     report::{Paired, diff::Right},
     task::TaskType,
@@ -16,13 +16,6 @@ pub(super) fn check(rule: &Rule, paired: Paired, basis: Basis) -> Result<(), Gat
     if rule.unit == Some(Unit::Group) {
         let message = format!("is \"group\"; {name} is about items: leave `unit` out");
         return Err(rule.place.wrong("unit", message));
-    }
-    if rule.texts != Texts::All {
-        let message = format!(
-            "is \"{}\", which {name} does not support: leave `texts` out",
-            rule.texts.name()
-        );
-        return Err(rule.place.wrong("texts", message));
     }
     match rule.task {
         Some(task) if !paired.is_of(task) => Err(rule.place.wrong("task", undefined(paired, &task.to_string()))),

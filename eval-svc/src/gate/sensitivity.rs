@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 
 use super::{
     Gate, GateError, Measure,
@@ -42,13 +42,8 @@ pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
     }
     let mut known = vec![SEPARATION];
     known.extend(Kind::ALL.map(Kind::name));
-    Err(match nearest(of, known.iter().copied()) {
-        Some(near) => format!("min_separation has no kind of change `{of}`; did you mean `{near}`?"),
-        None => format!(
-            "min_separation has no kind of change `{of}`; allowed: {}",
-            known.join(", ")
-        ),
-    })
+    let hint = suggest(of, &known);
+    Err(format!("min_separation has no kind of change `{of}`; {hint}"))
 }
 
 /// Refuses rules on separation that the run does not measure; `kinds`: the kinds of changed

@@ -239,9 +239,7 @@ impl Rule {
             && self.texts == other.texts
     }
 
-    /// The basis of the rule if the gate names `general`. Absolute scores of different tasks are
-    /// not a sample of any population, so a minimum score is compared with the score itself unless
-    /// the rule requests bounds.
+    /// The basis of the rule if the gate names `general`.
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
         let measure = self.limit.measure();
         let margin = measure == Measure::Difference;
@@ -259,9 +257,7 @@ impl Rule {
                 Basis::SignedRank
             }
             (None, Some(general)) => general,
-            (None, None) if measure == Measure::Score => Basis::Point,
-            (None, None) if margin => Basis::SignedRank,
-            (None, None) => Basis::Bounded,
+            (None, None) => measure.row().basis,
         }
     }
 
@@ -297,7 +293,7 @@ impl RuleLimit {
         match self.measure() {
             Measure::NegativeFlips => Some(Paired::NegativeFlips),
             Measure::Overlap => Some(Paired::Overlap),
-            _ => None,
+            Measure::Drop | Measure::DropPercent | Measure::Score | Measure::Difference | Measure::Separation => None,
         }
     }
 
@@ -315,7 +311,7 @@ impl RuleLimit {
     /// # Errors
     /// The accepted values.
     pub fn check(self) -> Result<(), String> {
-        let (low, high) = self.measure().limits();
+        let (low, high) = self.measure().row().limits;
         if (low..=high).contains(&self.value) {
             return Ok(());
         }

@@ -2,10 +2,13 @@
 
 use std::{fmt, str::FromStr};
 
-use isomer_config::spelling::nearest;
+use isomer_config::key_values::KeyValues;
 
 use super::{Basis, Limits, Place, Rule, RuleKind, RuleLimit, Texts, Unit, ValidityLimit, When};
 use crate::task::TaskType;
+
+/// An example for messages about a rule.
+const EXAMPLE: &str = "max_drop=3";
 
 impl FromStr for Rule {
     type Err = String;
@@ -13,55 +16,30 @@ impl FromStr for Rule {
     /// Reads the keys of [`Rule::keys`]. Names and numbers are validated for a run when the rule is
     /// bound to it.
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::keys();
-        let mut given: Vec<(&str, &str)> = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let Some((key, value)) = part.split_once('=') else {
-                return Err(format!("`{part}` is not a KEY=VALUE, e.g. max_drop=3"));
-            };
-            let (key, value) = (key.trim(), value.trim());
-            if !known.contains(&key) {
-                return Err(unknown("key", key, &known));
-            }
-            if given.iter().any(|(earlier, _)| *earlier == key) {
-                return Err(format!("`{key}` is there twice"));
-            }
-            if value.is_empty() {
-                return Err(format!("`{key}` has no value"));
-            }
-            given.push((key, value));
-        }
-        let get = |key: &str| given.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
-        let mut limit: Option<RuleLimit> = None;
-        for (key, value) in &given {
-            if let Some(kind) = RuleKind::named(key) {
-                if limit.is_some() {
-                    return Err(format!("`{key}` is a second limit; write a rule for each"));
-                }
-                limit = Some(RuleLimit::new(kind, number(key, value)?));
-            }
-        }
-        let limit = limit.ok_or_else(|| format!("names no limit: {}, e.g. max_drop=3", RuleKind::one_of()))?;
+        let given = KeyValues::read(text, &Self::keys(), EXAMPLE)?;
+        let (kind, value) = given.limit(&RuleKind::ALL.map(|kind| (kind.name(), kind)), EXAMPLE)?;
+        let limit = RuleLimit::new(kind, value);
         limit
             .check()
-            .map_err(|message| format!("`{}` {message}", limit.kind.name()))?;
+            .map_err(|message| format!("`{}` {message}", kind.name()))?;
         let mut limits = Limits::default();
         for one in ValidityLimit::ALL {
-            let share = get(one.name()).map(|value| number(one.name(), value));
-            limits.set(one, share.transpose()?);
+            limits.set(one, given.number(one.name())?);
         }
         limits.check().map_err(|(key, message)| format!("`{key}` {message}"))?;
         Ok(Self {
             limit,
             limits,
-            name: get("name").map(str::to_owned),
-            of: get("of").unwrap_or(limit.measure().default_quantity()).to_owned(),
-            task: choice("task type", get("task"), &TaskType::ALL, TaskType::name)?,
-            dataset: get("dataset").map(str::to_owned),
-            form: get("form").map(str::to_owned),
-            basis: choice("basis", get("basis"), &Basis::ALL, Basis::name)?,
-            unit: choice("unit", get("unit"), &Unit::ALL, Unit::name)?,
-            texts: choice("choice of texts", get("texts"), &Texts::ALL, Texts::name)?.unwrap_or_default(),
+            name: given.get("name").map(str::to_owned),
+            of: given.get("of").unwrap_or(limit.measure().row().quantity).to_owned(),
+            task: given.choice("task", "task type", TaskType::ALL, TaskType::name)?,
+            dataset: given.get("dataset").map(str::to_owned),
+            form: given.get("form").map(str::to_owned),
+            basis: given.choice("basis", "basis", Basis::ALL, Basis::name)?,
+            unit: given.choice("unit", "unit", Unit::ALL, Unit::name)?,
+            texts: given
+                .choice("texts", "choice of texts", Texts::ALL, Texts::name)?
+                .unwrap_or_default(),
             when: When::Always,
             place: Place::default(),
         })
@@ -92,31 +70,6 @@ impl fmt::Display for Rule {
         }
         Ok(())
     }
-}
-
-fn number(key: &str, value: &str) -> Result<f64, String> {
-    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| format!("`{key}` should be a number, is `{value}`"))
-}
-
-fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
-        None => format!("unknown {what} `{name}`; allowed: {}", known.join(", ")),
-    }
-}
-
-fn choice<T: Copy>(
-    what: &str,
-    given: Option<&str>,
-    all: &[T],
-    name: fn(T) -> &'static str,
-) -> Result<Option<T>, String> {
-    let Some(given) = given else { return Ok(None) };
-    let found = all.iter().copied().find(|one| name(*one) == given);
-    found
-        .map(Some)
-        .ok_or_else(|| unknown(what, given, &all.iter().map(|one| name(*one)).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]
@@ -151,7 +104,7 @@ mod tests {
     #[test]
     fn every_kind_and_share_is_a_key() {
         for kind in RuleKind::ALL {
-            let (low, high) = kind.measure().limits();
+            let (low, high) = kind.measure().row().limits;
             let value = (low + high) / 2.0;
             let read: Rule = format!("{}={value}", kind.name()).parse().unwrap();
             assert_eq!(read.limit, RuleLimit::new(kind, value));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 use isomer_noise::{Channel, Dose, Language, apply};
 
 /// A prompt variant of a run.
@@ -93,12 +93,9 @@ pub(crate) fn parse_all(names: &[String], own: &[PromptVariant]) -> Result<Vec<P
         let own_ones = own.iter().filter(|variant| variant.name == *name);
         let chosen: Vec<PromptVariant> = rules.chain(own_ones.cloned()).collect();
         if chosen.is_empty() {
-            let rules = || RULES.iter().map(|row| row.0).chain([ALL]);
-            let known = || rules().chain(own.iter().map(|variant| variant.name.as_str()));
-            let hint = match nearest(name, known()) {
-                Some(close) => format!("did you mean `{close}`?"),
-                None => format!("allowed: {}", known().collect::<Vec<_>>().join(", ")),
-            };
+            let rules = RULES.iter().map(|row| row.0).chain([ALL]);
+            let known = rules.chain(own.iter().map(|variant| variant.name.as_str()));
+            let hint = suggest(name, &known.collect::<Vec<_>>());
             return Err((position, format!("`{name}` is an unknown prompt variant; {hint}")));
         }
         for one in chosen {

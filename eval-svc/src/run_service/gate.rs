@@ -1,6 +1,6 @@
 //! Conversions between protos and the domain's gate.
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 use isomer_proto::{ProtoEnum, eval::v1 as proto};
 use isomer_service_kit::{Fault, choice};
 
@@ -105,12 +105,9 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         .map_err(|(key, message)| Fault::invalid(path(&key), message))?;
     let task = match filled(rule.task_type) {
         None => None,
-        Some(name) => Some(name.parse::<TaskType>().map_err(|error| {
-            let message = match nearest(&name, TaskType::ALL.map(TaskType::name)) {
-                Some(near) => format!("unknown task type `{name}`; did you mean `{near}`?"),
-                None => error.to_string(),
-            };
-            Fault::invalid(path("task_type"), message)
+        Some(name) => Some(name.parse::<TaskType>().map_err(|_| {
+            let message = format!("`{name}` is not a task type");
+            Fault::invalid(path("task_type"), message).hint(suggest(&name, &TaskType::ALL.map(TaskType::name)))
         })?),
     };
     Ok(Rule {
@@ -119,7 +116,7 @@ fn rule(position: usize, mut rule: proto::GateRule) -> Result<Rule, Fault> {
         when: When::Always,
         name: filled(rule.name),
         limit,
-        of: filled(rule.quantity).unwrap_or_else(|| limit.measure().default_quantity().to_owned()),
+        of: filled(rule.quantity).unwrap_or_else(|| limit.measure().row().quantity.to_owned()),
         task,
         dataset: filled(rule.dataset),
         form: None,
@@ -226,7 +223,7 @@ mod tests {
     #[test]
     fn every_kind_of_rule_is_written_and_read_back() {
         for kind in RuleKind::ALL {
-            let (low, high) = kind.measure().limits();
+            let (low, high) = kind.measure().row().limits;
             let given: Rule = format!("{}={},name=n", kind.name(), (low + high) / 2.0)
                 .parse()
                 .unwrap();

@@ -119,7 +119,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
     Ok(Rule {
         limit,
         name: filled(document, section.string("name")?)?,
-        of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.measure().default_quantity().to_owned()),
+        of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.measure().row().quantity.to_owned()),
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
         dataset: filled(document, section.string("dataset")?)?,
         form: filled(document, section.string("form")?)?,

@@ -28,7 +28,7 @@ pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<d
 }
 
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    iter::once(&isomer::KIND).chain(FOREIGN)
+    iter::once(&isomer::KIND).chain(FOREIGN.iter().copied())
 }
 
 /// The declaration of a provider's kind.

@@ -192,7 +192,7 @@ fn tables_that_do_not_fit_are_refused_by_name() {
     tables.refused(
         &["compare", "--input", &scores, "--column", "all-mpnet-base-v3"],
         2,
-        &["--column", "did you mean \"all-mpnet-base-v2\"?"],
+        &["--column", "did you mean `all-mpnet-base-v2`?"],
     );
     tables.refused(&["compare", "--input", "absent.csv"], 3, &["absent.csv"]);
     let text = tables.write("text.csv", "a,b\n1,2\n3,high\n");

@@ -5,6 +5,8 @@
 //! original also has is not a leak. "I'll" is a leak only before a word about the task, because
 //! "I'll go" is a good paraphrase of "I will go".
 
+use isomer_transformations::{CATALOGUE, Declaration};
+
 /// Markers at any position in the text.
 const REASONING: &[&str] = &[
     "<think>",
@@ -66,7 +68,8 @@ const OPENINGS: &[&str] = &[
     "below is",
 ];
 
-/// Results that a lead-in announces, also in the target languages of translations.
+/// Results that a lead-in announces beside the names of prompts, also in the target languages of
+/// translations.
 const LABELS: &[&str] = &[
     "paraphrase",
     "paraphrased text",
@@ -192,7 +195,8 @@ fn lead_in(text: &str) -> Option<String> {
         .find(|(_, c)| matches!(c, ':' | '：'))
         .map(|(at, _)| at)?;
     let head = text[..end].trim_matches(['*', '_', '"', '`', ' ']);
-    if LABELS.contains(&head) {
+    let mut prompts = CATALOGUE.iter().flat_map(Declaration::prompts);
+    if LABELS.contains(&head) || prompts.any(|prompt| prompt.name.replace('_', " ") == head) {
         return Some(head.to_owned());
     }
     let announces = OPENINGS.iter().any(|opening| {
@@ -213,6 +217,12 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_a_prompt_is_a_label() {
+        assert!(has_lead_in("A man.", "Style change: the fellow."));
+        assert!(has_lead_in("A man.", "**Summarisation:** man."));
+    }
 
     #[test]
     fn labels_are_found_in_other_languages() {

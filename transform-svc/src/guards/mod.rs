@@ -15,12 +15,40 @@ mod negation;
 mod numbers;
 mod stem;
 
-use isomer_proto::ProtoEnum;
 use isomer_transformations::{Declaration, Facts};
 
 use crate::language::Language;
 
 pub use isomer_proto::transform::v1::Guard;
+
+/// A guard's declaration. A new guard is a value of [`Guard`], a module with its row, and a line of
+/// [`GUARDS`].
+pub struct GuardRow {
+    /// Its number in the protocol, which also gives its name.
+    pub guard: Guard,
+    /// The facts that it looks for.
+    pub facts: &'static str,
+    /// Languages with rules.
+    pub languages: &'static str,
+    /// Its finding in other languages.
+    pub elsewhere: &'static str,
+    /// Whether a rewrite may add such a fact: it may name what the original only refers to.
+    may_add: bool,
+    /// Whether a translation must keep these facts.
+    translates: bool,
+    look: fn(&Rewrite<'_>, Duty) -> Finding,
+}
+
+/// The guards, in the order of [`Guard::all`].
+pub const GUARDS: [&GuardRow; 3] = [&numbers::GUARD, &negation::GUARD, &names::GUARD];
+
+/// A text and its rewrite, with the codes of their languages; `None` if unknown.
+struct Rewrite<'a> {
+    original: &'a str,
+    rewrite: &'a str,
+    source: Option<&'a str>,
+    target: Option<&'a str>,
+}
 
 /// The finding of a guard on a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,17 +78,18 @@ pub struct Guarded {
     pub untold: Vec<Guard>,
 }
 
-/// The duty of a rewrite that must keep these facts, by guard; `None` if there is none.
-fn duty(guard: Guard, facts: Facts) -> Option<Duty> {
-    let (lost, added) = match facts {
-        // A rewrite may name a person or thing that the original only refers to.
-        Facts::Same => (true, guard != Guard::Names),
-        Facts::NoneLost => (true, false),
-        Facts::NoneAdded => (false, true),
-        Facts::Numbers if guard == Guard::Numbers => (true, true),
-        Facts::Numbers | Facts::Any => return None,
-    };
-    Some(Duty { lost, added })
+impl GuardRow {
+    /// The duty of a rewrite that must keep these facts; `None` if there is none.
+    fn duty(&self, facts: Facts) -> Option<Duty> {
+        let (lost, added) = match facts {
+            Facts::Same => (true, !self.may_add),
+            Facts::NoneLost => (true, false),
+            Facts::NoneAdded => (false, true),
+            Facts::Numbers if self.translates => (true, true),
+            Facts::Numbers | Facts::Any => return None,
+        };
+        Some(Duty { lost, added })
+    }
 }
 
 /// Runs the guards on a rewrite. `source` is the language of the original, `target` that of the
@@ -73,20 +102,31 @@ pub fn run(
     target: Option<Language>,
 ) -> Guarded {
     let mut guarded = Guarded::default();
-    for guard in Guard::all() {
-        let Some(duty) = duty(guard, kind.facts) else { continue };
-        let (source, target) = (source.map(Language::code), target.map(Language::code));
-        let finding = match guard {
-            Guard::Numbers => numbers::look(original, rewrite, source, target, duty),
-            Guard::Negation => negation::look(original, rewrite, source, duty),
-            Guard::Names => names::look(original, rewrite, source, duty),
-            Guard::Unspecified => continue,
-        };
-        match finding {
+    let pair = Rewrite {
+        original,
+        rewrite,
+        source: source.map(Language::code),
+        target: target.map(Language::code),
+    };
+    for row in GUARDS {
+        let Some(duty) = row.duty(kind.facts) else { continue };
+        match (row.look)(&pair, duty) {
             Finding::Kept => {}
-            Finding::Broken => guarded.fired.push(guard),
-            Finding::Untold => guarded.untold.push(guard),
+            Finding::Broken => guarded.fired.push(row.guard),
+            Finding::Untold => guarded.untold.push(row.guard),
         }
     }
     guarded
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::ProtoEnum;
+
+    use super::*;
+
+    #[test]
+    fn every_guard_of_the_protocol_has_its_row() {
+        assert!(Guard::all().eq(GUARDS.map(|row| row.guard)));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::{nearest, suggest};
 
 use super::{Prompt, Purpose};
 use crate::error::TransformError;
@@ -80,11 +80,8 @@ impl Prompts {
     /// If no prompt has this id; the error names the nearest id.
     pub fn named(&self, id: &str, field: &str) -> Result<Arc<Prompt>, TransformError> {
         self.by_id.get(id).cloned().ok_or_else(|| {
-            let ids = || self.by_id.keys().map(String::as_str);
-            let hint = match nearest(id, ids()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", ids().collect::<Vec<_>>().join(", ")),
-            };
+            let ids: Vec<&str> = self.by_id.keys().map(String::as_str).collect();
+            let hint = suggest(id, &ids);
             TransformError::invalid(field, format!("there is no prompt `{id}`"), hint)
         })
     }

@@ -1,12 +1,20 @@
 //! Errors in texts at a given dose, without a generator: the channels of `isomer-noise`.
 
-use isomer_config::spelling::nearest;
+use std::sync::Arc;
+
+use isomer_config::spelling::suggest;
 use isomer_noise::{Channel, Dose, NotApplicable, applies, apply};
 use isomer_transformations::{ParameterError, Parameters};
 use serde_json::Value as Json;
 
-use super::{LanguageRefused, Refused, Rule, Subject};
+use super::{LanguageRefused, Refused, Row, Rule, Subject};
 use crate::{checks::Check, language::Language};
+
+pub(super) const ROW: Row = Row {
+    name: "noise",
+    read: |given| Ok(Arc::new(Noise::read(given)?)),
+    values,
+};
 
 /// The rule: errors of a channel at a dose.
 #[derive(Debug)]
@@ -15,7 +23,7 @@ pub struct Noise {
     dose: Dose,
 }
 
-pub(super) fn values(parameter: &str) -> Vec<Json> {
+fn values(parameter: &str) -> Vec<Json> {
     match parameter {
         "channel" => Channel::ALL.iter().map(|channel| channel.name().into()).collect(),
         "dose" => Dose::ALL.into_iter().map(|dose| dose.share().into()).collect(),
@@ -26,17 +34,14 @@ pub(super) fn values(parameter: &str) -> Vec<Json> {
 impl Noise {
     /// # Errors
     /// If the channel or the dose is unknown.
-    pub(super) fn read(given: Parameters<'_>) -> Result<Self, ParameterError> {
+    fn read(given: Parameters<'_>) -> Result<Self, ParameterError> {
         let name = given.text("channel").unwrap_or_default();
         let channel = Channel::parse(name).ok_or_else(|| {
-            let known = || Channel::ALL.iter().map(|channel| channel.name());
+            let known: Vec<&str> = Channel::ALL.iter().map(|channel| channel.name()).collect();
             ParameterError {
                 parameter: "channel".to_owned(),
                 problem: format!("unknown channel `{name}`"),
-                hint: match nearest(name, known()) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("give one of {}", known().collect::<Vec<_>>().join(", ")),
-                },
+                hint: suggest(name, &known),
             }
         })?;
         let share = given.share("dose");

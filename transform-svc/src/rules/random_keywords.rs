@@ -1,13 +1,21 @@
 //! GASE's control: a random subset of a text's words (appendix B there).
 
+use std::sync::Arc;
+
 use isomer_transformations::Parameters;
 use rand::seq::index;
 
-use super::{Refused, Rule, Subject};
+use super::{Refused, Row, Rule, Subject, any};
 use crate::{seed, words};
 
 /// Minimum number of words kept, if the text has that many.
 pub const MIN_WORDS: usize = 3;
+
+pub(super) const ROW: Row = Row {
+    name: "random_keywords",
+    read: |given| Ok(Arc::new(RandomKeywords::new(given))),
+    values: any,
+};
 
 /// The rule: a random share of the words.
 #[derive(Debug)]
@@ -16,7 +24,7 @@ pub struct RandomKeywords {
 }
 
 impl RandomKeywords {
-    pub(super) fn new(given: Parameters<'_>) -> Self {
+    fn new(given: Parameters<'_>) -> Self {
         Self {
             keep_ratio: given.share("keep_ratio"),
         }

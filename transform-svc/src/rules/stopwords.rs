@@ -2,10 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
-use super::{LanguageRefused, Refused, Rule, Subject};
+use super::{LanguageRefused, Refused, Row, Rule, Subject, any};
 use crate::{checks::Check, language::Language, words};
 
 /// Our own lists of function words, by language.
@@ -31,6 +31,12 @@ static LISTS: LazyLock<HashMap<&'static str, HashSet<&'static str>>> = LazyLock:
 
 /// Languages with a list.
 pub const LANGUAGES: &str = "en, es, fr, de, tr, ar";
+
+pub(super) const ROW: Row = Row {
+    name: "stopword_removal",
+    read: |_| Ok(Arc::new(StopwordRemoval)),
+    values: any,
+};
 
 #[derive(Debug)]
 pub struct StopwordRemoval;

@@ -2,7 +2,8 @@
 //! checks were written (`tests/fixtures/answers/README.md`).
 //!
 //! `cargo test -p isomer-transform --test it answers:: -- --nocapture` prints the tables of
-//! docs/reference/checks.md, and the answers of the development half that a check gets wrong.
+//! docs/reference/transformations.md, and the answers of the development half that a check gets
+//! wrong.
 
 use isomer_proto::ProtoEnum;
 use std::collections::BTreeMap;
@@ -89,6 +90,30 @@ impl Score {
 }
 
 const LABELS: [&str; 6] = ["refusal", "remark", "alternatives", "note", "garbled", "placeholder"];
+/// Checks that are about other things than an answer that is not a rewrite: HTEB's, those of lists,
+/// and errors of a generator.
+const OTHERS: [Check; 14] = [
+    Check::Identical,
+    Check::Empty,
+    Check::Ellipsis,
+    Check::Structured,
+    Check::ReasoningLeak,
+    Check::InstructionPrefix,
+    Check::WrongLanguage,
+    Check::Runaway,
+    Check::Truncated,
+    Check::SummaryLonger,
+    Check::GeneratorError,
+    Check::TooFew,
+    Check::Duplicate,
+    Check::Filtered,
+];
+
+#[test]
+fn every_check_of_answers_has_a_label() {
+    let of_answers = Check::all().filter(|check| !OTHERS.contains(check));
+    assert_eq!(of_answers.map(ProtoEnum::name).collect::<Vec<_>>(), LABELS);
+}
 
 #[test]
 fn answers_that_are_no_rewrite_are_found_and_named() {

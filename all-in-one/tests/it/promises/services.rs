@@ -404,7 +404,7 @@ fn transforms() -> Vec<Row> {
         ),
         row(
             a,
-            "INVALID_ARGUMENT: one that gives several texts (distractors, multi_swap, continuation)",
+            "INVALID_ARGUMENT: one that gives several texts (TransformationInfo.gives_several)",
             [
                 Kind::Distractors(Distractors::default()),
                 Kind::MultiSwap(MultiSwap::default()),

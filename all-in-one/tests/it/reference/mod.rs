@@ -1,8 +1,9 @@
-//! The pages of `docs/reference` that are generated from the code: configuration, metrics, protos
-//! and kinds of providers. Each test fails if its page is out of date, and rewrites it if
-//! `ISOMER_RENEW` is set.
+//! The pages of `docs/reference` that are generated from the code, and generated tables of other
+//! pages. Each test fails if its page is out of date, and rewrites it if `ISOMER_RENEW` is set.
 
+mod catalogues;
 mod configuration;
+mod errors;
 mod gate;
 mod metrics;
 mod protos;
@@ -33,8 +34,11 @@ fn cell(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words
         .join(" ")
+        // A bracket as code is not a link.
+        .replace("`[`", "\0")
         .replace("[`", "`")
         .replace("`]", "`")
+        .replace('\0', "`[`")
         .replace('|', "\\|")
 }
 
@@ -50,4 +54,18 @@ fn compare(name: &str, page: &str) {
         written == page,
         "docs/reference/{name} is out of date; renew it with: {RENEW}"
     );
+}
+
+/// Compares a generated part of a page that is otherwise written by hand, or writes it.
+fn compare_part(page: &str, part: &str, content: &str) {
+    let text = read(&format!("docs/reference/{page}"));
+    let (begin, end) = (
+        format!("<!-- Generated: {part}. Renew with: {RENEW} -->\n"),
+        format!("<!-- End of {part} -->\n"),
+    );
+    let parts = text
+        .split_once(&begin)
+        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
+    let (before, after) = parts.unwrap_or_else(|| panic!("{page} lacks the lines\n{begin}{end}"));
+    compare(page, &format!("{before}{begin}\n{content}\n{end}{after}"));
 }

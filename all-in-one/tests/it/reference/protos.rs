@@ -130,6 +130,14 @@ fn page(name: &str, file: &str) -> String {
     page
 }
 
+/// The values of an enum but the unspecified one, with their comments.
+pub(super) fn values(file: &str, name: &str) -> Vec<(String, String)> {
+    let blocks = blocks(&read(&format!("proto/{file}")));
+    let own = blocks.into_iter().find(|block| block.title == format!("enum {name}"));
+    let values = own.unwrap().rows.into_iter().skip(1);
+    values.map(|(value, _, comment)| (value, comment)).collect()
+}
+
 #[test]
 fn the_pages_of_the_protocol_are_up_to_date() {
     for (name, file) in FILES {

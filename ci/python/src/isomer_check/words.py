@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from .report import GateRule, GateVerdict, RuleVerdict, Unit
+from .report import GATE_RULE_KINDS, GateRule, GateVerdict, RuleVerdict, Unit
 
 UNITS = {"points": " points", "percent": " %", "share": ""}
-MEASURES = {
-    "max_drop": "drop",
-    "max_drop_percent": "drop",
-    "worst": "drop of the worst data set",
-    "min_score": "score",
-    "margin": "difference from the baseline",
-    "min_separation": "share separated from a change of meaning",
-    "max_negative_flips": "negative flips against the baseline",
-    "min_overlap": "overlap with the baseline",
-}
 
 
 def number(value: float) -> str:
@@ -25,7 +15,8 @@ def number(value: float) -> str:
 
 def measured(rule: GateRule, said: RuleVerdict) -> str:
     """The estimate, its bounds and the limit, e.g. `drop 12.65 points, bounds 6.40 to 18.91 (each at 95 %), limit 5.00`."""
-    what = MEASURES.get(rule.kind, rule.kind)
+    # A later version of Isomer may have further kinds.
+    what = GATE_RULE_KINDS.get(rule.kind, rule.kind)
     if said.estimate is None:
         return f"no {what}, limit {number(rule.limit)}"
     parts = [f"{what} {number(said.estimate)}{UNITS.get(rule.unit, '')}"]

@@ -23,10 +23,8 @@ use crate::heading;
 pub(crate) enum IndexCommand {
     /// Fill a collection of vectors from a source, or bring it up to date: only rows that changed
     /// are encoded and written. Run the same command again to resume an interrupted run.
-    #[command(after_help = "\
-Sinks: postgres://USER@HOST/DATABASE#TABLE (pgvector), qdrant+http://HOST:6333#COLLECTION, chroma+http://HOST:8000#COLLECTION,
-milvus+http://HOST:19530#COLLECTION, opensearch+https://HOST:9200#INDEX, elasticsearch+https://HOST:9200#INDEX, or a folder for Parquet
-files.
+    #[command(after_help = format!("\
+Sinks: {}.
 A key goes into ISOMER_SINK_API_KEY, or a user and password into ISOMER_SINK_USER and ISOMER_SINK_PASSWORD; PostgreSQL's password
 into PGPASSWORD. A collection that is the source takes ISOMER_SOURCE_API_KEY, ISOMER_SOURCE_USER and ISOMER_SOURCE_PASSWORD.
 Examples:
@@ -36,7 +34,7 @@ Examples:
   isomer index run --source docs.parquet --chunk tokens=256,overlap=32 --sink vectors --delete
   isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#hybrid --model ./bge-m3 --outputs sparse,token-vectors
   isomer index run --source docs.jsonl --sink qdrant+http://127.0.0.1:6333#gase --augment paraphrase,summarisation --server 127.0.0.1:50051
-  isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --engine nats://127.0.0.1:4222 --store s3://fleet/isomer")]
+  isomer index run --source docs.jsonl --sink postgres://me@127.0.0.1/search#docs --engine nats://127.0.0.1:4222 --store s3://fleet/isomer", isomer_index::store::addresses()))]
     Run(Box<IndexRunArgs>),
     /// Compute a sample of a collection's vectors again, and compare its rows with their digests
     /// and their source.

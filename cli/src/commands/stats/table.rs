@@ -83,12 +83,8 @@ impl Table {
 
     fn position(&self, flag: &str, name: &str) -> Result<usize, Failure> {
         self.columns.iter().position(|(known, _)| known == name).ok_or_else(|| {
-            let names = self.columns.iter().map(|(known, _)| known.as_str());
-            let nearest = isomer_config::spelling::nearest(name, names.clone());
-            let hint = match nearest {
-                Some(nearest) => format!("did you mean {nearest:?}?"),
-                None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
-            };
+            let names: Vec<&str> = self.columns.iter().map(|(known, _)| known.as_str()).collect();
+            let hint = isomer_config::suggest(name, &names);
             Failure::usage(format!("{flag}: {} has no column {name:?}; {hint}", self.source))
         })
     }

@@ -2173,8 +2173,7 @@ type RunCounters struct {
 	// Cost of the encoded tokens at the prices that a gateway names for its providers, in billionths
 	// of a US dollar.
 	CostNanoUsd uint64 `protobuf:"varint,21,opt,name=cost_nano_usd,json=costNanoUsd,proto3" json:"cost_nano_usd,omitempty"`
-	// Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
-	// noise).
+	// Texts made by rule now, without a generator (TransformationInfo.needs_generator).
 	TextsByRule   uint64 `protobuf:"varint,22,opt,name=texts_by_rule,json=textsByRule,proto3" json:"texts_by_rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

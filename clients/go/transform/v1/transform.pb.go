@@ -2962,7 +2962,7 @@ type TransformResult struct {
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// The client's id.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// The text; empty where there are several per item (distractors, multi_swap, continuation): see
+	// The text; empty where there are several per item (TransformationInfo.gives_several): see
 	// `texts`.
 	Text    string   `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	Texts   []string `protobuf:"bytes,4,rep,name=texts,proto3" json:"texts,omitempty"`

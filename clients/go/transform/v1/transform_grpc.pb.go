@@ -379,8 +379,8 @@ type AugmentationServiceClient interface {
 	// Generates variants only.
 	//
 	// INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-	// transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-	// mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+	// transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+	// without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
 	// NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
 	Augment(ctx context.Context, in *AugmentRequest, opts ...grpc.CallOption) (*AugmentResponse, error)
 	// Variants, vectors, pooling in one call. The originals are encoded while variants are generated,
@@ -429,8 +429,8 @@ type AugmentationServiceServer interface {
 	// Generates variants only.
 	//
 	// INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-	// transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-	// mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+	// transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+	// without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
 	// NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
 	Augment(context.Context, *AugmentRequest) (*AugmentResponse, error)
 	// Variants, vectors, pooling in one call. The originals are encoded while variants are generated,

@@ -2,7 +2,7 @@
 
 use svg::node::element::{Group, Polyline};
 
-use super::{Figure, circle, drawing, fitted, label, line, scale::Scale, short};
+use super::{Chart, Figure, circle, drawing, fitted, label, line, scale::Scale, short};
 use crate::{
     Report,
     format::{percent, points},
@@ -20,11 +20,19 @@ const PLOT: f64 = 74.0;
 const PANEL: f64 = PLOT + 46.0;
 const HEAD: f64 = 28.0;
 
+pub(super) const CHART: Chart = Chart {
+    id: "doses",
+    title: "Drop by dose of noise.",
+    shows: "Points lost at each dose of each channel, the isotonic curve, and the dose at half of the effect with its 95 % interval.",
+    first: true,
+    figures,
+};
+
 /// The chart with its caption; none without noise.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let figure = || {
         Figure {
-        title: "Drop by dose of noise.".to_owned(),
+        title: CHART.title.to_owned(),
         caption: "Dots: points lost at each dose. Line: the isotonic curve. Bar: the dose at half of the effect, with its 95 % interval \
                   over items."
             .to_owned(),
@@ -54,7 +62,7 @@ fn doses(report: &Report) -> String {
     let drops = curves().flat_map(|curve| &curve.points).map(|point| point.drop);
     let drops: Vec<f64> = drops.chain([0.0]).collect();
     let mut chart = drawing(
-        "doses",
+        CHART.id,
         WIDTH,
         height,
         "Drop against dose of noise",

@@ -2,7 +2,7 @@
 
 use svg::node::element::Group;
 
-use super::{Figure, circle, drawing, fitted, label, line, scale::Scale};
+use super::{Chart, Figure, circle, drawing, fitted, label, line, scale::Scale};
 use crate::{
     Report,
     evidence::interval::DeltaInterval,
@@ -24,8 +24,16 @@ fn sure(moved: &Moved) -> Option<&DeltaInterval> {
     moved.intervals.items.as_ref()
 }
 
+pub(super) const CHART: Chart = Chart {
+    id: "dumbbell",
+    title: "Before and after.",
+    shows: "The mean score of each encoder on the original texts (ring) and on the rewrites of each axis (disc), with the 95 % interval of the change.",
+    first: true,
+    figures,
+};
+
 /// The chart with its caption.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let report = pages.full;
     let counted = report.profile.counted();
     let interval = match has_intervals(report) {
@@ -33,7 +41,7 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
         false => "",
     };
     vec![Figure {
-        title: "Before and after.".to_owned(),
+        title: CHART.title.to_owned(),
         caption: format!("Mean over {counted}, score × 100.{interval} As HTEB, figures 4 and 5."),
         marks: &[("ring", "original"), ("disc", "transformed")],
         wide: false,
@@ -73,7 +81,7 @@ fn dumbbell(report: &Report) -> String {
     let scale = Scale::new(&values, LEFT, RIGHT);
 
     let mut chart = drawing(
-        "dumbbell",
+        CHART.id,
         WIDTH,
         height,
         "Original and transformed score per axis",

@@ -2,7 +2,7 @@
 
 use svg::node::element::{Group, SVG};
 
-use super::{Figure, circle, drawing, label, line, scale::Scale, wrapped};
+use super::{Chart, Figure, circle, drawing, label, line, scale::Scale, wrapped};
 use crate::{
     format::{fine, p_value, signed, signed_fine},
     noise_view::Pages,
@@ -34,8 +34,16 @@ fn tall(one: &TransformationShift) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
+pub(super) const CHART: Chart = Chart {
+    id: "forest",
+    title: "Shifts with intervals",
+    shows: "The Hodges–Lehmann shift of each transformation with its 95 % interval, for each group of languages.",
+    first: false,
+    figures,
+};
+
 /// A chart with its caption for each language group if there are two, else a single one.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let scopes = &pages.brief.profile.scopes;
     let shown = |scope: &&ScopeProfile| scopes.len() == 1 || scope.scope != Scope::All;
     let shown: Vec<&ScopeProfile> = scopes
@@ -56,7 +64,7 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
             String::new()
         };
         Figure {
-            title: format!("Shifts with intervals{group}."),
+            title: format!("{}{group}.", CHART.title),
             caption: format!(
                 "Hodges–Lehmann shift over encoders, one pair a data set (n = {}), with its 95 % interval{rough}; grey where the adjusted p \
                  does not fall below 0.05. As HTEB, figure 7.",
@@ -64,7 +72,7 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
             ),
             marks: &[],
             wide: false,
-            svg: forest(scope, &format!("forest-{i}")),
+            svg: forest(scope, &format!("{}-{i}", CHART.id)),
         }
     };
     shown.iter().enumerate().map(figure).collect()

@@ -2,7 +2,7 @@
 
 use svg::node::element::Group;
 
-use super::{Figure, drawing, label, longest, rectangle, short, wrapped};
+use super::{Chart, Figure, drawing, label, longest, rectangle, short, wrapped};
 use crate::{Report, format::signed, noise_view::Pages};
 
 const CELL: f64 = 74.0;
@@ -22,10 +22,18 @@ const LEAST_FULL: f64 = 5.0;
 /// Number of colour steps on either side of zero.
 const STEPS: f64 = 4.0;
 
+pub(super) const CHART: Chart = Chart {
+    id: "heat",
+    title: "Change per transformation.",
+    shows: "The change of each encoder under each transformation, in points.",
+    first: false,
+    figures,
+};
+
 /// The chart with its caption; none without transformations.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let figure = || Figure {
-        title: "Change per transformation.".to_owned(),
+        title: CHART.title.to_owned(),
         caption: "In points, per encoder; mean over data sets and seeds. As HTEB, figure 6.".to_owned(),
         marks: &[],
         wide: false,
@@ -61,7 +69,7 @@ fn heat_map(report: &Report) -> String {
     let height = head + report.profile.encoders.len() as f64 * row + 6.0;
     let full = largest_change(report);
     let mut chart = drawing(
-        "heat",
+        CHART.id,
         width,
         height,
         "Change per encoder and transformation, in points",

@@ -3,7 +3,7 @@
 
 use svg::node::element::Group;
 
-use super::{Figure, circle, drawing, fitted, label, line, scale::Scale as Ruler, wrapped};
+use super::{Chart, Figure, circle, drawing, fitted, label, line, scale::Scale as Ruler, wrapped};
 use crate::{DriftRating, JudgedScale, format::signed_fine, noise_view::Pages};
 
 const WIDTH: f64 = 570.0;
@@ -29,8 +29,16 @@ fn tall(one: &DriftRating) -> f64 {
     ROW + (names(one).len() - 1) as f64 * LINE
 }
 
+pub(super) const CHART: Chart = Chart {
+    id: "judged",
+    title: "Does drift follow quality?",
+    shows: "Spearman’s ρ of drift with the judge’s rating under each transformation, for each scale of the judge.",
+    first: false,
+    figures,
+};
+
 /// A chart with its caption for each scale of the judge.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let Some(judge) = &pages.full.judge else {
         return Vec::new();
     };
@@ -39,9 +47,9 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
             .drift
             .iter()
             .filter(|row| row.scale == own.scale && row.dataset.is_none());
-        let svg = drift_against_ratings(&rows.collect::<Vec<_>>(), &format!("judged-{i}"))?;
+        let svg = drift_against_ratings(&rows.collect::<Vec<_>>(), &format!("{}-{i}", CHART.id))?;
         Some(Figure {
-            title: "Does drift follow quality?".to_owned(),
+            title: CHART.title.to_owned(),
             caption: format!(
                 "Spearman’s ρ of drift with the judge’s rating ({}) over texts, with its 95 % bootstrap interval; grey where the interval \
                  contains 0. Below 0: texts rated lower moved further. As HTEB, figure 3.",

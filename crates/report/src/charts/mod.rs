@@ -39,11 +39,37 @@ pub(super) struct Figure {
     pub svg: String,
 }
 
-/// The charts that the page opens with.
-pub(super) const FIRST: [fn(&Pages<'_>) -> Vec<Figure>; 3] = [dumbbell::figures, doses::figures, plane::figures];
-/// The charts in the folded part.
-pub(super) const MORE: [fn(&Pages<'_>) -> Vec<Figure>; 4] =
-    [heat_map::figures, forest::figures, judged::figures, rank_flow::figures];
+/// A chart of the page of a report. A new one is a file with its `CHART`, and a line of
+/// [`CHARTS`].
+pub struct Chart {
+    /// The ids of its elements begin with it.
+    pub id: &'static str,
+    /// First words of its caption.
+    pub title: &'static str,
+    /// Its content, for the documentation.
+    pub shows: &'static str,
+    /// Whether the page opens with it; the other charts are folded.
+    pub first: bool,
+    figures: fn(&Pages<'_>) -> Vec<Figure>,
+}
+
+/// The charts in their order on the page.
+pub const CHARTS: &[Chart] = &[
+    dumbbell::CHART,
+    doses::CHART,
+    plane::CHART,
+    heat_map::CHART,
+    forest::CHART,
+    judged::CHART,
+    rank_flow::CHART,
+];
+
+/// The charts that the page opens with, or the folded ones.
+pub(super) fn figures(first: bool, pages: &Pages<'_>) -> impl Iterator<Item = Figure> {
+    let charts = CHARTS.iter().filter(move |chart| chart.first == first);
+    charts.flat_map(|chart| (chart.figures)(pages))
+}
+
 /// An empty drawing of this size, with a title and a description for screen readers.
 fn drawing(id: &str, width: f64, height: f64, title: &str, description: &str) -> SVG {
     SVG::new()

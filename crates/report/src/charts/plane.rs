@@ -1,7 +1,7 @@
 //! Robustness and sensitivity on one plane: the drop of the total against separation.
 
 use super::{
-    Figure, circle, drawing, fitted, label,
+    Chart, Figure, circle, drawing, fitted, label,
     labels::{Frame, Spot, places},
     line, rectangle,
     scale::Scale,
@@ -35,11 +35,19 @@ struct Dot<'a> {
     high: f64,
 }
 
+pub(super) const CHART: Chart = Chart {
+    id: "plane",
+    title: "Robust, or blind?",
+    shows: "Drop of the total against separation, one dot for each encoder.",
+    first: true,
+    figures,
+};
+
 /// The chart with its caption; none where separation was not measured.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let figure = |svg| {
         Figure {
-        title: "Robust, or blind?".to_owned(),
+        title: CHART.title.to_owned(),
         caption: "Drop of the total against separation, with its 95 % interval over texts. Encoders further left are more robust, encoders \
                   further up see more changes of meaning; in the shaded half an encoder is not better than chance."
             .to_owned(),
@@ -74,7 +82,7 @@ fn plane(report: &Report) -> Option<String> {
     let across = Scale::new(&drops, LEFT, RIGHT);
     let up = Scale::between(0.0, 1.0, 0.25, BOTTOM, TOP);
     let mut chart = drawing(
-        "plane",
+        CHART.id,
         WIDTH,
         HEIGHT,
         "Drop of the total against separation",

@@ -2,7 +2,7 @@
 
 use svg::node::element::{Circle, Group, Polyline};
 
-use super::{Figure, drawing, fitted, label, short, wrapped};
+use super::{Chart, Figure, drawing, fitted, label, short, wrapped};
 use crate::{
     format::place,
     noise_view::Pages,
@@ -17,10 +17,18 @@ const TOP: f64 = 44.0;
 /// Maximum number of characters in a line of an encoder's name.
 const NAME: usize = 29;
 
+pub(super) const CHART: Chart = Chart {
+    id: "flow",
+    title: "Changes of rank.",
+    shows: "Ranks of the encoders on the original texts, per axis and in total.",
+    first: false,
+    figures,
+};
+
 /// The chart with its caption; none with fewer than two encoders.
-pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
+fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     let figure = |svg| Figure {
-        title: "Changes of rank.".to_owned(),
+        title: CHART.title.to_owned(),
         caption: "Ranks of the encoders by mean score, on the original texts, per axis and in total.".to_owned(),
         marks: &[],
         wide: true,
@@ -28,7 +36,7 @@ pub(super) fn figures(pages: &Pages<'_>) -> Vec<Figure> {
     };
     let first = pages.full.profile.scopes.first();
     first
-        .and_then(|scope| rank_flow(scope, "flow"))
+        .and_then(|scope| rank_flow(scope, CHART.id))
         .map(figure)
         .into_iter()
         .collect()

@@ -129,7 +129,7 @@ fn page(report: &Report, given: &Report) -> Result<String, minijinja::Error> {
         overview => overview::view(report),
         known => Value::from(Serde(reference::known(report))),
         gate => report.gate.as_ref().map(|gate| gate_view::view(report, gate)),
-        figures => figures(&charts::FIRST, &pages),
+        figures => figures(true, &pages),
         texts => sections::moved(report, MOVED),
         sections => sections.collect::<Vec<_>>(),
         scope_titles => context! {
@@ -145,8 +145,8 @@ fn page(report: &Report, given: &Report) -> Result<String, minijinja::Error> {
 const MOVED: usize = 3;
 
 /// The values of charts for the template.
-fn figures(charts: &[fn(&Pages<'_>) -> Vec<Figure>], pages: &Pages<'_>) -> Vec<Value> {
-    charts.iter().flat_map(|figures| figures(pages)).map(figure).collect()
+fn figures(first: bool, pages: &Pages<'_>) -> Vec<Value> {
+    charts::figures(first, pages).map(figure).collect()
 }
 
 /// A chart for the template.

@@ -2,7 +2,7 @@
 
 use minijinja::{Value, context, value::Serde};
 
-use super::{charts, figures};
+use super::figures;
 use crate::{
     Example, Report, judge_view,
     noise_view::{self, Pages},
@@ -87,7 +87,7 @@ pub(super) const SECTIONS: [Section; 18] = [
         judge_view::feet(pages.full).into()
     )),
     section!("charts", "More charts", |pages| {
-        let charts = figures(&charts::MORE, pages);
+        let charts = figures(false, pages);
         (!charts.is_empty()).then(|| charts.into())
     }),
     section!("rankings", "Rankings", |pages| plain(

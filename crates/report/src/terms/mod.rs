@@ -18,7 +18,7 @@ pub use gate::{Adjust, Basis, COUNTS_TEXTS, OnUndecided, Texts, Unit};
 pub use judging::{ProbeKind, ProbeResult, Scale};
 pub use outcome::Outcome;
 pub use prompts::{Part, PromptSource};
-pub use rule::{Measure, MeasureUnit, RuleKind, RuleRow, RuleScope, Side};
+pub use rule::{Measure, MeasureRow, MeasureUnit, RuleKind, RuleRow, RuleScope, Side};
 pub use separation::{Kind, Stratum};
 pub use transformation::{ChannelDose, Transformation};
 pub use truncation::CutCount;

@@ -1,10 +1,10 @@
 //! Formats of a synthetic report: the promises of `report.json`, and the content of the other
 //! formats.
 
-use std::{path::PathBuf, sync::LazyLock};
+use std::{collections::BTreeSet, path::PathBuf, sync::LazyLock};
 
 use isomer_report::{
-    Report, files, json_schema,
+    CHARTS, Report, files, json_schema,
     profile::{DoseCurve, DosePoint, HalfDose},
     read,
     terms::RuleKind,
@@ -351,31 +351,27 @@ fn the_page_has_every_chart_and_filters_without_a_script() {
     report.profile.encoders[0].doses = vec![keyboard_noise()];
     let files = files(&report).unwrap();
     let page = String::from_utf8(files.iter().find(|(name, _)| *name == "report.html").unwrap().1.clone()).unwrap();
-    let ids = [
-        ("doses", &["doses"][..]),
-        ("dumbbell", &["dumbbell"]),
-        ("forest", &["forest-0", "forest-1"]),
-        ("heat_map", &["heat"]),
-        ("judged", &["judged-0"]),
-        ("plane", &["plane"]),
-        ("rank_flow", &["flow"]),
-        ("strip", &["strip-0", "strip-3"]),
-    ];
-    for id in ids.iter().flat_map(|(_, ids)| *ids) {
-        assert!(page.contains(&format!("id=\"{id}-title\"")), "{id}");
+    let ids = CHARTS.iter().map(|chart| chart.id).chain(["strip"]);
+    for id in ids {
+        assert!(page.contains(&format!("id=\"{id}-")), "{id}");
     }
-    let folder = std::fs::read_dir("src/charts").unwrap();
-    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let charts = folder.map(|entry| stem(entry.unwrap().path()));
-    // `mod`, `scale` and `labels` contain shared code of charts; the others are charts of other
-    // pages.
-    let elsewhere = ["mod", "scale", "labels", "history", "flips", "gain"];
-    let mut charts: Vec<String> = charts.filter(|name| !elsewhere.contains(&name.as_str())).collect();
-    charts.sort();
-    assert_eq!(
-        charts,
-        ids.map(|(file, _)| file),
-        "every chart is looked for on the page"
+    // The classes of drawings; the first one is the drawing's own.
+    let style = std::fs::read_to_string("src/page/style.css").unwrap();
+    let drawings = page
+        .split("<svg")
+        .skip(1)
+        .map(|rest| rest.split("</svg>").next().unwrap());
+    let classes = drawings.flat_map(|drawing| drawing.split("class=\"").skip(1));
+    let classes: BTreeSet<&str> = classes
+        .flat_map(|rest| rest.split('"').next().unwrap().split(' '))
+        .collect();
+    let unstyled: Vec<_> = classes
+        .iter()
+        .filter(|class| !style.contains(&format!(".{class}")))
+        .collect();
+    assert!(
+        unstyled.is_empty(),
+        "classes of charts that style.css lacks: {unstyled:?}"
     );
     assert!(page.contains("#examples:has(#by-transformation option[value=\"t0\"]:checked)"));
     assert_eq!(page.matches("<tr class=\"x ").count(), report.examples.len());

@@ -1,6 +1,9 @@
 //! The gate of a comparison. Its rules test a limit against the values of single queries, with
 //! bounds that hold whatever the distribution of these values, like the rules of a check on items.
 
+use std::str::FromStr;
+
+use isomer_config::key_values::KeyValues;
 use isomer_stats::gate::{
     Limit, Verdict,
     bounded::Range,
@@ -26,10 +29,8 @@ impl Of {
     pub const ALL: [(&'static str, Self); 3] = [("ndcg", Self::Ndcg), ("recall", Self::Recall), ("mrr", Self::Mrr)];
 
     fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, of)| *of == self)
-            .map_or("", |(name, _)| *name)
+        let named = Self::ALL.iter().find(|(_, of)| *of == self);
+        named.map_or("", |(name, _)| *name)
     }
 
     fn at(self) -> usize {
@@ -53,7 +54,43 @@ pub enum RuleLimit {
     MinIndexRecall(f64),
 }
 
+/// The limits by name. `max_drop` is the name that rules of a check have for a margin.
+const LIMITS: [(&str, fn(f64, Of) -> RuleLimit); 4] = [
+    ("margin", |points, of| RuleLimit::MaxDrop { points, of }),
+    ("max_drop", |points, of| RuleLimit::MaxDrop { points, of }),
+    ("min_overlap", |percent, _| RuleLimit::MinOverlap(percent)),
+    ("min_index_recall", |percent, _| RuleLimit::MinIndexRecall(percent)),
+];
+/// An example for messages about a rule.
+const EXAMPLE: &str = "margin=2";
+
+impl FromStr for RuleLimit {
+    type Err = String;
+
+    /// Reads `margin=2,of=ndcg`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let keys: Vec<&str> = LIMITS.iter().map(|(name, _)| *name).chain(["of"]).collect();
+        let given = KeyValues::read(text, &keys, EXAMPLE)?;
+        let (kind, value) = given.limit(&LIMITS, EXAMPLE)?;
+        let of = given.choice("of", "measure", Of::ALL.map(|(_, of)| of), Of::name)?;
+        let rule = kind(value, of.unwrap_or(Of::Ndcg));
+        if of.is_some() && !matches!(rule, Self::MaxDrop { .. }) {
+            return Err("`of` names a measure of relevance, which this limit does not have; leave it out".to_owned());
+        }
+        rule.in_range()
+    }
+}
+
 impl RuleLimit {
+    /// The rule, if its limit is in range.
+    fn in_range(self) -> Result<Self, String> {
+        let (Self::MaxDrop { points: value, .. } | Self::MinOverlap(value) | Self::MinIndexRecall(value)) = self;
+        match (0.0..=100.0).contains(&value) {
+            true => Ok(self),
+            false => Err(format!("{value} is not a limit; give a number from 0 to 100")),
+        }
+    }
+
     /// The rule in words.
     pub fn title(&self, k: usize) -> String {
         match self {
@@ -115,11 +152,8 @@ pub fn decide(compared: &Compared, rules: &[RuleLimit], alpha: f64) -> Result<Op
 /// # Errors
 /// If such a comparison cannot decide it, or its limit is out of range.
 pub fn check(rule: RuleLimit, judged: bool) -> Result<()> {
-    let (RuleLimit::MaxDrop { points: value, .. } | RuleLimit::MinOverlap(value) | RuleLimit::MinIndexRecall(value)) =
-        rule;
-    if !(0.0..=100.0).contains(&value) {
-        return Err(refused(format!("{value} is not a limit"), "give 0 to 100"));
-    }
+    rule.in_range()
+        .map_err(|message| refused(message, "change the limit of the rule"))?;
     if matches!(rule, RuleLimit::MaxDrop { .. }) && !judged {
         return Err(refused(
             "a rule on relevance needs judgements".to_owned(),
@@ -210,4 +244,36 @@ fn with_clusters(queries: &[PerQuery], of: impl Fn(&PerQuery) -> Option<f64>) ->
         }
     }
     clusters.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn rules_are_read_and_wrong_ones_say_what_to_write() {
+        let drop = |points, of| RuleLimit::MaxDrop { points, of };
+        for (text, wanted) in [
+            ("margin=2", drop(2.0, Of::Ndcg)),
+            ("max_drop = 1.5, of = recall", drop(1.5, Of::Recall)),
+            ("min_overlap=80", RuleLimit::MinOverlap(80.0)),
+            ("min_index_recall=95", RuleLimit::MinIndexRecall(95.0)),
+        ] {
+            assert_eq!(text.parse(), Ok(wanted), "{text}");
+        }
+        for (text, part) in [
+            ("margin", "KEY=VALUE"),
+            ("margin=-1", "from 0 to 100"),
+            ("margin=nan", "a number"),
+            ("margin=1,min_overlap=2", "second limit"),
+            ("of=ndcg", "no limit"),
+            ("margin=1,of=map", "ndcg, recall, mrr"),
+            ("min_overlap=80,of=mrr", "leave it out"),
+            ("drop=1", "unknown key `drop`"),
+        ] {
+            let error = text.parse::<RuleLimit>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
 }

@@ -158,31 +158,127 @@ pub trait VectorStore: Send + Sync + fmt::Debug {
     fn build_index<'a>(&'a self, mark: &'a Mark) -> BoxFuture<'a, Result<bool>>;
 }
 
-/// The collection at an address: `postgres://…#TABLE`, `qdrant+http://…#COLLECTION`,
-/// `chroma+http://…#COLLECTION`, `milvus+http://…#COLLECTION`, `opensearch+https://…#INDEX`,
-/// `elasticsearch+https://…#INDEX`, or a folder of Parquet files. It does not connect yet.
+/// A collection's kind of store, and its address there.
+struct Location<'a> {
+    kind: &'static StoreKind,
+    address: &'a str,
+    credentials: &'a Credentials,
+    patience: Duration,
+}
+
+impl Location<'_> {
+    /// A server over HTTP that takes its key in this header.
+    fn http(&self, key: &'static str) -> Result<Http> {
+        Http::open(self.address, key, self.credentials, self.patience)
+    }
+
+    fn milvus(&self) -> Result<milvus::Server> {
+        milvus::Server::open(self.address, self.credentials, self.patience)
+    }
+}
+
+/// A row of [`KINDS`].
+struct StoreKind {
+    /// The form of its addresses. The words before `://` or `+http` name the kind; a form without
+    /// them is a folder.
+    address: &'static str,
+    open: fn(&Location<'_>) -> Result<Box<dyn VectorStore>>,
+    /// `None` if it has no names that move atomically.
+    names: Option<fn(&Location<'_>) -> Result<Box<dyn Names>>>,
+}
+
+const KINDS: [StoreKind; 7] = [
+    StoreKind {
+        address: "postgres://USER@HOST/DATABASE#TABLE",
+        open: |at| Ok(Box::new(pgvector::Table::open(at.address, at.patience)?)),
+        names: Some(|at| Ok(Box::new(pgvector::Names::open(at.address, at.patience)?))),
+    },
+    StoreKind {
+        address: "qdrant+http://HOST:6333#COLLECTION",
+        open: |at| Ok(Box::new(qdrant::Collection::new(at.http("api-key")?)?)),
+        names: Some(|at| alias::names(alias::qdrant::Alias::new(at.http("api-key")?))),
+    },
+    StoreKind {
+        address: "chroma+http://HOST:8000#COLLECTION",
+        open: |at| Ok(Box::new(chroma::Collection::new(at.http("x-chroma-token")?)?)),
+        names: None,
+    },
+    StoreKind {
+        address: "milvus+http://HOST:19530#COLLECTION",
+        open: |at| Ok(Box::new(milvus::Collection::new(at.milvus()?))),
+        names: Some(|at| alias::names(alias::milvus::Alias::new(at.milvus()?))),
+    },
+    StoreKind {
+        address: "opensearch+https://HOST:9200#INDEX",
+        open: |at| elastic(at, elastic::Engine::OpenSearch),
+        names: Some(|at| elastic_names(at, elastic::Engine::OpenSearch)),
+    },
+    StoreKind {
+        address: "elasticsearch+https://HOST:9200#INDEX",
+        open: |at| elastic(at, elastic::Engine::Elasticsearch),
+        names: Some(|at| elastic_names(at, elastic::Engine::Elasticsearch)),
+    },
+    StoreKind {
+        address: "a folder for Parquet files",
+        open: |at| Ok(Box::new(parquet::Folder::new(PathBuf::from(at.address)))),
+        names: None,
+    },
+];
+
+fn elastic(at: &Location<'_>, engine: elastic::Engine) -> Result<Box<dyn VectorStore>> {
+    Ok(Box::new(elastic::Index::new(at.http("authorization")?, engine)?))
+}
+
+fn elastic_names(at: &Location<'_>, engine: elastic::Engine) -> Result<Box<dyn Names>> {
+    alias::names(alias::elastic::Alias::new(at.http("authorization")?, engine))
+}
+
+/// The forms of addresses, in a sentence.
+pub fn addresses() -> String {
+    let [others @ .., last] = KINDS.map(|kind| kind.address);
+    format!("{}, or {last}", others.join(", "))
+}
+
+impl StoreKind {
+    /// The part of an address that the store reads; `None` if it is another kind's.
+    fn location<'a>(&self, address: &'a str) -> Option<&'a str> {
+        let (scheme, given) = (scheme(self.address), scheme(address));
+        let Some(server) = scheme.strip_suffix("http").or_else(|| scheme.strip_suffix("https")) else {
+            // PostgreSQL's own clients read both schemes.
+            return (scheme == given.replace("postgresql", "postgres")).then_some(address);
+        };
+        let http = address.strip_prefix(server)?;
+        (http.starts_with("http://") || http.starts_with("https://")).then_some(http)
+    }
+}
+
+/// The part of an address before `://`; nothing if it is a path.
+fn scheme(address: &str) -> &str {
+    address.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+fn locate<'a>(address: &'a str, credentials: &'a Credentials, patience: Duration) -> Result<Location<'a>> {
+    let found = KINDS.iter().find_map(|kind| Some((kind, kind.location(address)?)));
+    let (kind, address) = found.ok_or_else(|| IndexError::Setting {
+        field: "sink",
+        message: format!("`{}://` is not a kind of store", scheme(address)),
+        hint: "give an address of one of the forms that `isomer index run --help` lists",
+    })?;
+    Ok(Location {
+        kind,
+        address,
+        credentials,
+        patience,
+    })
+}
+
+/// The collection at an address of one of the forms in [`addresses`]. It does not connect yet.
 ///
 /// # Errors
 /// If the address cannot be used.
 pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Result<Box<dyn VectorStore>> {
-    let Some((scheme, _)) = address.split_once("://") else {
-        return Ok(Box::new(parquet::Folder::new(PathBuf::from(address))));
-    };
-    if matches!(scheme, "postgres" | "postgresql") {
-        return Ok(Box::new(pgvector::Table::open(address, patience)?));
-    }
-    let (kind, rest) = server_of(scheme, address)?;
-    let http = |scheme| Http::open(rest, scheme, credentials, patience);
-    Ok(match kind {
-        Kind::Qdrant => Box::new(qdrant::Collection::new(http("api-key")?)?),
-        Kind::Chroma => Box::new(chroma::Collection::new(http("x-chroma-token")?)?),
-        Kind::Milvus => Box::new(milvus::Collection::new(milvus::Server::open(
-            rest,
-            credentials,
-            patience,
-        )?)),
-        Kind::Elastic(engine) => Box::new(elastic::Index::new(http("authorization")?, engine)?),
-    })
+    let at = locate(address, credentials, patience)?;
+    (at.kind.open)(&at)
 }
 
 /// The name at an address, if the store has names that move atomically; `None` otherwise. It does
@@ -191,58 +287,8 @@ pub fn open(address: &str, credentials: &Credentials, patience: Duration) -> Res
 /// # Errors
 /// If the address cannot be used.
 pub fn names(address: &str, credentials: &Credentials, patience: Duration) -> Result<Option<Box<dyn Names>>> {
-    let Some((scheme, _)) = address.split_once("://") else {
-        return Ok(None);
-    };
-    if matches!(scheme, "postgres" | "postgresql") {
-        return Ok(Some(Box::new(pgvector::Names::open(address, patience)?)));
-    }
-    let (kind, rest) = server_of(scheme, address)?;
-    let http = |scheme| Http::open(rest, scheme, credentials, patience);
-    Ok(match kind {
-        Kind::Chroma => None,
-        Kind::Qdrant => Some(Box::new(alias::AliasNames {
-            aliases: alias::qdrant::Alias::new(http("api-key")?),
-        })),
-        Kind::Milvus => Some(Box::new(alias::AliasNames {
-            aliases: alias::milvus::Alias::new(milvus::Server::open(rest, credentials, patience)?),
-        })),
-        Kind::Elastic(engine) => Some(Box::new(alias::AliasNames {
-            aliases: alias::elastic::Alias::new(http("authorization")?, engine),
-        })),
-    })
-}
-
-/// A store that is a server with an HTTP address: JSON requests, or gRPC for Milvus.
-enum Kind {
-    Qdrant,
-    Chroma,
-    Milvus,
-    Elastic(elastic::Engine),
-}
-
-/// The kind of store that a scheme names, and the address of its server.
-fn server_of<'a>(scheme: &str, address: &'a str) -> Result<(Kind, &'a str)> {
-    let unknown = || IndexError::Setting {
-        field: "sink",
-        message: format!("`{scheme}://` is not a supported kind of store"),
-        hint: "write postgres://, qdrant+http://, chroma+http://, milvus+http://, opensearch+http:// or elasticsearch+http:// (or \
-               +https://), or a folder for Parquet files",
-    };
-    let (name, protocol) = scheme.split_once('+').ok_or_else(unknown)?;
-    let kind = match name {
-        "qdrant" => Kind::Qdrant,
-        "chroma" => Kind::Chroma,
-        "milvus" => Kind::Milvus,
-        "opensearch" => Kind::Elastic(elastic::Engine::OpenSearch),
-        "elasticsearch" => Kind::Elastic(elastic::Engine::Elasticsearch),
-        _ => return Err(unknown()),
-    };
-    if !matches!(protocol, "http" | "https") {
-        return Err(unknown());
-    }
-    let server = address.strip_prefix(name).and_then(|rest| rest.strip_prefix('+'));
-    Ok((kind, server.unwrap_or(address)))
+    let at = locate(address, credentials, patience)?;
+    at.kind.names.map(|names| names(&at)).transpose()
 }
 
 /// Fields of a row in a store with a single name space: the payload's, then ours.
@@ -297,4 +343,37 @@ pub(crate) fn vector(value: &Value) -> Option<Vec<f32>> {
         .iter()
         .map(|number| Some(number.as_f64()? as f32))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn found(address: &str) -> Option<&'static str> {
+        let credentials = Credentials::default();
+        locate(address, &credentials, Duration::ZERO)
+            .map(|at| at.kind.address)
+            .ok()
+    }
+
+    #[test]
+    fn an_address_belongs_to_one_kind_or_is_refused() {
+        for kind in KINDS {
+            assert_eq!(found(kind.address), Some(kind.address));
+        }
+        assert_eq!(found("postgresql://me@h/db#t"), found("postgres://me@h/db#t"));
+        assert_eq!(found("qdrant+https://h#c"), found("qdrant+http://h#c"));
+        for address in ["qdrant://h#c", "qdrant+grpc://h#c", "weaviate+http://h#c", "http://h#c"] {
+            assert_eq!(found(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn the_guide_to_search_names_every_kind_of_store() {
+        let guide = std::fs::read_to_string("../../docs/how-to/search.md").unwrap();
+        for kind in KINDS.iter().filter(|kind| !scheme(kind.address).is_empty()) {
+            assert!(guide.contains(&format!("`{}`", kind.address)), "{}", kind.address);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use isomer_adapters::{AddressGuard, GuardConfig, Surroundings};
+use isomer_adapters::{AddressGuard, GuardConfig, Surroundings, kinds};
 use isomer_proto::{
     encoder::v1::EncodeRequest,
     gateway::v1::{Provider, ProviderKind, ProviderLimits},
@@ -179,13 +179,7 @@ async fn addresses_that_are_not_public_are_refused_for_every_kind() {
         "http://[::ffff:7f00:1]:80",
         "http://localhost:1",
     ] {
-        for kind in [
-            ProviderKind::Openai,
-            ProviderKind::TeiHttp,
-            ProviderKind::TeiGrpc,
-            ProviderKind::Isomer,
-            ProviderKind::OipV2Grpc,
-        ] {
+        for kind in kinds().map(|declared| declared.value) {
             let fault = refused(&provider(kind, address), &closed).await;
             assert_eq!(
                 (fault.reason.as_str(), fault.code),

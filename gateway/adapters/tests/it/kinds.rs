@@ -44,3 +44,26 @@ async fn a_call_that_a_protocol_lacks_is_refused_before_the_server_is_asked() {
         }
     }
 }
+
+/// The tests of a kind's protocol, and its stub in the tests of the clients.
+#[test]
+fn every_kind_has_tests_of_its_protocol_and_a_stub_for_clients() {
+    let sources = std::fs::read_dir("tests/it").unwrap();
+    let sources = sources.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let tests = sources.collect::<String>();
+    let stubs = std::fs::read_to_string("../../tests/clients/encoders.py").unwrap();
+    for kind in kinds() {
+        let connected = format!("(ProviderKind::{:?}, ", kind.value);
+        assert!(
+            tests.contains(&connected),
+            "no test of tests/it connects to {:?}",
+            kind.value
+        );
+        let stubbed = format!("\"{}\"", kind.value.dashed());
+        let ours = kind.value == ProviderKind::Isomer;
+        assert!(
+            ours || stubs.contains(&stubbed),
+            "encoders.py has no encoder at {stubbed}"
+        );
+    }
+}

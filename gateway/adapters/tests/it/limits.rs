@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use isomer_adapters::Surroundings;
+use isomer_adapters::{Surroundings, kinds};
 use isomer_proto::gateway::v1::{ProviderKind, ProviderLimits};
 use serde_json::json;
 use tokio::{
@@ -178,17 +178,10 @@ async fn every_kind_bounds_its_answers_by_what_was_asked() {
         _ => Reply::text(200, " ".repeat(5 << 20)).header("content-type", "application/json"),
     })
     .await;
-    for kind in [
-        ProviderKind::Openai,
-        ProviderKind::Voyage,
-        ProviderKind::Jina,
-        ProviderKind::CohereV2,
-        ProviderKind::TeiHttp,
-        ProviderKind::HuggingFace,
-        ProviderKind::Ollama,
-    ] {
+    for declared in kinds().filter(|declared| !declared.grpc) {
+        let kind = declared.value;
         let mut provider = provider(kind, &stub.address);
-        if kind == ProviderKind::CohereV2 {
+        if declared.needs_input_types() {
             provider = with_types(provider, &[("", "search_document")]);
         }
         let backend = isomer_adapters::connect(&provider, &large_surroundings()).unwrap();

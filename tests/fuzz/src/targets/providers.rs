@@ -9,10 +9,10 @@ use std::{
 };
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
-use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Surroundings, connect, fuzz};
+use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Kind, Surroundings, connect, fuzz, kinds};
 use isomer_proto::{
     encoder::v1::{CountTokensRequest, EncodeRequest, Input as EncoderInput, RerankRequest, input},
-    gateway::v1::{Provider, ProviderKind},
+    gateway::v1::Provider,
 };
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
@@ -21,17 +21,6 @@ use url::Url;
 
 use crate::input::{Input, text};
 
-/// The kinds that use JSON over HTTP.
-const KINDS: [ProviderKind; 8] = [
-    ProviderKind::Openai,
-    ProviderKind::CohereV2,
-    ProviderKind::Voyage,
-    ProviderKind::Ollama,
-    ProviderKind::Jina,
-    ProviderKind::TeiHttp,
-    ProviderKind::HuggingFace,
-    ProviderKind::Vllm,
-];
 const TEXTS: usize = 2;
 /// Ends a provider's answer about its model.
 const FACTS_END: u8 = 0x1e;
@@ -70,7 +59,7 @@ impl Server {
     }
 }
 
-fn backend(kind: ProviderKind, address: SocketAddr) -> Option<Arc<dyn EncoderBackend>> {
+fn backend(kind: &Kind, address: SocketAddr) -> Option<Arc<dyn EncoderBackend>> {
     let allow = vec![address.ip().to_string()];
     let surroundings = Surroundings {
         guard: AddressGuard::new(&GuardConfig { allow }).ok()?,
@@ -82,9 +71,8 @@ fn backend(kind: ProviderKind, address: SocketAddr) -> Option<Arc<dyn EncoderBac
         encoders: [("one".to_owned(), "one".to_owned())].into(),
         ..Provider::default()
     };
-    provider.set_kind(kind);
-    if kind == ProviderKind::CohereV2 {
-        // This kind requires one in each request.
+    provider.set_kind(kind.value);
+    if kind.needs_input_types() {
         let any = (String::new(), "search_document".to_owned());
         provider.input_types = [any].into();
     }
@@ -142,6 +130,8 @@ pub(super) fn embeddings(data: &[u8]) {
         static SERVER: OnceCell<Option<Server>> = const { OnceCell::new() };
     }
     let mut input = Input(data);
+    // The kinds that use JSON over HTTP.
+    let kinds: Vec<&Kind> = kinds().filter(|kind| !kind.grpc).collect();
     let kind = usize::from(input.byte().wrapping_sub(b'a'));
     let asked = input.byte();
     let facts = input.until(FACTS_END);
@@ -156,7 +146,7 @@ pub(super) fn embeddings(data: &[u8]) {
         };
         server.runtime.block_on(async {
             // A new backend each time, because a backend remembers the facts of a model.
-            let Some(backend) = backend(KINDS[kind % KINDS.len()], server.address) else {
+            let Some(backend) = backend(kinds[kind % kinds.len()], server.address) else {
                 return;
             };
             let call = async {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 use isomer_proto::transform::v1 as proto;
 use isomer_service_kit::{choice, priority::Priority};
 use isomer_transformations::{
@@ -59,10 +59,7 @@ impl Requested {
         }
         let named = wire::read(message);
         let row = declaration(&named.name).ok_or_else(|| {
-            let hint = match nearest(&named.name, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("give one of {}", list()),
-            };
+            let hint = suggest(&named.name, &known().collect::<Vec<_>>());
             let problem = format!("unknown transformation `{}`", named.name);
             TransformError::invalid(format!("{field}.name"), problem, hint)
         })?;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use isomer_tagger::{EntityLabel, Pos, Tagger, Token};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Duty, Finding};
+use super::{Duty, Finding, Guard, GuardRow};
 use words::Words;
 
 /// Languages in Latin, Greek or Cyrillic letters that capitalise names and no other nouns, and do
@@ -38,7 +38,17 @@ const OTHER_LABELS: [EntityLabel; 7] = [
 /// The words of a name in lower case, otherwise as written.
 type Name = Vec<String>;
 
-pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
+pub(super) const GUARD: GuardRow = GuardRow {
+    guard: Guard::Names,
+    facts: "names of persons, places, organisations, products",
+    languages: "en by the tagger; languages that capitalise only names by their capitals; German: acronyms and names after a title",
+    elsewhere: "cannot tell",
+    may_add: true,
+    translates: false,
+    look: |pair, duty| look(pair.original, pair.rewrite, pair.source, duty),
+};
+
+fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
     let lost = if duty.lost {
         missing(original, rewrite, language)
     } else {

@@ -13,7 +13,7 @@ mod words;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Duty, Finding, stem::Forms};
+use super::{Duty, Finding, Guard, GuardRow, stem::Forms};
 use words::{Lexicon, lexicon};
 
 /// Maximum number of words between a denying word and the word that it denies.
@@ -31,7 +31,17 @@ struct Clause {
     focus: Option<String>,
 }
 
-pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
+pub(super) const GUARD: GuardRow = GuardRow {
+    guard: Guard::Negation,
+    facts: "a denial lost or added",
+    languages: "en de fr es",
+    elsewhere: "cannot tell",
+    may_add: false,
+    translates: false,
+    look: |pair, duty| look(pair.original, pair.rewrite, pair.source, duty),
+};
+
+fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
     let Some(lexicon) = language.and_then(lexicon) else {
         return Finding::Untold;
     };

@@ -13,7 +13,7 @@ mod numerals;
 mod scan;
 mod units;
 
-use super::{Duty, Finding};
+use super::{Duty, Finding, Guard, GuardRow};
 use facts::Facts;
 use scan::{Reading, Stated, scan};
 use units::Dimension;
@@ -22,7 +22,17 @@ use units::Dimension;
 /// conversions are rounded.
 const ROUNDING: f64 = 0.03;
 
-pub(super) fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Duty) -> Finding {
+pub(super) const GUARD: GuardRow = GuardRow {
+    guard: Guard::Numbers,
+    facts: "numbers, dates, times and units, in any form (\"3\", \"three\", \"1.5 km\", \"1,500 metres\")",
+    languages: "digits: all; words: en de fr es",
+    elsewhere: "small numbers: cannot tell",
+    may_add: false,
+    translates: true,
+    look: |pair, duty| look(pair.original, pair.rewrite, pair.source, pair.target, duty),
+};
+
+fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Duty) -> Finding {
     let (before, after) = (scan(original, source), scan(rewrite, target));
     let lost = if duty.lost {
         missing(&before, &after, target)

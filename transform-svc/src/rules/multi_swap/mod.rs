@@ -18,7 +18,10 @@
 
 mod phrases;
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use rand::{Rng, seq::index};
 
@@ -26,7 +29,7 @@ pub use phrases::{English, Group, LANGUAGES, Phrase, PhraseTagger, tagger_for};
 
 use isomer_transformations::Parameters;
 
-use super::{LanguageRefused, Refused, Rule, Subject};
+use super::{LanguageRefused, Refused, Row, Rule, Subject, any};
 use crate::{checks::Check, language::Language, seed};
 
 /// Number of groups needed and drawn.
@@ -35,6 +38,12 @@ pub const GROUPS: usize = 3;
 /// have to produce the same text again, as with `no` and `no no` in `no no no`.
 const DRAWS: u32 = 8;
 
+pub(super) const ROW: Row = Row {
+    name: "multi_swap",
+    read: |given| Ok(Arc::new(MultiSwap::new(given))),
+    values: any,
+};
+
 /// The rule: up to this many swaps, at most one per group.
 #[derive(Debug)]
 pub struct MultiSwap {
@@ -42,7 +51,7 @@ pub struct MultiSwap {
 }
 
 impl MultiSwap {
-    pub(super) fn new(given: Parameters<'_>) -> Self {
+    fn new(given: Parameters<'_>) -> Self {
         Self {
             swaps: given.whole("swaps") as usize,
         }

@@ -43,8 +43,13 @@ pub(crate) trait Aliases: Send + Sync + Debug {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct AliasNames<A> {
-    pub(crate) aliases: A,
+struct AliasNames<A> {
+    aliases: A,
+}
+
+/// The name that is this alias.
+pub(super) fn names(aliases: impl Aliases + Clone + 'static) -> Result<Box<dyn Names>> {
+    Ok(Box::new(AliasNames { aliases }))
 }
 
 impl<A: Aliases + Clone + 'static> AliasNames<A> {

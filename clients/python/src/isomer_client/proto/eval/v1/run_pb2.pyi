@@ -1357,9 +1357,7 @@ class RunCounters(_message.Message):
     of a US dollar.
     """
     texts_by_rule: _builtins.int
-    """Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
-    noise).
-    """
+    """Texts made by rule now, without a generator (TransformationInfo.needs_generator)."""
     def __init__(
         self,
         *,

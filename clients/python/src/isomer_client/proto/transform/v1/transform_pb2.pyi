@@ -1628,7 +1628,7 @@ class TransformResult(_message.Message):
     id: _builtins.str
     """The client's id."""
     text: _builtins.str
-    """The text; empty where there are several per item (distractors, multi_swap, continuation): see
+    """The text; empty where there are several per item (TransformationInfo.gives_several): see
     `texts`.
     """
     outcome: Global___Outcome.ValueType

@@ -363,8 +363,8 @@ class AugmentationServiceServicer(object):
         """Generates variants only.
 
         INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-        transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-        mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+        transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+        without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
         NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

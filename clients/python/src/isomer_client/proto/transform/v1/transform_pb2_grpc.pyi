@@ -182,8 +182,8 @@ class AugmentationServiceStub:
     """Generates variants only.
 
     INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-    transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-    mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+    transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+    without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
     NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
     """
     EncodeAugmented: _grpc.UnaryUnaryMultiCallable[_transform_pb2.EncodeAugmentedRequest, _transform_pb2.EncodeAugmentedResponse]
@@ -206,8 +206,8 @@ class AugmentationServiceAsyncStub(AugmentationServiceStub):
     """Generates variants only.
 
     INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-    transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-    mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+    transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+    without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
     NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
     """
     EncodeAugmented: _aio.UnaryUnaryMultiCallable[_transform_pb2.EncodeAugmentedRequest, _transform_pb2.EncodeAugmentedResponse]  # type: ignore[assignment]
@@ -233,8 +233,8 @@ class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Generates variants only.
 
         INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-        transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-        mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+        transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+        without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
         NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
         """
 

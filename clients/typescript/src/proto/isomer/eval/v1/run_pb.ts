@@ -985,8 +985,7 @@ export type RunCounters = Message<"isomer.eval.v1.RunCounters"> & {
   costNanoUsd: bigint;
 
   /**
-   * Texts made by rule now, without a generator (random_keywords, stopword_removal, multi_swap,
-   * noise).
+   * Texts made by rule now, without a generator (TransformationInfo.needs_generator).
    *
    * @generated from field: uint64 texts_by_rule = 22;
    */

@@ -1103,7 +1103,7 @@ export type TransformResult = Message<"isomer.transform.v1.TransformResult"> & {
   id: string;
 
   /**
-   * The text; empty where there are several per item (distractors, multi_swap, continuation): see
+   * The text; empty where there are several per item (TransformationInfo.gives_several): see
    * `texts`.
    *
    * @generated from field: string text = 3;
@@ -3183,8 +3183,8 @@ export const AugmentationService: GenService<{
    * Generates variants only.
    *
    * INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-   * transformation, one that gives several texts (distractors, multi_swap, continuation), noise, a
-   * mode without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
+   * transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
+   * without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
    * NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
    *
    * @generated from rpc isomer.transform.v1.AugmentationService.Augment
