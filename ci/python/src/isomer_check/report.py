@@ -12,17 +12,17 @@ SCHEMA = "isomer.report/1"
 
 
 class Texts(str, enum.Enum):
-    """Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do."""
+    """Rewrites that a rule covers. An item counts where all its texts that were to be rewritten do."""
     ALL = 'all'
     """All of them."""
     CHANGED = 'changed'
-    """Those that are another text than the original."""
+    """Those that differ from the original."""
     ACCEPTED = 'accepted'
     """Those that a judge rated at or above its threshold."""
 
 
 class Adjust(str, enum.Enum):
-    """What becomes of the chance of error where several encoders are judged."""
+    """Correction of the chance of error when several encoders are judged."""
     NONE = 'none'
     """It holds for each encoder by itself."""
     HOLM = 'holm'
@@ -39,11 +39,11 @@ class Picked(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunInfo:
-    """The run."""
+    """Identity and times of a run."""
     id: str
-    """Its id."""
+    """Id of the run."""
     created: datetime
-    """When it was asked for."""
+    """Time of the request."""
     started: datetime
     """When it began."""
     finished: datetime
@@ -56,13 +56,13 @@ class RunInfo:
 class SuiteInfo:
     """The suite, overrides included."""
     name: str
-    """Name."""
+    """Name as the suite gives it."""
     description: str
-    """What it is for."""
+    """Purpose of the suite."""
     digest: str
     """BLAKE3 (hex) of the suite's text."""
     seeds: List[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Seeds."""
+    """Seeds of the transformations."""
     generator: str
     """Generator asked for; empty: the transform service's default."""
     temperature: float
@@ -72,21 +72,21 @@ class SuiteInfo:
     top_k: Optional[int] = dataclasses.field(default=None, metadata={'minimum': 0, 'maximum': 4294967295})
     """Tokens sampled among; absent: the generator's default."""
     attempts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 4294967295})
-    """Most attempts per text."""
+    """Maximum number of attempts per text."""
     retry_identical: bool = dataclasses.field(default=True)
-    """Whether texts that came back as they were are asked for again."""
+    """Whether texts that came back unchanged are requested again."""
     retry_temperature: float = dataclasses.field(default=0.7)
     """Least temperature of attempts after the first."""
     guards: str = dataclasses.field(default='')
-    """What a meaning guard that fires leads to: `warn`, `retry` or `off`; empty in reports from
-    before there were any.
+    """Effect of a meaning guard that fires: `warn`, `retry` or `off`; empty in reports from before
+    there were any.
     """
     on_failure: str
-    """What stood in for texts that could not be transformed."""
+    """Replacement for texts that could not be transformed."""
     metrics: str
     """Metric profile with the library versions it equals."""
     transformations: List[TransformationInfo]
-    """Transformations."""
+    """Transformations of the suite."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class TransformationInfo:
     label: str
     """Name with parameters."""
     axis: Axis
-    """Its axis."""
+    """Axis of variation."""
     transformation: Transformation
     """Name and parameters."""
     needs_generator: bool
@@ -111,13 +111,13 @@ class Axis(str, enum.Enum):
     LEXICAL = 'lexical'
     """Words and style."""
     LENGTH = 'length'
-    """Length."""
+    """The length of the text."""
     LANGUAGE = 'language'
-    """Language."""
+    """The language of the text."""
     AUGMENTATION = 'augmentation'
-    """Controls and augmentations: shown, but no part of the total."""
+    """Controls and augmentations: shown, but not included in the total."""
     NOISE = 'noise'
-    """Errors in the text at a dose: shown, but no part of the total."""
+    """Errors in the text at a dose: shown, but not included in the total."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -184,9 +184,9 @@ class TransformationName(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderInfo:
-    """An encoder."""
+    """Identity and properties of an encoder."""
     id: str
-    """Id."""
+    """Encoder id, as requests name it."""
     revision: str
     """Revision of its source."""
     weights_digest: str
@@ -194,7 +194,7 @@ class EncoderInfo:
     vector_space: str
     """Digest of the vector space."""
     architecture: str
-    """Architecture."""
+    """Model architecture, as the encoder reports it."""
     dimensions: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 4294967295})
     """Columns of a vector."""
     max_tokens: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 4294967295})
@@ -235,7 +235,7 @@ class Part(str, enum.Enum):
     QUERY = 'query'
     """A query of retrieval or reranking."""
     DOCUMENT = 'document'
-    """What is looked for: a document, a candidate."""
+    """Text that is searched for: a document, a candidate."""
     TEXT = 'text'
     """Any text of a task that has no parts."""
 
@@ -290,9 +290,9 @@ class GeneratorInfo:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatasetInfo:
-    """A dataset."""
+    """Identity and content of a data set."""
     name: str
-    """Name."""
+    """Data set name, with the language subset."""
     group: str = dataclasses.field(default='')
     """The group that it counts in, with the other languages or parts of the same data. Empty in
     reports of versions that knew no groups: the data set counts alone.
@@ -302,7 +302,7 @@ class DatasetInfo:
     source: str
     """Where from."""
     split: str
-    """Split."""
+    """Split, e.g. `test`."""
     language: Optional[str]
     """Language subset, where the files name one; else the language of its texts, where it is
     known.
@@ -361,28 +361,28 @@ class Sample:
     seed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Seed of the draw."""
     by: Optional[str]
-    """What it keeps in proportion, e.g. `label`; `None`: nothing."""
+    """Column whose proportions the sample keeps, e.g. `label`; `None`: nothing."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RobustnessProfile:
     """The profile of a run."""
     unit: str
-    """What the numbers are."""
+    """Unit of the numbers."""
     aggregation: str
     """How they were averaged."""
     n_datasets: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Datasets."""
+    """Number of data sets."""
     n_groups: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Groups of datasets: the unit of observation. As many as datasets where no two are of one
     group; 0 in reports of versions that knew no groups.
     """
     seeds: List[int] = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Seeds."""
+    """Seeds of the transformations."""
     axes: List[Axis]
     """Axes run, in order."""
     encoders: List[EncoderProfile]
-    """Per encoder, in the order asked for."""
+    """Per encoder, in the order of the request."""
     shifts: List[TransformationShift]
     """Per transformation, over encoders."""
     scopes: List[ScopeProfile] = dataclasses.field(default_factory=lambda: cast('List[ScopeProfile]', []))
@@ -453,9 +453,9 @@ class DeltaInterval:
     standard_error: float
     """Standard error of the difference."""
     units: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """What was resampled: clusters of items that share a text, or groups of data sets."""
+    """Resampled units: clusters of items that share a text, or groups of data sets."""
     method: str
-    """The method."""
+    """Method, e.g. `Student's t over groups of data sets`."""
     note: Optional[str] = dataclasses.field(default=None)
     """A remark for readers."""
 
@@ -464,9 +464,9 @@ class DeltaInterval:
 class AxisScore:
     """An axis of one encoder (or of one encoder on one dataset)."""
     axis: Axis
-    """Which axis."""
+    """Axis of variation."""
     transformations: List[str]
-    """Its transformations."""
+    """Names of the transformations on this axis."""
     mean: float
     """Mean over seeds, x 100."""
     sd: Optional[float]
@@ -485,7 +485,7 @@ class TransformationScore:
     transformation: str
     """Name with parameters."""
     axis: Axis
-    """Its axis."""
+    """Axis of variation."""
     mean: float
     """Mean over seeds, x 100."""
     sd: Optional[float]
@@ -510,16 +510,16 @@ class Shift:
     n: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Pairs."""
     mean_difference: float
-    """Mean difference."""
+    """Mean of the paired differences."""
     median_absolute_difference: float
-    """Median of the absolute differences."""
+    """Median of the absolute paired differences."""
     hodges_lehmann: float
     """Hodges-Lehmann shift: median of the Walsh averages (i <= j)."""
     interval: Optional[ShiftInterval]
     """Percentile bootstrap interval of the shift."""
     signed_rank_interval: Optional[ShiftInterval] = dataclasses.field(default=None)
-    """Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent
-    where so few pairs reach no such level.
+    """Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent if
+    there are too few pairs for the level.
     """
     wilcoxon: Optional[float]
     """Wilcoxon's signed-rank statistic, min(W+, W-)."""
@@ -530,12 +530,14 @@ class Shift:
     p_holm: Optional[float]
     """Holm-adjusted over the family the test belongs to."""
     note: Optional[str]
-    """What a reader must know: what could not be computed, or how small p can get at this n."""
+    """Remark that a reader needs: figures that could not be computed, or how small p can get at
+    this n.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShiftInterval:
-    """An interval."""
+    """Ends of an interval of a shift."""
     low: float
     """Lower end."""
     high: float
@@ -622,20 +624,20 @@ class TransformationShift:
     transformation: str
     """Name with parameters."""
     axis: Axis
-    """Its axis."""
+    """Axis of variation."""
     n: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Pairs."""
     mean_difference: float
-    """Mean difference."""
+    """Mean of the paired differences."""
     median_absolute_difference: float
-    """Median of the absolute differences."""
+    """Median of the absolute paired differences."""
     hodges_lehmann: float
     """Hodges-Lehmann shift: median of the Walsh averages (i <= j)."""
     interval: Optional[ShiftInterval]
     """Percentile bootstrap interval of the shift."""
     signed_rank_interval: Optional[ShiftInterval] = dataclasses.field(default=None)
-    """Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent
-    where so few pairs reach no such level.
+    """Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent if
+    there are too few pairs for the level.
     """
     wilcoxon: Optional[float]
     """Wilcoxon's signed-rank statistic, min(W+, W-)."""
@@ -646,14 +648,16 @@ class TransformationShift:
     p_holm: Optional[float]
     """Holm-adjusted over the family the test belongs to."""
     note: Optional[str]
-    """What a reader must know: what could not be computed, or how small p can get at this n."""
+    """Remark that a reader needs: figures that could not be computed, or how small p can get at
+    this n.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScopeProfile:
-    """What compares encoders and transformations over a set of datasets."""
+    """Comparison of encoders and transformations over a set of datasets."""
     scope: Scope
-    """Which datasets."""
+    """Datasets that it covers."""
     datasets: List[str]
     """Their names."""
     groups: List[str] = dataclasses.field(default_factory=lambda: cast('List[str]', []))
@@ -675,7 +679,7 @@ class ScopeProfile:
     friedman: List[FriedmanTest]
     """Friedman's tests; empty with fewer than three encoders or two datasets."""
     not_computed: List[NotComputed]
-    """What is missing, and why."""
+    """Missing figures, with the reason."""
 
 
 class Scope(str, enum.Enum):
@@ -694,7 +698,7 @@ class Scope(str, enum.Enum):
 class AxisChange:
     """How far an axis moves scores, whatever the direction."""
     axis: Axis
-    """Which axis."""
+    """Axis of variation."""
     median_absolute_difference: float
     """Median of the absolute differences, pooled over groups of datasets and the axis'
     transformations; encoders and seeds averaged first (HTEB, figure 7).
@@ -749,7 +753,7 @@ class DatasetTau:
     tau: Optional[float]
     """Tau-b between the encoders' original and transformed scores, seeds averaged first."""
     note: Optional[str] = dataclasses.field(default=None)
-    """Why there is none."""
+    """Reason why it is absent."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -794,7 +798,7 @@ class SplitHalf:
     undefined: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Splits without one, because a half scores all encoders alike."""
     note: Optional[str] = dataclasses.field(default=None)
-    """Why there is no median."""
+    """Reason why the median is missing."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -817,7 +821,7 @@ class FriedmanTest:
     encoders: List[EncoderGroup]
     """Per encoder, best first."""
     note: Optional[str] = dataclasses.field(default=None)
-    """Why there is no test."""
+    """Reason why the test is missing."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -835,9 +839,9 @@ class EncoderGroup:
 class NotComputed:
     """Something a reader may look for and why it is not there."""
     what: str
-    """What."""
+    """Name of the missing figure."""
     why: str
-    """Why, and what it would take."""
+    """Reason, and the data that it would need."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -859,16 +863,16 @@ class Comparison:
     n: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Pairs."""
     mean_difference: float
-    """Mean difference."""
+    """Mean of the paired differences."""
     median_absolute_difference: float
-    """Median of the absolute differences."""
+    """Median of the absolute paired differences."""
     hodges_lehmann: float
     """Hodges-Lehmann shift: median of the Walsh averages (i <= j)."""
     interval: Optional[ShiftInterval]
     """Percentile bootstrap interval of the shift."""
     signed_rank_interval: Optional[ShiftInterval] = dataclasses.field(default=None)
-    """Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent
-    where so few pairs reach no such level.
+    """Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent if
+    there are too few pairs for the level.
     """
     wilcoxon: Optional[float]
     """Wilcoxon's signed-rank statistic, min(W+, W-)."""
@@ -879,14 +883,16 @@ class Comparison:
     p_holm: Optional[float]
     """Holm-adjusted over the family the test belongs to."""
     note: Optional[str]
-    """What a reader must know: what could not be computed, or how small p can get at this n."""
+    """Remark that a reader needs: figures that could not be computed, or how small p can get at
+    this n.
+    """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubsetReport:
     """The profile's differences on rewrites of one kind."""
     texts: Texts
-    """Which rewrites: an item counts where all its rewritten texts are of this kind."""
+    """Rewrites that it covers: an item counts if all its rewritten texts are of this kind."""
     accept: Optional[float] = dataclasses.field(default=None)
     """Accepted ones: the least similarity that the judge gave."""
     refused: Optional[str] = dataclasses.field(default=None)
@@ -920,7 +926,7 @@ class SubsetRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GateReport:
-    """The gate."""
+    """Rules, settings and verdicts of the gate."""
     verdict: GateVerdict
     """Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where
     one is; else pass.
@@ -930,11 +936,11 @@ class GateReport:
     `warn`.
     """
     undecided: OnUndecided
-    """What an undecided gate means."""
+    """Handling of an undecided gate."""
     alpha: float
     """Chance of error of each rule on each side, over all looks."""
     adjust: Adjust = dataclasses.field(default=Adjust('none'))
-    """What became of that chance where several encoders are judged."""
+    """Correction of that chance when several encoders are judged."""
     max_unchanged: Optional[float] = dataclasses.field(default=None)
     """Largest share of unchanged texts that any rule allows; absent in reports of versions that
     had no such limit.
@@ -944,23 +950,21 @@ class GateReport:
     versions that did not say.
     """
     ratings_refused: Optional[str] = dataclasses.field(default=None)
-    """Why the judge's ratings count for nothing; absent where they count, and where there are
-    none.
-    """
+    """Reason why the judge's ratings are ignored; absent if they count, and if there are none."""
     unit: str
     """Unit of observation."""
     baseline: Optional[str]
     """Encoder that others are compared with; it is not judged itself where there are others."""
     rules: List[GateRule]
-    """The rules."""
+    """Rules as the suite or the command states them."""
     encoders: List[EncoderVerdict]
-    """Per encoder, in the order asked for."""
+    """Per encoder, in the order of the request."""
     sequential: Optional[SequentialReport]
     """How the run went in rounds; absent where everything was run and looked at once."""
 
 
 class GateVerdict(str, enum.Enum):
-    """What a rule, an encoder's rules, or the gate says."""
+    """Verdict of a rule, of an encoder's rules, or of the gate."""
     PASS = 'pass'
     """Kept."""
     UNDECIDED = 'undecided'
@@ -974,7 +978,7 @@ class GateVerdict(str, enum.Enum):
 
 
 class OnUndecided(str, enum.Enum):
-    """What an undecided gate means."""
+    """Handling of an undecided gate."""
     BLOCK = 'block'
     """It blocks: `isomer check` ends with exit code 4."""
     WARN = 'warn'
@@ -985,11 +989,13 @@ class OnUndecided(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """A rule."""
+    """One rule with its limit and scope."""
     title: str
     """Its name, or the rule in words."""
     kind: str
-    """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`, `max_negative_flips`, `min_overlap`."""
+    """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`,
+    `max_negative_flips` or `min_overlap`.
+    """
     limit: float
     """Where the limit lies."""
     unit: str
@@ -1005,11 +1011,11 @@ class GateRule:
     datasets: List[str]
     """The data sets it looks at."""
     basis: Basis
-    """What is held against the limit."""
+    """Quantity compared with the limit."""
     over: Optional[Unit] = dataclasses.field(default=None)
-    """What counts as drawn; absent in reports of versions that knew groups only."""
+    """Unit of sampling; absent in reports of versions that knew groups only."""
     texts: Texts = dataclasses.field(default=Texts('all'))
-    """Which rewrites it looks at."""
+    """Rewrites that the rule covers."""
     max_unchanged: Optional[float] = dataclasses.field(default=None)
     """Share of unchanged texts beyond which it is invalid; absent in reports of versions that had
     no such limit.
@@ -1033,7 +1039,7 @@ class GateRule:
 
 
 class Basis(str, enum.Enum):
-    """What is held against a limit."""
+    """Quantity compared with a limit."""
     POINT = 'point'
     """The estimate itself."""
     BOUNDED = 'bounded'
@@ -1059,7 +1065,7 @@ class Basis(str, enum.Enum):
 
 
 class Unit(str, enum.Enum):
-    """What counts as drawn: what a rule's chance of error is over."""
+    """Unit of sampling, which a rule's chance of error refers to."""
     ITEM = 'item'
     """The items (pairs, queries, documents) of these data sets: what other items of the same data
     sets would give.
@@ -1070,7 +1076,7 @@ class Unit(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderVerdict:
-    """What the rules say of one encoder."""
+    """Verdict of all rules on one encoder."""
     encoder: str
     """Encoder id."""
     verdict: GateVerdict
@@ -1081,9 +1087,9 @@ class EncoderVerdict:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuleVerdict:
-    """What one rule says of one encoder."""
+    """Verdict of one rule on one encoder."""
     verdict: GateVerdict
-    """What it says."""
+    """Pass, fail, invalid or undecided."""
     estimate: Optional[float]
     """Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`,
     the mean otherwise.
@@ -1101,8 +1107,8 @@ class RuleVerdict:
     text count once), or texts for `min_separation`.
     """
     over: Optional[Unit] = dataclasses.field(default=None)
-    """What counts as drawn; absent for `min_separation`, and in reports of versions that knew
-    groups only.
+    """Unit of sampling; absent for `min_separation`, and in reports of versions that knew groups
+    only.
     """
     seeds: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Seeds averaged in each of them."""
@@ -1123,13 +1129,13 @@ class RuleVerdict:
     search does not have. The verdict is then `pass` and says nothing.
     """
     note: Optional[str]
-    """Why there is no decision or why it is invalid, and what else a reader must know."""
+    """Reason why it is undecided or invalid, and other remarks that a reader needs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RewriteShare:
-    """What became of the texts that a rule looks at. Each share is the worse of two: pooled over all
-    texts, and averaged over seeds, transformations, axes and data sets as the scores are.
+    """Outcome of the texts that a rule covers. Each share is the worse of two: pooled over all texts,
+    and averaged over seeds, transformations, axes and data sets as the scores are.
     """
     texts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Texts x transformations x seeds."""
@@ -1140,12 +1146,12 @@ class RewriteShare:
     original.
     """
     cut: Optional[float] = dataclasses.field(default=None)
-    """Share of the rewrites that the encoder cut; absent where it says of none whether it cut it."""
+    """Share of the rewrites that the encoder cut; absent if it does not report cuts."""
     rated: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Rewrites that have a rating."""
     accepted: Optional[float] = dataclasses.field(default=None)
     """Share of these that the judge accepts; absent where none is rated, or the judge does not
-    tell pairs of known rating apart.
+    distinguish pairs of known rating.
     """
 
 
@@ -1176,9 +1182,9 @@ class SequentialReport:
 class RoundReport:
     """A look."""
     datasets: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Data sets that are in by then."""
+    """Number of data sets included so far."""
     seeds: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Seeds of each of them."""
+    """Number of seeds of each data set."""
     items: Optional[int] = dataclasses.field(default=None, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """`betting`: most items of each data set that are in; absent otherwise."""
     fraction: float
@@ -1199,11 +1205,11 @@ class JudgeReport:
     seed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Seed of the draw of the texts and of the judge's sampling: the run's first."""
     attempts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 4294967295})
-    """Most attempts per pair; the first is greedy."""
+    """Maximum number of attempts per pair; the first is greedy."""
     sample: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 4294967295})
-    """Most texts of each data set, transformation and seed that were rated; 0: all."""
+    """Maximum number of texts rated per data set, transformation and seed; 0: all."""
     scales: List[JudgedScale]
-    """What was rated, and how it was asked."""
+    """Rated scales, with their prompts."""
     own_texts: List[str]
     """Generators of the texts that are the judge itself: it rated its own words."""
     ratings: List[RatingRow]
@@ -1217,7 +1223,7 @@ class JudgeReport:
     rated.
     """
     inseparable: Optional[str] = dataclasses.field(default=None)
-    """Why its acceptance counts for nothing: it does not tell the probes apart. Absent where it
+    """Why its acceptance is ignored: it does not distinguish the probes. Absent where it
     does.
     """
     drift: List[DriftRating]
@@ -1230,7 +1236,7 @@ class JudgeReport:
 class JudgedScale:
     """A scale that was rated on."""
     scale: Scale
-    """Which."""
+    """Rated scale."""
     low: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 255})
     """Lowest rating."""
     high: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 255})
@@ -1242,9 +1248,9 @@ class JudgedScale:
 
 
 class Scale(str, enum.Enum):
-    """What is rated."""
+    """Scale of the ratings."""
     SIMILARITY = 'similarity'
-    """Semantic similarity of a text and what became of it, 0 to 5 (PTEB)."""
+    """Semantic similarity of a text and its rewrite, 0 to 5 (PTEB)."""
     QUALITY = 'quality'
     """Quality of the transformation, 1 to 5 (HTEB)."""
     FLUENCY = 'fluency'
@@ -1288,7 +1294,7 @@ class RatingRow:
 class ProbeResult:
     """How a judge did on the probes of one kind."""
     kind: ProbeKind
-    """Which kind."""
+    """Known relation between its two sides."""
     asked: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Probes put to the judge."""
     right: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1298,7 +1304,7 @@ class ProbeResult:
 
 
 class ProbeKind(str, enum.Enum):
-    """What is known of a probe."""
+    """Known relation between the two sides of a probe."""
     IDENTICAL = 'identical'
     """Both sides are the same text."""
     PARAPHRASE = 'paraphrase'
@@ -1321,9 +1327,9 @@ class DriftRating:
     texts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Distinct texts with a rating and a drift, a text's seeds averaged first."""
     mean_rating: Optional[float]
-    """Their mean rating."""
+    """Mean of their ratings on the scale."""
     mean_drift: Optional[float]
-    """Their mean drift."""
+    """Mean drift (1 − cosine) of these texts."""
     spearman: Optional[float]
     """Spearman's rho of drift with rating over these texts; absent where there are too few or all
     are equal.
@@ -1335,22 +1341,22 @@ class DriftRating:
     undefined_resamples: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Resamples left out because the correlation is undefined on them."""
     note: Optional[str]
-    """What could not be computed, and why."""
+    """Figures that could not be computed, with the reason."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeparationReport:
-    """How often each encoder tells a rewrite of a text from a change of its meaning. A comparison
-    takes a text, its rewrite and a copy of the text with another meaning; it is separated if the
-    rewrite is nearer to the text than to the copy, by cosine and by more than `resolution`. Chance
-    is 0.5; an encoder that sees no difference has 0.
+    """How often each encoder distinguishes a rewrite of a text from a change of its meaning. A
+    comparison takes a text, its rewrite and a copy of the text with another meaning; it is
+    separated if the rewrite is nearer to the text than to the copy, by cosine and by more than
+    `resolution`. Chance is 0.5; an encoder that sees no difference has 0.
     """
     kinds: List[Kind]
     """How meaning was changed."""
     seed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Seed of all draws: the run's first."""
     texts_per_dataset: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Most texts of each data set."""
+    """Maximum number of texts per data set."""
     most_words: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Texts with more words are left out."""
     resolution: float
@@ -1362,7 +1368,7 @@ class SeparationReport:
     coverage: List[SeparationCoverage]
     """How many of the texts drawn have a changed copy of each kind."""
     encoders: List[EncoderSeparation]
-    """One an encoder."""
+    """One per encoder."""
 
 
 class Kind(str, enum.Enum):
@@ -1395,14 +1401,14 @@ class SeparationCoverage:
     kind: Kind
     """Kind of change."""
     texts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Texts."""
+    """Number of texts with a copy of this kind."""
     asked: Optional[CopyCounts] = dataclasses.field(default=None)
-    """What the transform service was asked for; absent for kinds that are made by rule."""
+    """Requests to the transform service; absent for kinds that are made by rule."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CopyCounts:
-    """What became of the texts that the transform service was asked to change."""
+    """Outcome of the texts that the transform service was asked to change."""
     asked: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Texts that it was asked to change."""
     failed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1423,7 +1429,7 @@ class CopyCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderSeparation:
-    """Separation of an encoder."""
+    """How well one encoder separates rewrites from copies with another meaning."""
     encoder: str
     """Encoder id."""
     overall: SeparationRow
@@ -1444,7 +1450,7 @@ class EncoderSeparation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeparationRow:
-    """What comparisons come to. A text counts once: its share is the mean over its kinds of the mean
+    """Results of comparisons. A text counts once: its share is the mean over its kinds of the mean
     over their transformations of the mean over the rest.
     """
     kind: Optional[Kind] = dataclasses.field(default=None)
@@ -1458,7 +1464,7 @@ class SeparationRow:
     texts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Distinct texts."""
     comparisons: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Comparisons."""
+    """Number of comparisons behind the share."""
     separation: Optional[float]
     """Share of the texts that are separated; absent without texts."""
     drawn_separated: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1477,14 +1483,15 @@ class SeparationRow:
     """
     margin: Optional[float]
     """Mean of cos(rewrite, text) - cos(rewrite, copy) in parallel gaps: mean cosine of texts with
-    their rewrites less that with the rewrites of other texts. Absent where the gap cannot be
-    told from 0.
+    their rewrites less that with the rewrites of other texts. Absent if the gap cannot be
+    distinguished from 0.
     """
     overlap_alone: Optional[float]
     """Share that word overlap (Jaccard) alone would separate."""
     nearer_than_change: Optional[float]
     """Share of cos(text, rewrite) > cos(text, copy): the rewording moves the text by less than the
-    one edit does. Most encoders are below 0.5, since a rewording changes many words.
+    one edit does. It is below 0.5 for the majority of encoders, since a rewording changes many
+    words.
     """
 
 
@@ -1530,11 +1537,11 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckRow:
-    """What became of a dataset's distinct texts under one transformation and seed."""
+    """Outcome of a dataset's distinct texts under one transformation and seed."""
     transformation: str
     """Name with parameters."""
     seed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Seed."""
+    """Seed of the transformation."""
     dataset: str
     """Dataset name."""
     texts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1565,7 +1572,7 @@ class CheckRow:
     change no other count.
     """
     guards_untold: Dict[str, int] = dataclasses.field(default_factory=lambda: cast('Dict[str, int]', {}), metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """On how many of them each meaning guard cannot tell."""
+    """Number of these texts on which each meaning guard has no result."""
     edit_distance: Optional[float]
     """Mean word-level edit distance of texts that were transformed, 0 to 1."""
     jaccard: Optional[float]
@@ -1576,13 +1583,13 @@ class CheckRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ErrorRates:
-    """What became of a transformation's texts, over all seeds and datasets."""
+    """Outcome of a transformation's texts, over all seeds and datasets."""
     transformation: str
     """Name with parameters."""
     texts: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Distinct texts of the datasets x seeds."""
     unchanged: float
-    """Share for which the original stood in: HTEB's total error rate, one a text."""
+    """Share for which the original stood in: HTEB's total error rate, at most one per text."""
     same: Optional[float] = dataclasses.field(default=None)
     """Share that stayed as it was, the original standing in or not: see [`CheckRow::unchanged`]."""
     near_copies: Optional[float] = dataclasses.field(default=None)
@@ -1592,13 +1599,13 @@ class ErrorRates:
     checks: Dict[str, float]
     """Share on which each check still fired at the last attempt; several may on one text."""
     first_failed: float = dataclasses.field(default=0.0)
-    """Share that failed a check at the first attempt, one a text."""
+    """Share that failed a check at the first attempt, at most one per text."""
     first_checks: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
     """Share on which each check fired at the first attempt."""
     guards: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
     """Share of the transformed texts on which each meaning guard fired."""
     guards_untold: Dict[str, float] = dataclasses.field(default_factory=lambda: cast('Dict[str, float]', {}))
-    """Share of them on which each meaning guard cannot tell."""
+    """Share of these texts on which each meaning guard has no result."""
     edit_distance: Optional[float]
     """Mean word-level edit distance of texts that were transformed."""
     length_ratio: Optional[float]
@@ -1609,7 +1616,7 @@ class ErrorRates:
 class LanguageReport:
     """The languages of `translation`; empty without it."""
     draws: List[DrawnTarget] = dataclasses.field(default_factory=lambda: cast('List[DrawnTarget]', []))
-    """What was drawn (or named), per transformation, seed, data set and source language."""
+    """Targets drawn (or named) per transformation, seed, data set and source language."""
     targets: List[TargetScore] = dataclasses.field(default_factory=lambda: cast('List[TargetScore]', []))
     """Scores per encoder and target language."""
 
@@ -1620,7 +1627,7 @@ class DrawnTarget:
     transformation: str
     """Name with parameters."""
     seed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Seed."""
+    """Seed that the target was drawn with."""
     dataset: str
     """Dataset name."""
     source: Optional[str]
@@ -1691,7 +1698,7 @@ class DriftRow:
     unrelated text.
     """
     gap_note: Optional[str] = dataclasses.field(default=None)
-    """Why there is no `in_gaps`."""
+    """Reason why `in_gaps` is absent."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -1717,7 +1724,7 @@ class TruncationRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreRow:
-    """A score."""
+    """Scores of one encoder on one data set, original or transformed."""
     encoder: str
     """Encoder id."""
     dataset: str
@@ -1746,13 +1753,13 @@ class ScoreRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Example:
-    """A text as it was and as it became."""
+    """A text before and after its transformation."""
     dataset: str
     """Dataset name."""
     transformation: str
     """Name with parameters."""
     seed: int = dataclasses.field(metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """Seed."""
+    """Seed of the transformation; absent for the originals."""
     original: str
     """As it was."""
     transformed: str
@@ -1762,7 +1769,7 @@ class Example:
     failed_checks: List[str]
     """Checks that fired on the last attempt."""
     edit_distance: Optional[float]
-    """Word-level edit distance, where told."""
+    """Word-level edit distance, if computed."""
     picked: Picked = dataclasses.field(default=Picked('drawn'))
     """Why it is shown."""
     drift: Optional[float] = dataclasses.field(default=None)
@@ -1785,39 +1792,39 @@ class Outcome(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table."""
+    """A table as shown in reports."""
     id: str
     """Short name, e.g. `hteb-14`."""
     paper: str
     """The table it corresponds to, e.g. `HTEB, table 14`."""
     caption: str
-    """What it shows, and how it differs from the paper's."""
+    """Content of the table, and how it differs from the paper's."""
     columns: List[TableColumn]
     """Columns, the rows' names first."""
     rows: List[TableRow]
-    """Rows, each with a cell a column."""
+    """Rows, each with one cell per column."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableColumn:
-    """A column."""
+    """Heading of a column, and how it is shown."""
     group: str
-    """What several neighbours have in common, e.g. an encoder; empty where it stands alone."""
+    """Common property of several neighbours, e.g. their encoder; empty if the column stands alone."""
     name: str
     """Its own heading."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A row."""
+    """One line of a table."""
     kind: RowKind
-    """What it is."""
+    """Role in the table."""
     cells: List[Cell]
-    """Its cells."""
+    """One cell per column."""
 
 
 class RowKind(str, enum.Enum):
-    """What a row is."""
+    """Role of a row in its table."""
     PLAIN = 'plain'
     """A row of its own."""
     CONTINUED = 'continued'
@@ -1828,7 +1835,7 @@ class RowKind(str, enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell."""
+    """Text or number at one place of a table."""
     text: str
     """As it is shown."""
     value: Optional[float]
@@ -1837,7 +1844,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counters:
-    """What a run did and what it found done already."""
+    """Work that a run did, and work that it found in caches."""
     texts_planned: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Distinct texts x transformations x seeds, and texts of which the transform service was asked
     for copies with another meaning.
@@ -1863,8 +1870,8 @@ class Counters:
     tokens_encoded: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Tokens run through an encoder."""
     cost_nano_usd: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
-    """What these tokens cost at the prices that a gateway names for its providers, in billionths
-    of a US dollar.
+    """Cost of these tokens at the prices that a gateway names for its providers, in billionths of
+    a US dollar.
     """
     scores_computed: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Scores computed now."""
@@ -1875,12 +1882,12 @@ class Counters:
     failed_texts: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Texts that came back without a text; the original stands in."""
     judge: Optional[JudgeCounters] = dataclasses.field(default=None)
-    """What a judge did; absent where none was asked."""
+    """Work of the judge; absent without a judge."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JudgeCounters:
-    """What a judge did and what it found done already."""
+    """Work that a judge did, and work that it found in caches."""
     ratings_planned: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
     """Pairs to rate x scales, equal pairs of a transformation once."""
     ratings_made: int = dataclasses.field(default=0, metadata={'minimum': 0, 'maximum': 18446744073709551615})
@@ -1907,9 +1914,9 @@ class Report:
     headline: List[str]
     """The findings in sentences, most important first."""
     run: RunInfo
-    """The run."""
+    """Identity and times of the run."""
     suite: SuiteInfo
-    """What was run."""
+    """Suite of the run."""
     encoders: List[EncoderInfo]
     """Encoders profiled."""
     generators: List[GeneratorInfo]
@@ -1917,7 +1924,7 @@ class Report:
     rule.
     """
     datasets: List[DatasetInfo]
-    """Datasets."""
+    """Data sets that were scored."""
     profile: RobustnessProfile
     """The robustness profile."""
     subsets: List[SubsetReport] = dataclasses.field(default_factory=lambda: cast('List[SubsetReport]', []))
@@ -1925,18 +1932,20 @@ class Report:
     accepts.
     """
     gate: Optional[GateReport] = dataclasses.field(default=None)
-    """What the gate says; absent without rules."""
+    """Verdict of the gate; absent without rules."""
     judge: Optional[JudgeReport] = dataclasses.field(default=None)
     """How the texts are rated, and how drift goes with that; absent where the run named no judge."""
     separation: Optional[SeparationReport] = dataclasses.field(default=None)
-    """Whether encoders tell a rewrite from a change of meaning; absent where the run left it out."""
+    """Whether encoders distinguish a rewrite from a change of meaning; absent where the run left
+    it out.
+    """
     drop_shares: List[DropShare] = dataclasses.field(default_factory=lambda: cast('List[DropShare]', []))
     """How much of each encoder's drop is left in each of its searches by terms; empty without
     one.
     """
     checks: List[CheckRow]
-    """What became of the texts, per transformation, seed and dataset: the quality of what the
-    profile rests on.
+    """Outcome of the texts per transformation, seed and dataset: the quality of the profile's
+    input.
     """
     error_rates: List[ErrorRates] = dataclasses.field(default_factory=lambda: cast('List[ErrorRates]', []))
     """The same per transformation, as shares of its texts, over all seeds and datasets."""
@@ -1951,28 +1960,16 @@ class Report:
     scores: List[ScoreRow]
     """Every score."""
     examples: List[Example]
-    """Texts as they were and as they became."""
+    """Texts before and after their transformation."""
     tables: List[Table] = dataclasses.field(default_factory=lambda: cast('List[Table]', []))
     """The tables of PTEB and HTEB, in the papers' form."""
     counters: Counters
-    """What was done and what was found done."""
+    """Work that was done, and work that was found in caches."""
     durations: Dict[str, float]
     """Seconds per stage."""
     notes: List[str]
-    """What a reader should know before trusting a number."""
+    """Remarks that a reader needs before trusting a number."""
     not_computed: List[NotComputed] = dataclasses.field(default_factory=lambda: cast('List[NotComputed]', []))
-    """What a reader may look for and why it is not there."""
+    """Figures that are missing, with the reason."""
     isomer_version: str
-    """Version of Isomer."""
-
-
-GATE_RULE_KINDS = {
-    "margin": "difference from the baseline",
-    "max_drop": "drop",
-    "max_drop_percent": "drop",
-    "max_negative_flips": "negative flips against the baseline",
-    "min_overlap": "overlap with the baseline's first 10",
-    "min_score": "score",
-    "min_separation": "separation",
-    "worst": "drop of the worst data set",
-}
+    """Version of Isomer that wrote this."""
