@@ -19,9 +19,10 @@ use tokio::sync::Notify;
 
 use super::{
     RunContext, RunError,
-    answers::{Answer, Chunk, Order, answers, estimate_items},
+    answers::{Answer, Order, answers},
     ceiling::{Amount, Ceiling},
-    live::Live,
+    progress::RunProgress,
+    requests::{Chunk, estimate_items},
 };
 
 /// Safety factor on the estimated tokens of a prompt: an estimate assumes four bytes per token, and
@@ -67,7 +68,7 @@ pub(super) type Answers<'a> = BoxStream<'a, Result<Answer, RunError>>;
 /// Requests that may be sent now.
 struct Admission<'a> {
     context: &'a RunContext,
-    live: &'a Live,
+    progress: &'a RunProgress,
     order: &'a Order,
     waiting: VecDeque<Chunk>,
     reserved: Arc<Reserved>,
@@ -77,14 +78,14 @@ struct Admission<'a> {
 /// error ends the stream.
 pub(super) fn admitted<'a>(
     context: &'a RunContext,
-    live: &'a Live,
+    progress: &'a RunProgress,
     order: &'a Order,
     chunks: Vec<Chunk>,
     reserved: Arc<Reserved>,
 ) -> BoxStream<'a, Answers<'a>> {
     let admission = Admission {
         context,
-        live,
+        progress,
         order,
         waiting: chunks.into(),
         reserved,
@@ -101,10 +102,6 @@ pub(super) fn admitted<'a>(
 }
 
 impl<'a> Admission<'a> {
-    fn ceiling(&self) -> Ceiling {
-        self.order.ceiling
-    }
-
     /// The responses to the next request, once the limits permit it.
     async fn next(&mut self) -> Result<Option<Answers<'a>>, RunError> {
         let Some(mut chunk) = self.waiting.pop_front() else {
@@ -134,7 +131,7 @@ impl<'a> Admission<'a> {
 
     fn reserve(&self, most: Amount) -> Result<Reservation, RunError> {
         let (reserved, _) = self.reserved.sum();
-        self.ceiling().admit(&self.live.counters(), reserved, most)?;
+        self.order.ceiling.admit(&self.progress.counters(), reserved, most)?;
         let id = self.reserved.next.fetch_add(1, Ordering::Relaxed);
         self.reserved.amounts.lock().push((id, most));
         Ok(Reservation {
@@ -177,7 +174,7 @@ impl<'a> Admission<'a> {
             if attempts == all {
                 return Ok(sent);
             }
-            let (context, live, order) = (self.context, self.live, self.order);
+            let (context, progress, order) = (self.context, self.progress, self.order);
             let checked = sent.then(move |answer| {
                 let chunk = chunk.clone();
                 async move {
@@ -186,7 +183,7 @@ impl<'a> Admission<'a> {
                         Ok(_) | Err(_) => false,
                     };
                     let refused = match unfinished {
-                        true => needs_more(context, live, order, &chunk).await,
+                        true => needs_more(context, progress, order, &chunk).await,
                         false => None,
                     };
                     stream::iter([Some(answer), refused.map(Err)].into_iter().flatten())
@@ -203,7 +200,7 @@ impl<'a> Admission<'a> {
 
     async fn most(&self, spec: &TransformSpec, chunk: &Chunk, caution: f64) -> Result<Amount, RunError> {
         let told = estimate(self.context, self.order, spec, chunk).await?;
-        Ok(most(&self.ceiling(), &told, caution))
+        Ok(most(&self.order.ceiling, &told, caution))
     }
 }
 
@@ -224,7 +221,7 @@ fn is_final(spec: &TransformSpec, result: &TransformResult) -> bool {
 
 /// The reason why a text with reduced attempts cannot be completed. `None` if it is complete,
 /// because the caches then contain every call that it needs.
-async fn needs_more(context: &RunContext, live: &Live, order: &Order, chunk: &Chunk) -> Option<RunError> {
+async fn needs_more(context: &RunContext, progress: &RunProgress, order: &Order, chunk: &Chunk) -> Option<RunError> {
     let told = match estimate(context, order, &order.spec, chunk).await {
         Ok(told) => told,
         Err(error) => return Some(error),
@@ -233,9 +230,11 @@ async fn needs_more(context: &RunContext, live: &Live, order: &Order, chunk: &Ch
         return None;
     }
     // Its first attempt may not have been counted yet.
-    let refused = order
-        .ceiling
-        .admit(&live.counters(), Amount::default(), most(&order.ceiling, &told, 1.0));
+    let refused = order.ceiling.admit(
+        &progress.counters(),
+        Amount::default(),
+        most(&order.ceiling, &told, 1.0),
+    );
     refused.err().or_else(|| {
         Some(RunError::LimitReached {
             field: "generator_calls",

@@ -6,15 +6,12 @@ use std::sync::Arc;
 use futures::{StreamExt, stream::BoxStream};
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{
-        EstimateRequest, GenerationEstimate, TextItem, TransformResult, TransformSpec, TransformStreamEnd,
-        transform_service_client::TransformServiceClient, transform_stream_response::Event,
-    },
+    transform::v1::{TextItem, TransformResult, TransformSpec, TransformStreamEnd, transform_stream_response::Event},
 };
 use isomer_service_kit::Fault;
 use isomer_usage::sum;
 
-use super::{RunContext, RunError, ceiling::Ceiling, record::Counters};
+use super::{RunError, ceiling::Ceiling, record::Counters, requests::Chunk};
 use crate::work::{Producer, WorkEngine};
 
 /// A message of a response.
@@ -24,9 +21,6 @@ pub(super) enum Answer {
     /// Usage of the texts beyond what their results reported.
     End(Usage),
 }
-
-/// The texts of a request, each with its position in its pass.
-pub(super) type Chunk = Vec<(usize, TextItem)>;
 
 /// The responses to one request, as they arrive.
 pub(super) fn answers(
@@ -76,31 +70,6 @@ pub(super) struct Order {
     pub count: fn(&mut Counters, &TransformResult),
     /// The run's limits.
     pub ceiling: Ceiling,
-}
-
-/// Estimates the generator calls of a spec that the transform service's caches lack.
-///
-/// # Errors
-/// [`RunError::Transform`].
-pub(super) async fn estimate_items(
-    context: &RunContext,
-    spec: &TransformSpec,
-    items: Vec<TextItem>,
-    what: &str,
-) -> Result<GenerationEstimate, RunError> {
-    let failed = |fault: Fault| RunError::Transform {
-        what: what.to_owned(),
-        fault: Box::new(fault),
-    };
-    let request = EstimateRequest {
-        spec: Some(spec.clone()),
-        items,
-    };
-    let mut client = TransformServiceClient::new(context.clients.transform.clone());
-    let answer = client.estimate(request).await;
-    let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
-    let estimate = answer.into_inner().estimate;
-    estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
 }
 
 /// Usage of a request beyond the usage `told` (reported) with its texts: all of it if the service

@@ -7,10 +7,16 @@ use crate::limits::Limits;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Ceiling {
     limits: Limits,
-    /// Prices of a million tokens, of prompts and of answers.
-    prices: (f64, f64),
+    prices: TokenPrices,
     /// The run's usage before this process took it over. Its counters then start at zero again.
     before: Amount,
+}
+
+/// Prices of a million tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct TokenPrices {
+    pub(super) prompt: f64,
+    pub(super) generated: f64,
 }
 
 /// A number of calls and a cost.
@@ -38,8 +44,7 @@ impl Amount {
 }
 
 impl Ceiling {
-    /// These limits, with the prices of a million tokens of prompts and of answers.
-    pub(super) fn new(limits: Limits, prices: (f64, f64)) -> Self {
+    pub(super) fn new(limits: Limits, prices: TokenPrices) -> Self {
         Self {
             limits,
             prices,
@@ -63,7 +68,7 @@ impl Ceiling {
 
     /// The cost of these numbers of prompt and answer tokens.
     pub(super) fn price(&self, prompt_tokens: f64, generated_tokens: f64) -> f64 {
-        (prompt_tokens * self.prices.0 + generated_tokens * self.prices.1) / 1e6
+        (prompt_tokens * self.prices.prompt + generated_tokens * self.prices.generated) / 1e6
     }
 
     fn taken(&self, counters: &Counters) -> Amount {
@@ -136,7 +141,11 @@ mod tests {
             generator_calls: Some(10),
             cost: Some(1.0),
         };
-        Ceiling::new(limits, (1.0, 4.0))
+        let prices = TokenPrices {
+            prompt: 1.0,
+            generated: 4.0,
+        };
+        Ceiling::new(limits, prices)
     }
 
     fn counters(generator_calls: u64, generator_tokens: u64, generated_tokens: u64) -> Counters {

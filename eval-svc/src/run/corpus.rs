@@ -8,46 +8,37 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    ops::Range,
     sync::Arc,
     time::Instant,
 };
 
 use futures::{StreamExt, stream};
 use ndarray::Array2;
-use tokio::task::JoinError;
 
 use super::{
     RunError,
-    cuts::Encodings,
+    encode::{excerpt, fill},
     inputs::Inputs,
-    measure::{TextSet, excerpt, fill},
-    plan::{Plan, Table},
+    plan::Plan,
     progress::Meter,
-    prompting::Key,
+    table::{Key, Table},
+    text_set::TextSet,
     units::UnitScore,
-    vectors::{StoredVectors, Vectors},
+    vectors::{Encodings, StoredVectors, Vectors},
 };
 use crate::{
     encoding::EncodingError,
     metric::search::{self, Hit, Merge},
     task::SearchTerms,
-    work::{DocumentFacts, Queries, Shard, ShardSearch, digest_of_vector},
+    work::{DocumentFacts, Queries, Shard, ShardSearch},
 };
 
 /// Maximum hits of a search per document of a shard: memory for hits grows with the memory for
 /// vectors. During merging, twice as many are in memory, 8 bytes each.
 const HITS_A_DOCUMENT: usize = 1024;
 
-/// The corpus of a table, if it is searched in shards of at most `shard` documents.
-pub(super) fn documents(table: &Table, shard: usize) -> Option<Range<usize>> {
-    let labels = table.dataset.retrieval()?;
-    let queries = labels.query_ids.len();
-    (labels.document_ids.len() > shard).then(|| queries..queries + labels.document_ids.len())
-}
-
 /// The scores of some sets of a table, with facts about its documents.
-pub(super) struct Searched {
+pub(super) struct CorpusScores {
     /// One per set, in order.
     pub scores: Vec<UnitScore>,
     /// One per document.
@@ -93,7 +84,7 @@ pub(super) async fn score(
     sets: &[&TextSet],
     vectors: &mut Vectors,
     meter: &mut Meter,
-) -> Result<Searched, RunError> {
+) -> Result<CorpusScores, RunError> {
     let Inputs { context, plan, .. } = inputs;
     let Some((number, table)) = sets.first().map(|set| (set.table, &plan.tables[set.table])) else {
         return Err(RunError::Internal("a corpus is searched for no queries".to_owned()));
@@ -127,8 +118,7 @@ pub(super) async fn score(
             own.push(found.unwrap_or_default());
         }
         let (dataset, profile) = (Arc::clone(&table.dataset), plan.suite.profile);
-        let scored = context.compute.batch(move || dataset.score_found(own, profile)).await;
-        let scored = scored.map_err(stopped)?;
+        let scored = context.compute.batch(move || dataset.score_found(own, profile)).await?;
         scores.push(UnitScore::from(scored.map_err(|source| RunError::Score {
             encoder: encoder.id.clone(),
             dataset: table.dataset.name().to_owned(),
@@ -136,7 +126,7 @@ pub(super) async fn score(
             source,
         })?));
     }
-    Ok(Searched { scores, facts })
+    Ok(CorpusScores { scores, facts })
 }
 
 /// The hits of each query in the whole corpus, with facts about each document.
@@ -147,11 +137,9 @@ async fn search(
     queries: Array2<f32>,
     meter: &mut Meter,
 ) -> Result<(Vec<Vec<Hit>>, Vec<DocumentFacts>), RunError> {
-    let Inputs {
-        context, plan, live, ..
-    } = inputs;
+    let (context, plan, progress) = (inputs.context, inputs.plan, inputs.progress);
     let (encoder, size) = (&plan.encoders[position], context.config.shard_documents);
-    let Some((labels, corpus)) = table.dataset.retrieval().zip(documents(table, size)) else {
+    let Some((labels, corpus)) = table.dataset.retrieval().zip(table.sharded_documents(size)) else {
         return Err(RunError::Internal(
             "a data set without a large corpus is searched in shards".to_owned(),
         ));
@@ -197,7 +185,7 @@ async fn search(
         let ids = dataset.retrieval().map(|labels| labels.document_ids);
         Merge::new(queries, search::id_order(ids.unwrap_or_default()), k, ties)
     });
-    let mut merge = merge.await.map_err(stopped)?;
+    let mut merge = merge.await?;
     let mut facts: Vec<Option<DocumentFacts>> = vec![None; total];
     while let Some(found) = searched.next().await {
         let (number, found) = found;
@@ -206,29 +194,25 @@ async fn search(
         for (place, fact) in facts[begin..].iter_mut().zip(found.facts) {
             *place = Some(fact);
         }
-        live.count(|counters| {
+        progress.count(|counters| {
             counters.texts_encoded += found.encoded;
             counters.tokens_encoded = counters.tokens_encoded.saturating_add(found.usage.tokens);
             counters.cost_nano_usd = counters.cost_nano_usd.saturating_add(found.usage.cost_nano_usd);
         });
         meter.add(documents, documents.saturating_sub(found.encoded), Instant::now());
-        live.tell(meter);
+        progress.tell(meter);
         let hits = found.hits;
         let merged = context.compute.batch(move || {
             merge.add(begin, &hits);
             merge
         });
-        merge = merged.await.map_err(stopped)?;
+        merge = merged.await?;
     }
     drop(searched);
     let facts: Option<Vec<DocumentFacts>> = facts.into_iter().collect();
     let facts = facts.ok_or_else(|| RunError::Internal("a shard of a corpus was left out".to_owned()))?;
     let hits = context.compute.batch(move || merge.finish()).await;
-    Ok((hits.map_err(stopped)?, facts))
-}
-
-fn stopped(error: JoinError) -> RunError {
-    RunError::Internal(error.to_string())
+    Ok((hits?, facts))
 }
 
 /// Information about the vectors of a data set's texts: the vectors of its queries, which are
@@ -266,21 +250,5 @@ impl Encodings for WithDocuments<'_> {
             true => self.vectors.digest(position, key),
             false => self.document(position).map(|document| document.vector),
         }
-    }
-}
-
-impl Encodings for StoredVectors<'_> {
-    fn cut(&self, _position: usize, key: Key) -> Option<Option<bool>> {
-        self.contains(key).then(|| Self::cut(self, key))
-    }
-
-    fn zero(&self, _position: usize, key: Key) -> Option<bool> {
-        let is_zero = |row: &[f32]| row.iter().all(|value| *value == 0.0);
-        // Numbers of another type hide that the encoder returned nothing.
-        Some(is_zero(self.returned(key)?) || is_zero(&self.row(key).ok()??))
-    }
-
-    fn digest(&self, _position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]> {
-        self.row(key).ok()?.map(|row| digest_of_vector(&row))
     }
 }

@@ -6,14 +6,14 @@ use std::{collections::HashSet, fs, io};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    measure::Scored,
-    plan::{Plan, Table, Variant},
-    prompting::Key,
+    plan::{Plan, Variant},
     second_level::UnitFile,
     shared::{self, Shared},
+    table::{Key, Table},
     units::{UnitKey, UnitStore},
+    vectors::Encodings,
 };
-use crate::{change::essence, report::TruncationRow, truncation::CutCount};
+use crate::{change::essence, truncation::CutCount};
 
 /// Part of every key: increment it when the stored form changes.
 const VERSION: &str = "isomer.cut/1";
@@ -39,19 +39,6 @@ struct Stored {
     version: String,
     key: UnitKey,
     cuts: Cuts,
-}
-
-/// Information about the vectors of a data set's texts. A text is identified by its position in the
-/// data set and its key.
-pub(super) trait Encodings {
-    /// Whether the text was truncated, if known; `None` if it has no vector.
-    fn cut(&self, position: usize, key: Key) -> Option<Option<bool>>;
-
-    /// Whether its vector has length 0; `None` if it has no vector.
-    fn zero(&self, position: usize, key: Key) -> Option<bool>;
-
-    /// BLAKE3 of its vector; `None` if it has no vector.
-    fn digest(&self, position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]>;
 }
 
 impl Cuts {
@@ -131,45 +118,6 @@ impl UnitStore {
         };
         self.write(&self.cuts_file(key), &serde_json::to_vec(&stored)?)
     }
-}
-
-/// One row per encoder, data set and variant, over all seeds. Texts that no transformation changes
-/// have a separate row.
-pub(super) fn rows(plan: &Plan, scored: &[Scored]) -> Vec<TruncationRow> {
-    let mut rows: Vec<TruncationRow> = Vec::new();
-    for one in scored {
-        let (Some(encoder), Some(table)) = (plan.encoders.get(one.encoder), plan.tables.get(one.table)) else {
-            continue;
-        };
-        let transformation = match one.variant {
-            Variant::Original => None,
-            Variant::Transformed { transformation, .. } => plan
-                .transformations
-                .get(transformation)
-                .map(|planned| planned.label.clone()),
-        };
-        let fixed = (one.variant == Variant::Original && one.cuts.fixed.texts > 0).then_some((true, one.cuts.fixed));
-        for (fixed, count) in [(false, one.cuts.varied)].into_iter().chain(fixed) {
-            let (encoder, dataset) = (encoder.id.as_str(), table.dataset.name());
-            let known = rows.iter_mut().find(|row| {
-                row.encoder == encoder
-                    && row.dataset == dataset
-                    && row.transformation == transformation
-                    && row.fixed == fixed
-            });
-            match known {
-                Some(row) => row.count.extend(count),
-                None => rows.push(TruncationRow {
-                    encoder: encoder.to_owned(),
-                    dataset: dataset.to_owned(),
-                    transformation: transformation.clone(),
-                    fixed,
-                    count,
-                }),
-            }
-        }
-    }
-    rows
 }
 
 #[cfg(test)]

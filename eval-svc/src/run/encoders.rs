@@ -2,17 +2,33 @@
 
 use isomer_proto::encoder::v1::Encoder;
 
-use super::{
-    RunContext, RunError, corpus,
-    error::invalid,
-    plan::{self, EncoderVariant, Table},
-    prompting,
-    record::RunRequest,
+use super::{RunContext, RunError, error::invalid, record::RunRequest, table::Table};
+use crate::{
+    encoding, form::Form, gate::EncoderForm, prompts::variant::PromptVariant, stored_form::form_name, suite::Suite,
+    task::TaskType,
 };
-use crate::{encoding, form::Form, gate::EncoderForm, stored_form::form_name, suite::Suite, task::TaskType};
 
 /// Maximum number of encoders of one run.
 const MOST_ENCODERS: usize = 256;
+
+/// An encoder of a run as its service has it, or a variant of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EncoderVariant {
+    /// As the service has it.
+    Plain,
+    /// With its vectors stored, or its documents searched, in another way.
+    Form(Form),
+    /// With other prompts.
+    Prompts(PromptVariant),
+}
+
+/// Position of the encoder whose variant this is.
+pub(super) fn served(variants: &[EncoderVariant], encoder: usize) -> usize {
+    (0..=encoder)
+        .rev()
+        .find(|position| variants.get(*position) == Some(&EncoderVariant::Plain))
+        .unwrap_or(encoder)
+}
 
 /// An encoder of the run, or a variant of one.
 pub(super) struct EncoderChoice {
@@ -143,22 +159,6 @@ pub(super) async fn described(
     Ok((encoders, variants))
 }
 
-/// Refuses prompt variants that change no prompt of any encoder.
-pub(super) fn some_effect(variants: &[EncoderVariant], tables: &[Table]) -> Result<(), RunError> {
-    let changed = |e: usize| {
-        matches!(variants[e], EncoderVariant::Prompts(_))
-            && !prompting::same_prompts(tables, e, plan::served(variants, e))
-    };
-    if (0..variants.len()).any(changed) {
-        return Ok(());
-    }
-    Err(invalid(
-        "spec.prompt_variants",
-        "change nothing: no encoder of the run has a prompt for these data sets; give prompts with `spec.prompts` \
-         (--prompt), or leave the variants out",
-    ))
-}
-
 /// Refuses data sets that have no search, if a form is one.
 pub(super) fn searched(suite: &Suite, tables: &[Table]) -> Result<(), RunError> {
     let Some(form) = suite.forms.iter().find(|form| matches!(form, Form::Search(_))) else {
@@ -180,7 +180,7 @@ pub(super) fn searched(suite: &Suite, tables: &[Table]) -> Result<(), RunError> 
 
 /// Refuses corpora that are searched in shards. Their documents' vectors are not kept.
 pub(super) fn whole_corpora(tables: &[Table], shard: usize) -> Result<(), RunError> {
-    match tables.iter().find(|table| corpus::documents(table, shard).is_some()) {
+    match tables.iter().find(|table| table.sharded_documents(shard).is_some()) {
         None => Ok(()),
         Some(table) => Err(invalid(
             "spec.forms",

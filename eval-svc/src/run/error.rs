@@ -1,9 +1,38 @@
 //! Errors of a run.
 
-use isomer_service_kit::Fault;
+use std::{io, path::PathBuf};
 
-use super::{record::RunState, store::StoreError};
+use isomer_service_kit::Fault;
+use tokio::task::JoinError;
+
+use super::record::RunState;
 use crate::{dataset::DatasetError, encoding::EncodingError, gate::GateError, suite::SuiteError, task::ScoreError};
+
+/// A failure of the store of runs.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or folder cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system or the parser.
+        #[source]
+        source: io::Error,
+    },
+    /// The database of the ledger failed.
+    #[error("the ledger of runs: {0}")]
+    Ledger(Box<Fault>),
+    /// Another replica leads the run now, so nothing was written.
+    #[error("another replica leads the run now")]
+    Superseded,
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        Self::Ledger(Box::new(fault))
+    }
+}
 
 /// A run cannot be created, found, continued or reported.
 #[derive(Debug, thiserror::Error)]
@@ -220,6 +249,12 @@ impl RunError {
                 message: format!("could not encode {}: {message}", text(index)),
             },
         }
+    }
+}
+
+impl From<JoinError> for RunError {
+    fn from(error: JoinError) -> Self {
+        Self::Internal(error.to_string())
     }
 }
 

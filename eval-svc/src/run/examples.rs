@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    drift::{Drifted, Pair, pairs_of},
-    plan::{Plan, PlannedTransformation, Table, Variant},
-    transform::{Made, Outcome, Transformed},
+    drift::DriftEntry,
+    pairs::{Pair, pairs_of, requests},
+    plan::Variant,
+    results::RunResults,
+    table::Table,
+    transform::{Outcome, TextResult},
+    transformations::PlannedTransformation,
 };
 use crate::{
     report::{Example, Picked},
@@ -16,29 +20,22 @@ use crate::{
 /// so that every run shows the same ones. One in four of them is a text that could not be
 /// transformed, if there are any. From the remaining texts, the `each` texts with the largest drift
 /// under any seed are added, by the mean over encoders.
-pub(super) fn pick(plan: &Plan, transformed: &Transformed, drifted: &[Drifted], each: usize) -> Vec<Example> {
+pub(super) fn pick(results: &RunResults, each: usize) -> Vec<Example> {
     let mut examples = Vec::new();
-    for (d, table) in plan.tables.iter().enumerate() {
-        for (t, planned) in plan.transformations.iter().enumerate() {
-            let moved = Moved::new(plan, transformed, drifted, (d, t));
-            let drawn = drawn(plan, transformed, (table, planned, t), each);
-            let shown: BTreeSet<Pair> = drawn.iter().map(|(original, made)| (*original, made.text)).collect();
-            for (original, made) in drawn {
-                let pair = (original, made.text);
-                let drift = is_transformed(made).then(|| moved.drift.get(&(0, pair))).flatten();
-                examples.push(example(plan, (table, planned), (0, pair), made, drift, Picked::Drawn));
+    for d in 0..results.plan.tables.len() {
+        for t in 0..results.plan.transformations.len() {
+            let choices = ExampleChoices::new(results, d, t);
+            let drawn = choices.drawn(each);
+            let shown: BTreeSet<Pair> = drawn
+                .iter()
+                .map(|(original, result)| (*original, result.text))
+                .collect();
+            for (original, result) in drawn {
+                examples.push(choices.example(0, (original, result.text), result, Picked::Drawn));
             }
-            for (seed, pair) in moved.furthest(&shown, each) {
-                if let Some(made) = moved.made.get(&(seed, pair)) {
-                    let drift = moved.drift.get(&(seed, pair));
-                    examples.push(example(
-                        plan,
-                        (table, planned),
-                        (seed, pair),
-                        made,
-                        drift,
-                        Picked::WorstMoved,
-                    ));
+            for (seed, pair) in choices.furthest(&shown, each) {
+                if let Some(result) = choices.results.get(&(seed, pair)) {
+                    examples.push(choices.example(seed, pair, result, Picked::WorstMoved));
                 }
             }
         }
@@ -46,46 +43,60 @@ pub(super) fn pick(plan: &Plan, transformed: &Transformed, drifted: &[Drifted], 
     examples
 }
 
-/// Drift per encoder (by position) of each seed's pairs, for one dataset and transformation.
-struct Moved<'a> {
+/// The texts of one dataset under one transformation.
+struct ExampleChoices<'a> {
+    run: &'a RunResults,
+    table: &'a Table,
+    planned: &'a PlannedTransformation,
+    /// Requests of the texts, each with its original.
+    requests: BTreeMap<usize, u32>,
+    /// Position of the transformation.
+    transformation: usize,
+    /// Drift per encoder (by position) of each seed's pairs.
     drift: HashMap<(usize, Pair), BTreeMap<usize, f64>>,
-    made: HashMap<(usize, Pair), &'a Made>,
+    /// The result of each seed's pairs.
+    results: HashMap<(usize, Pair), &'a TextResult>,
 }
 
-impl<'a> Moved<'a> {
-    fn new(plan: &Plan, transformed: &'a Transformed, drifted: &[Drifted], (d, t): (usize, usize)) -> Self {
-        let mut moved = Self {
+impl<'a> ExampleChoices<'a> {
+    fn new(run: &'a RunResults, d: usize, t: usize) -> Self {
+        let plan = &run.plan;
+        let (table, planned) = (&plan.tables[d], &plan.transformations[t]);
+        let of_request = |request: usize| (request, plan.requests.of(planned)[request].text);
+        let mut choices = Self {
+            run,
+            table,
+            planned,
+            requests: requests(table, planned).into_iter().map(of_request).collect(),
+            transformation: t,
             drift: HashMap::new(),
-            made: HashMap::new(),
+            results: HashMap::new(),
         };
         let of_seed = |seed: usize| {
             let variant = Variant::Transformed {
                 transformation: t,
                 seed,
             };
-            pairs_of(plan, transformed, d, variant)
+            pairs_of(plan, &run.transformed, d, variant)
         };
         let pairs: Vec<Vec<Pair>> = (0..plan.suite.seeds.len()).map(of_seed).collect();
-        let is_shown = |one: &&Drifted| (one.table, one.transformation) == (d, t) && !plan.is_variant(one.encoder);
-        for one in drifted.iter().filter(is_shown) {
+        let is_shown = |one: &&DriftEntry| (one.table, one.transformation) == (d, t) && !plan.is_variant(one.encoder);
+        for one in run.drifts.iter().filter(is_shown) {
             for (pair, drift) in pairs[one.seed].iter().zip(&one.drift) {
                 if let Some(drift) = drift {
-                    let per_encoder = moved.drift.entry((one.seed, *pair)).or_default();
+                    let per_encoder = choices.drift.entry((one.seed, *pair)).or_default();
                     per_encoder.insert(one.encoder, f64::from(*drift));
                 }
             }
         }
-        let planned = &plan.transformations[t];
-        let requests: BTreeSet<usize> = plan.tables[d].requests.of(planned).iter().flatten().copied().collect();
         for seed in 0..plan.suite.seeds.len() {
-            for request in &requests {
-                if let Some(made) = transformed.get(t, seed, *request) {
-                    let original = plan.requests.of(planned)[*request].text;
-                    moved.made.insert((seed, (original, made.text)), made);
+            for (request, original) in &choices.requests {
+                if let Some(result) = run.transformed.get(t, seed, *request) {
+                    choices.results.insert((seed, (*original, result.text)), result);
                 }
             }
         }
-        moved
+        choices
     }
 
     /// The pairs with the largest drift, each once under its first such seed, without pairs that
@@ -103,74 +114,60 @@ impl<'a> Moved<'a> {
         let fresh = all.into_iter().filter(|(_, _, (original, _))| seen.insert(*original));
         fresh.take(most).map(|(_, seed, pair)| (seed, pair)).collect()
     }
+
+    /// Originals with their results under the first seed.
+    fn drawn(&self, each: usize) -> Vec<(u32, &'a TextResult)> {
+        let digest = |text: u32| *blake3::hash(self.run.plan.corpus.get(text).as_bytes()).as_bytes();
+        let by_digest = self.requests.iter();
+        let mut by_digest: Vec<([u8; 32], usize, u32)> = by_digest
+            .map(|(request, original)| (digest(*original), *request, *original))
+            .collect();
+        by_digest.sort_unstable();
+        let all = by_digest.into_iter().filter_map(|(_, request, original)| {
+            let result = self.run.transformed.get(self.transformation, 0, request)?;
+            Some((original, result))
+        });
+        let (good, bad): (Vec<_>, Vec<_>) = all.partition(|(_, result)| is_transformed(result));
+        let shown_bad = bad.len().min(each / 4);
+        let good = good.into_iter().take(each - shown_bad);
+        good.chain(bad.into_iter().take(shown_bad)).collect()
+    }
+
+    fn example(&self, seed: usize, pair: Pair, result: &TextResult, picked: Picked) -> Example {
+        let plan = &self.run.plan;
+        let id = |e: &usize| {
+            plan.encoders
+                .get(*e)
+                .map(|encoder| encoder.id.clone())
+                .unwrap_or_default()
+        };
+        let drift = self.drift.get(&(seed, pair));
+        let drift = drift.filter(|_| picked == Picked::WorstMoved || is_transformed(result));
+        Example {
+            dataset: self.table.dataset.name().to_owned(),
+            transformation: self.planned.label.clone(),
+            seed: plan.suite.seeds.get(seed).copied().unwrap_or_default(),
+            original: plan.corpus.get(pair.0).to_owned(),
+            transformed: plan.corpus.get(pair.1).to_owned(),
+            outcome: result.outcome,
+            failed_checks: result.failed_checks.iter().map(|name| (*name).to_owned()).collect(),
+            edit_distance: result
+                .measures
+                .map(|measures| measures.0)
+                .filter(|_| is_transformed(result)),
+            picked,
+            drift: drift.and_then(mean),
+            drift_by_encoder: drift
+                .map(|drift| drift.iter().map(|(e, drift)| (id(e), *drift)).collect())
+                .unwrap_or_default(),
+        }
+    }
 }
 
 fn mean(drift: &BTreeMap<usize, f64>) -> Option<f64> {
     stats::mean(&drift.values().copied().collect::<Vec<f64>>())
 }
 
-fn is_transformed(made: &Made) -> bool {
-    matches!(made.outcome, Outcome::Ok | Outcome::Recovered)
-}
-
-/// Originals with their results under the first seed.
-fn drawn<'a>(
-    plan: &Plan,
-    transformed: &'a Transformed,
-    (table, planned, t): (&Table, &PlannedTransformation, usize),
-    each: usize,
-) -> Vec<(u32, &'a Made)> {
-    let original = |request: usize| plan.requests.of(planned)[request].text;
-    let requests: BTreeSet<usize> = table.requests.of(planned).iter().flatten().copied().collect();
-    let mut drawn: Vec<([u8; 32], usize)> = requests
-        .into_iter()
-        .map(|request| {
-            (
-                *blake3::hash(plan.corpus.get(original(request)).as_bytes()).as_bytes(),
-                request,
-            )
-        })
-        .collect();
-    drawn.sort_unstable();
-    let all = drawn
-        .into_iter()
-        .filter_map(|(_, request)| Some((original(request), transformed.get(t, 0, request)?)));
-    let (good, bad): (Vec<_>, Vec<_>) = all.partition(|(_, made)| is_transformed(made));
-    let shown_bad = bad.len().min(each / 4);
-    let good = good.into_iter().take(each - shown_bad);
-    good.chain(bad.into_iter().take(shown_bad)).collect()
-}
-
-fn example(
-    plan: &Plan,
-    (table, planned): (&Table, &PlannedTransformation),
-    (seed, (original, text)): (usize, Pair),
-    made: &Made,
-    drift: Option<&BTreeMap<usize, f64>>,
-    picked: Picked,
-) -> Example {
-    let id = |e: &usize| {
-        plan.encoders
-            .get(*e)
-            .map(|encoder| encoder.id.clone())
-            .unwrap_or_default()
-    };
-    Example {
-        dataset: table.dataset.name().to_owned(),
-        transformation: planned.label.clone(),
-        seed: plan.suite.seeds.get(seed).copied().unwrap_or_default(),
-        original: plan.corpus.get(original).to_owned(),
-        transformed: plan.corpus.get(text).to_owned(),
-        outcome: made.outcome,
-        failed_checks: made.failed_checks.iter().map(|name| (*name).to_owned()).collect(),
-        edit_distance: made
-            .measures
-            .map(|measures| measures.0)
-            .filter(|_| is_transformed(made)),
-        picked,
-        drift: drift.and_then(mean),
-        drift_by_encoder: drift
-            .map(|drift| drift.iter().map(|(e, drift)| (id(e), *drift)).collect())
-            .unwrap_or_default(),
-    }
+fn is_transformed(result: &TextResult) -> bool {
+    matches!(result.outcome, Outcome::Ok | Outcome::Recovered)
 }

@@ -9,11 +9,12 @@ use isomer_proto::{
 
 use super::{
     RunContext, RunError,
-    answers::estimate_items,
-    ceiling::Ceiling,
-    plan::{Plan, TextRequest},
+    ceiling::{Ceiling, TokenPrices},
+    copy_plan,
+    plan::Plan,
     record::Generation,
-    separation, transform,
+    requests::{chunks, estimate_items, spec},
+    table::TextRequest,
 };
 use crate::{
     judging::{Judging, Scale, probes},
@@ -68,7 +69,7 @@ pub(super) async fn forecast(
         let requests: Vec<&TextRequest> = plan.requests.of(planned).iter().collect();
         let mut all = GenerationEstimate::default();
         for s in 0..plan.suite.seeds.len() {
-            let spec = transform::spec(plan, t, s);
+            let spec = spec(plan, t, s);
             add(
                 &mut all,
                 &estimate(context, plan, spec, &requests, &planned.label).await?,
@@ -83,10 +84,10 @@ pub(super) async fn forecast(
         .map(|settled| settled.kinds)
         .unwrap_or_default();
     for kind in kinds.iter().copied().filter(|kind| kind.needs_generator()) {
-        let requests = separation::may_ask(plan);
+        let requests = copy_plan::may_ask(plan);
         let requests: Vec<&TextRequest> = requests.iter().collect();
-        let what = separation::what(kind);
-        let one = estimate(context, plan, separation::spec(plan, kind), &requests, &what).await?;
+        let what = copy_plan::what(kind);
+        let one = estimate(context, plan, copy_plan::spec(plan, kind), &requests, &what).await?;
         forecast.generations.push((what, one));
     }
     for (_, one) in &forecast.generations {
@@ -113,11 +114,11 @@ pub(super) fn ceiling(limits: Limits, forecast: &Forecast) -> Result<Ceiling, Ru
         return Err(RunError::OverLimit(forecast.refusal.clone()));
     }
     let total = &forecast.total;
-    let price = |price: Option<f64>| price.unwrap_or_default();
-    Ok(Ceiling::new(
-        limits,
-        (price(total.prompt_price), price(total.generated_price)),
-    ))
+    let prices = TokenPrices {
+        prompt: total.prompt_price.unwrap_or_default(),
+        generated: total.generated_price.unwrap_or_default(),
+    };
+    Ok(Ceiling::new(limits, prices))
 }
 
 async fn estimate(
@@ -131,7 +132,7 @@ async fn estimate(
         let items = chunk.into_iter().map(|(_, item)| item).collect();
         estimate_items(context, &spec, items, what)
     };
-    let chunks = transform::chunks(requests, &plan.corpus, context.config.transform_batch_items);
+    let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
     let mut answers = stream::iter(chunks).map(asked).buffer_unordered(IN_FLIGHT);
     let mut all = GenerationEstimate::default();
     while let Some(one) = answers.try_next().await? {
@@ -172,7 +173,7 @@ fn most_encoded(plan: &Plan, kinds: &[Kind]) -> u64 {
     let tables: Vec<usize> = (0..plan.tables.len()).collect();
     let copies = kinds
         .iter()
-        .map(|kind| separation::most_texts(plan, Some(*kind), &tables))
+        .map(|kind| copy_plan::most_texts(plan, Some(*kind), &tables))
         .sum::<u64>();
     (plan.corpus.len() + plan.texts_planned()) as u64 + copies
 }

@@ -12,8 +12,9 @@ use std::{
 use isomer_retention::erasure::{Mode, Texts};
 
 use super::{
-    forgotten::{Cleaned, ForgottenRuns, document},
-    store::{FolderStore, StoreError, forget_in_ledger},
+    StoreError,
+    forgotten::{ForgottenRuns, Redaction, document},
+    store::{FolderStore, forget_in_ledger},
 };
 use crate::config::EvalConfig;
 
@@ -47,7 +48,7 @@ fn measurements(folder: &Path, texts: &Texts, mode: Mode) -> io::Result<u64> {
             let path: PathBuf = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if !matches!(document(&fs::read(&path)?, texts), Cleaned::Unchanged) {
+            } else if !matches!(document(&fs::read(&path)?, texts), Redaction::Unchanged) {
                 found += 1;
                 if mode == Mode::Remove {
                     fs::remove_file(&path)?;

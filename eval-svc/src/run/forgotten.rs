@@ -10,7 +10,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::store::StoreError;
+use super::StoreError;
 use crate::report;
 
 /// A run whose record or report contained a text.
@@ -53,7 +53,7 @@ pub struct ForgottenRuns {
 }
 
 /// The result of cleaning a file of a run.
-pub(super) enum Cleaned {
+pub(super) enum Redaction {
     /// It contains none of the texts.
     Unchanged,
     /// Its new content, and the number of replaced texts.
@@ -127,19 +127,19 @@ fn suites_of(document: &mut Value, texts: &Texts) -> u64 {
 }
 
 /// A JSON document without the texts.
-pub(super) fn document(content: &[u8], texts: &Texts) -> Cleaned {
+pub(super) fn document(content: &[u8], texts: &Texts) -> Redaction {
     let Ok(mut document) = serde_json::from_slice::<Value>(content) else {
         return match texts.stand_in(content) {
-            true => Cleaned::Unreadable,
-            false => Cleaned::Unchanged,
+            true => Redaction::Unreadable,
+            false => Redaction::Unchanged,
         };
     };
     // Suites are cleaned first, because in them a place is a string of TOML.
     match suites_of(&mut document, texts) + texts.clean(&mut document) {
-        0 => Cleaned::Unchanged,
+        0 => Redaction::Unchanged,
         places => match serde_json::to_vec(&document) {
-            Ok(content) => Cleaned::Changed(content, places),
-            Err(_) => Cleaned::Unreadable,
+            Ok(content) => Redaction::Changed(content, places),
+            Err(_) => Redaction::Unreadable,
         },
     }
 }
@@ -165,9 +165,9 @@ pub(super) fn files_of_run(
     for name in ["report.json", "items.json"] {
         let Some(content) = read(name)? else { continue };
         let (cleaned, places) = match document(&content, texts) {
-            Cleaned::Unchanged => continue,
-            Cleaned::Changed(content, places) => (Some(content), places),
-            Cleaned::Unreadable => (None, 1),
+            Redaction::Unchanged => continue,
+            Redaction::Changed(content, places) => (Some(content), places),
+            Redaction::Unreadable => (None, 1),
         };
         told.places += places;
         if name != "report.json" {
@@ -255,10 +255,10 @@ mod tests {
                 json!({ "ended": { "request": { "suite": choice } } }),
             ] {
                 let content = serde_json::to_vec(&held).unwrap();
-                let Cleaned::Changed(cleaned, _) = document(&content, &texts) else {
+                let Redaction::Changed(cleaned, _) = document(&content, &texts) else {
                     panic!("{toml}");
                 };
-                assert!(matches!(document(&cleaned, &texts), Cleaned::Unchanged), "{toml}");
+                assert!(matches!(document(&cleaned, &texts), Redaction::Unchanged), "{toml}");
             }
         }
     }

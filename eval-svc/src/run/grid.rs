@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    measure::Scored,
+    measure::ScoreEntry,
     plan::{Plan, Variant},
 };
 use crate::profile::{Column, Grid};
 use isomer_report::terms::ChannelDose;
 
 /// Arranges every score in the grid.
-pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
+pub(super) fn grid(plan: &Plan, scores: &[ScoreEntry]) -> Grid {
     let mut grid = Grid::new(
         plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
         plan.tables
@@ -33,7 +33,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
         grid.languages[d] = table.dataset.language_group();
     }
     let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
-    for one in scored {
+    for one in scores {
         let points = one.score.main * 100.0;
         match one.variant {
             Variant::Original => grid.original[one.encoder][one.table] = points,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use isomer_proto::encoder::v1::Encoder;
 use isomer_retention::{Digest, Hold, Holder, Holds};
-
 use isomer_service_kit::Tenant;
 
-use super::{RunContext, RunError, plan::Plan, second_level::SecondLevel};
+use super::{RunContext, RunError, second_level::SecondLevel};
 
 /// The shared store as used by runs.
 #[derive(Debug, Clone)]
@@ -59,11 +59,11 @@ impl RunContext {
     }
 
     /// Records that the run relies on the vectors computed by its encoders' weights.
-    pub(super) fn hold_vectors(&self, plan: &Plan) {
+    pub(super) fn hold_vectors(&self, encoders: &[Encoder]) {
         let Some(hold) = self.shared.as_ref().and_then(|shared| shared.hold.as_ref()) else {
             return;
         };
-        let spaces = plan.encoders.iter().filter_map(|encoder| encoder.vector_space.as_ref());
+        let spaces = encoders.iter().filter_map(|encoder| encoder.vector_space.as_ref());
         let weights = spaces.filter_map(|space| Digest::parse(&space.weights_digest));
         // Vectors can be computed again, so the run does not wait.
         hold.hold_soon(weights.collect());

@@ -1,6 +1,6 @@
 //! The inputs of the stages.
 
-use super::{RunContext, live::Live, plan::Plan, transform::Transformed};
+use super::{RunContext, plan::Plan, progress::RunProgress, transform::Transformed};
 
 /// The inputs of every stage after the transformations, the same for all encoders, scales and
 /// transformations.
@@ -13,5 +13,5 @@ pub(super) struct Inputs<'a> {
     /// The results of its texts.
     pub transformed: &'a Transformed,
     /// Receives progress reports.
-    pub live: &'a Live,
+    pub progress: &'a RunProgress,
 }

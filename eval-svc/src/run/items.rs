@@ -7,12 +7,7 @@ use std::{
 };
 
 use super::{
-    grid,
-    measure::Measured,
-    plan::{Plan, Table, Variant},
-    ratings,
-    transform::{Made, Transformed},
-    units::UnitStore,
+    grid, plan::Variant, power::figure, results::RunResults, table::Table, transform::TextResult, units::UnitStore,
 };
 use crate::{
     change::Change,
@@ -22,8 +17,7 @@ use crate::{
         subset::{Mask, items_where},
     },
     gate::{
-        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Quantity, Sequence, SubsetScores,
-        Texts, Unit,
+        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Sequence, SubsetScores, Texts, Unit,
     },
     profile::{self, Choice, DatasetItems, DropShare, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
     report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
@@ -33,9 +27,7 @@ use crate::{
 
 /// A run's items; their evidence is read from the store of scores on demand.
 pub(super) struct KnownItems<'a> {
-    plan: &'a Plan,
-    transformed: &'a Transformed,
-    measured: &'a Measured,
+    results: &'a RunResults,
     units: &'a UnitStore,
     /// Every score.
     pub(super) grid: Grid,
@@ -48,19 +40,12 @@ type Addresses<'a> = HashMap<(usize, usize, Variant), &'a str>;
 
 impl<'a> KnownItems<'a> {
     /// Indexes the addresses of the measured scores.
-    pub(super) fn new(
-        plan: &'a Plan,
-        transformed: &'a Transformed,
-        measured: &'a Measured,
-        units: &'a UnitStore,
-    ) -> Self {
-        let addresses = measured.scored.iter();
+    pub(super) fn new(results: &'a RunResults, units: &'a UnitStore) -> Self {
+        let addresses = results.scores.iter();
         Self {
-            plan,
-            transformed,
-            measured,
+            results,
             units,
-            grid: grid::grid(plan, &measured.scored),
+            grid: grid::grid(&results.plan, &results.scores),
             addresses: addresses
                 .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
                 .collect(),
@@ -70,7 +55,7 @@ impl<'a> KnownItems<'a> {
 
     /// Computes the profile.
     pub(super) fn profile(&self) -> RobustnessProfile {
-        let mut profile = profile::profile(&self.grid, self.plan.baseline);
+        let mut profile = profile::profile(&self.grid, self.results.plan.baseline);
         add_intervals(&mut profile, &self.grid, self.items(), |encoder, table| {
             self.evidence(encoder, table)
         });
@@ -80,9 +65,9 @@ impl<'a> KnownItems<'a> {
     /// How much of each encoder's drop is left in its searches by terms.
     pub(super) fn drop_shares(&self) -> Vec<DropShare> {
         let drops = profile::drops(&self.grid);
-        let searches = (0..self.plan.encoders.len()).filter_map(|e| Some((e, self.plan.search(e)?)));
+        let searches = (0..self.results.plan.encoders.len()).filter_map(|e| Some((e, self.results.plan.search(e)?)));
         let searches: Vec<(usize, SearchForm)> = searches.collect();
-        let served = |search: &(usize, SearchForm)| self.plan.served(search.0);
+        let served = |search: &(usize, SearchForm)| self.results.plan.served(search.0);
         let mut shares = Vec::new();
         for own in searches.chunk_by(|one, other| served(one) == served(other)) {
             let source = served(&own[0]);
@@ -96,7 +81,7 @@ impl<'a> KnownItems<'a> {
                     let interval = both.as_ref().ok().and_then(|ratio| ratio.interval);
                     let open = || "the drop of the vectors may be 0".to_owned();
                     shares.push(DropShare {
-                        encoder: self.plan.encoders[source].id.clone(),
+                        encoder: self.results.plan.encoders[source].id.clone(),
                         form: form.to_string(),
                         quantity: quantity.clone(),
                         share: both.as_ref().ok().map(|ratio| ratio.estimate),
@@ -112,7 +97,7 @@ impl<'a> KnownItems<'a> {
 
     /// The drop of an encoder on the items of all data sets.
     fn drop_strata(&self, encoder: usize, figure: Figure) -> Result<Vec<Stratum>, String> {
-        let datasets: Vec<usize> = (0..self.plan.tables.len()).collect();
+        let datasets: Vec<usize> = (0..self.results.plan.tables.len()).collect();
         profile::strata(
             &self.grid,
             encoder,
@@ -127,10 +112,8 @@ impl<'a> KnownItems<'a> {
     /// The items of each data set.
     fn items(&self) -> &[DatasetItems] {
         self.items.get_or_init(|| {
-            let tables = self.plan.tables.iter();
-            tables
-                .map(|table| items(self.plan, self.transformed, self.measured, table))
-                .collect()
+            let tables = self.results.plan.tables.iter();
+            tables.map(|table| items(self.results, table)).collect()
         })
     }
 
@@ -140,16 +123,16 @@ impl<'a> KnownItems<'a> {
             let address = self.addresses.get(&(encoder, table, variant));
             address
                 .and_then(|address| self.units.evidence(address))
-                .ok_or_else(|| format!("no items are kept for {}", self.plan.describe(variant)))
+                .ok_or_else(|| format!("no items are kept for {}", self.results.plan.describe(variant)))
         };
         let of_transformation = |transformation: usize| {
-            (0..self.plan.suite.seeds.len())
+            (0..self.results.plan.suite.seeds.len())
                 .map(|seed| one(Variant::Transformed { transformation, seed }))
                 .collect::<Result<Vec<_>, _>>()
         };
         Ok(UnitItems {
             original: one(Variant::Original)?,
-            transformed: (0..self.plan.transformations.len())
+            transformed: (0..self.results.plan.transformations.len())
                 .map(of_transformation)
                 .collect::<Result<_, _>>()?,
         })
@@ -180,15 +163,15 @@ impl<'a> KnownItems<'a> {
             for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
                 let Some(figure) = figure(rule) else { continue };
                 if let Some(paired) = rule.rule.limit.paired() {
-                    let found = self.paired(gate, (encoder, rule), (paired, figure));
+                    let found = self.paired(gate, encoder, rule, paired, figure);
                     all.insert((encoder, r), found);
                     continue;
                 }
                 if rule.rule.limit.measure() == Measure::Difference {
-                    all.insert((encoder, r), self.margin(gate, (encoder, rule), figure));
+                    all.insert((encoder, r), self.margin(gate, encoder, rule, figure));
                     continue;
                 }
-                let found = known(self.plan, self.measured, rule).and_then(|choice| {
+                let found = known(self.results, rule).and_then(|choice| {
                     profile::strata(
                         &self.grid,
                         encoder,
@@ -206,12 +189,7 @@ impl<'a> KnownItems<'a> {
     }
 
     /// The strata of a margin over items.
-    fn margin(
-        &self,
-        gate: &Bound,
-        (encoder, rule): (usize, &BoundRule),
-        figure: Figure,
-    ) -> Result<Vec<Stratum>, String> {
+    fn margin(&self, gate: &Bound, encoder: usize, rule: &BoundRule, figure: Figure) -> Result<Vec<Stratum>, String> {
         let baseline = gate
             .baseline
             .ok_or_else(|| "no baseline encoder was named".to_owned())?;
@@ -229,8 +207,10 @@ impl<'a> KnownItems<'a> {
     fn paired(
         &self,
         gate: &Bound,
-        (encoder, rule): (usize, &BoundRule),
-        what: (Paired, Figure),
+        encoder: usize,
+        rule: &BoundRule,
+        paired: Paired,
+        figure: Figure,
     ) -> Result<Vec<Stratum>, String> {
         let baseline = gate
             .baseline
@@ -240,12 +220,12 @@ impl<'a> KnownItems<'a> {
                 None => Variant::Original,
                 Some((transformation, seed)) => Variant::Transformed { transformation, seed },
             };
-            let missing = || format!("no items are kept for {}", self.plan.describe(variant));
-            let scored = self.measured.scored.iter();
+            let missing = || format!("no items are kept for {}", self.results.plan.describe(variant));
+            let scored = self.results.scores.iter();
             let mut scored = scored.filter(|one| (one.encoder, one.table, one.variant) == (encoder, table, variant));
             let scored = scored.next().ok_or_else(missing)?;
             Ok(Outcome {
-                task: self.plan.tables[table].dataset.task(),
+                task: self.results.plan.tables[table].dataset.task(),
                 main_key: scored.score.main_key.clone(),
                 evidence: self.units.evidence(&scored.unit),
                 lists: self.units.lists(&scored.unit),
@@ -254,7 +234,7 @@ impl<'a> KnownItems<'a> {
         paired_strata(
             &self.grid,
             (encoder, baseline),
-            what,
+            (paired, figure),
             &rule.datasets,
             self.items(),
             outcome,
@@ -269,7 +249,7 @@ impl<'a> KnownItems<'a> {
             let (Some(figure), &[d]) = (figure(rule), rule.datasets.as_slice()) else {
                 continue;
             };
-            let table = &self.plan.tables[d];
+            let table = &self.results.plan.tables[d];
             let (texts, order) = (item_texts(table), table.dataset.order().unwrap_or_default());
             for &encoder in &gate.judged {
                 let found = self
@@ -305,7 +285,7 @@ impl<'a> KnownItems<'a> {
                     })
                     .map_err(|why| format!("{}: {why}", self.grid.datasets[d]))
                 };
-                let found = known(self.plan, self.measured, rule)
+                let found = known(self.results, rule)
                     .and_then(|choice| rule.datasets.iter().map(|d| of_dataset(choice, *d)).collect());
                 all.insert((encoder, r), found);
             }
@@ -316,7 +296,7 @@ impl<'a> KnownItems<'a> {
     /// The profile on changed rewrites and, with a judge, on accepted ones.
     pub(super) fn subset_reports(&self) -> Vec<SubsetReport> {
         let rows = |choice: Choice| {
-            (0..self.plan.encoders.len())
+            (0..self.results.plan.encoders.len())
                 .flat_map(|e| profile::subset_rows(&self.grid, e, choice, self.items(), |d| self.evidence(e, d)))
                 .collect::<Vec<_>>()
         };
@@ -326,8 +306,14 @@ impl<'a> KnownItems<'a> {
             refused: None,
             rows: rows(Choice::Changed),
         }];
-        if let Some(judge) = self.plan.judge.as_ref().filter(|_| self.measured.judged.is_some()) {
-            let refused = refused(self.plan, self.measured);
+        if let Some(judge) = self
+            .results
+            .plan
+            .judge
+            .as_ref()
+            .filter(|_| self.results.ratings.is_some())
+        {
+            let refused = self.results.ratings_refusal();
             all.push(SubsetReport {
                 texts: Texts::Accepted,
                 accept: Some(judge.judging.accept),
@@ -342,61 +328,51 @@ impl<'a> KnownItems<'a> {
     }
 }
 
-/// The quantity of a rule on scores; `None` for separation, which another module decides over
-/// texts.
-pub(super) fn figure(rule: &BoundRule) -> Option<Figure> {
-    Some(match rule.quantity {
-        Quantity::Original => Figure::Original,
-        Quantity::Total => Figure::Total,
-        Quantity::Axis(axis) => Figure::Axis(axis),
-        Quantity::Transformation(column) => Figure::Transformation(column),
-        Quantity::Separation(_) => return None,
-    })
-}
-
 /// The rewrites that a rule covers, or the reason why they are unknown.
-fn known(plan: &Plan, measured: &Measured, rule: &BoundRule) -> Result<Choice, String> {
+fn known(results: &RunResults, rule: &BoundRule) -> Result<Choice, String> {
     match rule.rule.texts {
         Texts::All => Ok(Choice::All),
         Texts::Changed => Ok(Choice::Changed),
-        Texts::Accepted => match refused(plan, measured) {
+        Texts::Accepted => match results.ratings_refusal() {
             None => Ok(Choice::Accepted),
             Some(why) => Err(format!("it is not known which rewrites are accepted: {why}")),
         },
     }
 }
 
-/// The reason why no rewrite counts as accepted; `None` if the ratings count.
-fn refused(plan: &Plan, measured: &Measured) -> Option<String> {
-    match plan.judge.as_ref().zip(measured.judged.as_ref()) {
-        None => Some("no judge rated them".to_owned()),
-        Some((judge, judged)) => ratings::refused(judge, judged),
-    }
-}
-
-fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Table) -> DatasetItems {
-    let texts = table.dataset.item_texts();
-    let seeds = plan.suite.seeds.len();
+fn items(results: &RunResults, table: &Table) -> DatasetItems {
+    let (plan, texts) = (&results.plan, table.dataset.item_texts());
+    // The items all of whose transformed texts pass a test, which receives the number of the
+    // original and its result.
+    let chosen = |t: usize, s: usize, test: &dyn Fn(u32, &TextResult) -> bool| -> Mask {
+        let planned = &plan.transformations[t];
+        let requests = table.requests.of(planned);
+        let request = |text: u32| requests.get(text as usize).copied().flatten();
+        let asked: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|own| own.iter().copied().filter(|text| request(*text).is_some()).collect())
+            .collect();
+        items_where(asked.iter().map(Vec::as_slice), |text| {
+            request(text).is_some_and(|request| {
+                let original = plan.requests.of(planned)[request].text;
+                let result = results.transformed.get(t, s, request);
+                result.is_some_and(|result| test(original, result))
+            })
+        })
+    };
     let each = |mask: &dyn Fn(usize, usize) -> Mask| -> Vec<Vec<Mask>> {
-        let of_transformation = |t: usize| (0..seeds).map(|s| mask(t, s)).collect();
+        let of_transformation = |t: usize| (0..plan.suite.seeds.len()).map(|s| mask(t, s)).collect();
         (0..plan.transformations.len()).map(of_transformation).collect()
     };
-    let judged = plan
-        .judge
-        .as_ref()
-        .zip(measured.judged.as_ref())
-        .filter(|_| refused(plan, measured).is_none());
+    let ratings = plan.judge.as_ref().zip(results.ratings.as_ref());
+    let ratings = ratings.filter(|(judge, ratings)| ratings.refusal(judge).is_none());
     DatasetItems {
         clusters: clusters(item_texts(table)),
-        changed: each(&|t, s| {
-            chosen(plan, transformed, table, &texts, (t, s), |_, made| {
-                made.change != Change::Unchanged
-            })
-        }),
-        accepted: judged.map_or_else(Vec::new, |(judge, judged)| {
+        changed: each(&|t, s| chosen(t, s, &|_, result| result.change != Change::Unchanged)),
+        accepted: ratings.map_or_else(Vec::new, |(judge, ratings)| {
             each(&|t, s| {
-                chosen(plan, transformed, table, &texts, (t, s), |original, made| {
-                    judged.accepts(t, (original, made.text), judge.judging.accept) == Some(true)
+                chosen(t, s, &|original, result| {
+                    ratings.accepts(t, (original, result.text), judge.judging.accept) == Some(true)
                 })
             })
         }),
@@ -411,29 +387,4 @@ pub(super) fn item_texts(table: &Table) -> Vec<Vec<u32>> {
             .collect()
     };
     table.dataset.item_texts().into_iter().map(numbers).collect()
-}
-
-/// The items all of whose transformed texts pass `test`, which receives the number of the original
-/// and its result.
-fn chosen(
-    plan: &Plan,
-    transformed: &Transformed,
-    table: &Table,
-    texts: &[Vec<u32>],
-    (t, s): (usize, usize),
-    test: impl Fn(u32, &Made) -> bool,
-) -> Mask {
-    let planned = &plan.transformations[t];
-    let requests = table.requests.of(planned);
-    let request = |text: u32| requests.get(text as usize).copied().flatten();
-    let asked: Vec<Vec<u32>> = texts
-        .iter()
-        .map(|own| own.iter().copied().filter(|text| request(*text).is_some()).collect())
-        .collect();
-    items_where(asked.iter().map(Vec::as_slice), |text| {
-        request(text).is_some_and(|request| {
-            let original = plan.requests.of(planned)[request].text;
-            transformed.get(t, s, request).is_some_and(|made| test(original, made))
-        })
-    })
 }

@@ -8,10 +8,13 @@ use serde::Serialize;
 use super::{
     RunError,
     items::item_texts,
-    measure::{Scored, texts_of},
-    plan::{Plan, Table, Variant},
+    measure::ScoreEntry,
+    pairs::texts_of,
+    plan::{Plan, Variant},
     ratings,
-    summary::Results,
+    results::RunResults,
+    table::Table,
+    units::UnitStore,
 };
 use crate::{
     evidence::clusters::clusters,
@@ -24,32 +27,27 @@ pub(super) const FILE: &str = "items.json";
 const MOST_BYTES: usize = 32 << 20;
 
 /// The file of a run.
-pub(super) fn file(results: Results<'_>, report: &Report) -> Result<Vec<u8>, RunError> {
-    bounded(results, report, MOST_BYTES)
-}
-
-fn bounded(results: Results<'_>, report: &Report, most: usize) -> Result<Vec<u8>, RunError> {
+pub(super) fn file(results: &RunResults, units: &UnitStore, report: &Report) -> Result<Vec<u8>, RunError> {
     let mut items = RunItems {
         schema: ITEMS_SCHEMA.to_owned(),
         run: report.run.id.clone(),
         isomer_version: report.isomer_version.clone(),
         ..RunItems::default()
     };
-    let Some(scores) = scores(results, most)? else {
-        return written(&none(&items, most));
+    let Some(scores) = scores(results, units, MOST_BYTES)? else {
+        return written(&none(&items, MOST_BYTES));
     };
     items.scores = scores;
     let mut texts = Texts::default();
     items.datasets = (0..results.plan.tables.len())
         .map(|table| dataset(results, table, &mut texts))
         .collect();
-    if let Some(judged) = &results.measured.judged {
-        let number = |text: u32| texts.number(results.plan, text);
-        let drifted = &results.measured.drifted;
-        items.judged = ratings::judged_rewrites(results.plan, results.transformed, judged, drifted, number);
+    if let Some(ratings) = &results.ratings {
+        let number = |text: u32| texts.number(&results.plan, text);
+        items.judged = ratings::judged_rewrites(results, ratings, number);
     }
     items.texts = texts.all;
-    fitted(items, most)
+    fitted(items, MOST_BYTES)
 }
 
 /// The file with as much content as fits: with the texts, without them, or with only the reason.
@@ -82,18 +80,17 @@ fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, RunError> {
 }
 
 /// The items of every score; `None` if they are larger than the maximum size.
-fn scores(results: Results<'_>, most: usize) -> Result<Option<Vec<ItemsOfScore>>, RunError> {
-    let (mut all, mut bytes) = (Vec::with_capacity(results.measured.scored.len()), 0);
-    for scored in &results.measured.scored {
-        let (transformation, seed) = variant(results.plan, scored.variant);
+fn scores(results: &RunResults, units: &UnitStore, most: usize) -> Result<Option<Vec<ItemsOfScore>>, RunError> {
+    let (mut all, mut bytes) = (Vec::with_capacity(results.scores.len()), 0);
+    for scored in &results.scores {
         let one = ItemsOfScore {
             encoder: results.plan.encoders[scored.encoder].id.clone(),
             dataset: results.plan.tables[scored.table].dataset.name().to_owned(),
-            transformation,
-            seed,
+            transformation: results.plan.label(scored.variant).map(str::to_owned),
+            seed: results.plan.seed(scored.variant),
             unit: scored.unit.clone(),
-            evidence: results.units.evidence(&scored.unit),
-            lists: lists(results, scored),
+            evidence: units.evidence(&scored.unit),
+            lists: lists(results, units, scored),
         };
         // Measured individually, so that the items of a huge run are never in memory at once.
         bytes += written(&one)?.len();
@@ -105,21 +102,11 @@ fn scores(results: Results<'_>, most: usize) -> Result<Option<Vec<ItemsOfScore>>
     Ok(Some(all))
 }
 
-fn lists(results: Results<'_>, scored: &Scored) -> Option<crate::task::ResultLists> {
+fn lists(results: &RunResults, units: &UnitStore, scored: &ScoreEntry) -> Option<crate::task::ResultLists> {
     let task = results.plan.tables[scored.table].dataset.task();
     (task == crate::task::TaskType::Retrieval)
-        .then(|| results.units.lists(&scored.unit))
+        .then(|| units.lists(&scored.unit))
         .flatten()
-}
-
-fn variant(plan: &Plan, variant: Variant) -> (Option<String>, Option<u64>) {
-    match variant {
-        Variant::Original => (None, None),
-        Variant::Transformed { transformation, seed } => (
-            plan.transformations.get(transformation).map(|one| one.label.clone()),
-            plan.suite.seeds.get(seed).copied(),
-        ),
-    }
 }
 
 /// Distinct texts in order of first occurrence.
@@ -138,36 +125,26 @@ impl Texts {
     }
 }
 
-fn dataset(results: Results<'_>, position: usize, texts: &mut Texts) -> ItemsOfDataset {
-    let plan = results.plan;
+fn dataset(results: &RunResults, position: usize, texts: &mut Texts) -> ItemsOfDataset {
+    let plan = &results.plan;
     let table: &Table = &plan.tables[position];
-    let seeds = 0..plan.suite.seeds.len();
-    let transformed = (0..plan.transformations.len()).flat_map(|transformation| {
-        seeds
-            .clone()
-            .map(move |seed| Variant::Transformed { transformation, seed })
-    });
     let items = table.dataset.item_texts();
     let of_variant = |one: Variant| {
-        let (transformation, seed) = variant(plan, one);
-        let all = texts_of(plan, results.transformed, position, one);
+        let all = texts_of(plan, &results.transformed, position, one);
         let mut numbers = |own: &Vec<u32>| -> Vec<u32> {
             let own = own.iter().filter_map(|text| all.get(*text as usize));
             own.map(|text| texts.number(plan, *text)).collect()
         };
         ItemTexts {
-            transformation,
-            seed,
+            transformation: plan.label(one).map(str::to_owned),
+            seed: plan.seed(one),
             texts: items.iter().map(&mut numbers).collect(),
         }
     };
     ItemsOfDataset {
         name: table.dataset.name().to_owned(),
         clusters: clusters(item_texts(table)),
-        variants: std::iter::once(Variant::Original)
-            .chain(transformed)
-            .map(of_variant)
-            .collect(),
+        variants: plan.variants().into_iter().map(of_variant).collect(),
     }
 }
 

@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use ndarray::Array2;
-use tokio::task::JoinError;
 
 use super::{
-    RunError, cuts::Encodings, inputs::Inputs, measure::TextSet, plan::Plan, prompting::Key, vectors::StoredVectors,
+    RunError,
+    inputs::Inputs,
+    plan::Plan,
+    table::Key,
+    text_set::TextSet,
+    vectors::{Encodings, StoredVectors},
 };
 use crate::{
     compute::Compute,
@@ -72,7 +76,7 @@ impl LastIndex {
             .context
             .compute
             .batch(move || LexicalIndex::new(&texts, language));
-        let index = Arc::new(built.await.map_err(stopped)?);
+        let index = Arc::new(built.await?);
         self.0 = Some(BuiltIndex {
             documents: documents.to_vec(),
             analysis,
@@ -80,10 +84,6 @@ impl LastIndex {
         });
         Ok(index)
     }
-}
-
-fn stopped(error: JoinError) -> RunError {
-    RunError::Internal(error.to_string())
 }
 
 /// The texts of a set that are queries, and those that are documents.

@@ -5,21 +5,20 @@ use std::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use isomer_service_kit::Fault;
 use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::{
-    events::{EventKind, EventLog},
-    progress::Meter,
-    record::{Counters, Failure, RecordedLook, RunRecord, RunState, Stage, StageProgress},
-    store::{Leadership, ReportPart, StoreError},
+    StoreError,
+    events::EventKind,
+    progress::RunProgress,
+    record::{RecordedLook, RunRecord},
+    store::{Leadership, ReportPart},
 };
 
 /// Pause before a failed request to the ledger is retried.
@@ -27,17 +26,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum wait for a response of the ledger. A broken connection to a database gives none.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The run's record, its events and its cancellation token.
+/// The run's progress, its cancellation and the right to write its state.
 #[derive(Debug)]
 pub(super) struct Live {
-    record: Mutex<RunRecord>,
-    pub(super) events: EventLog,
+    pub(super) progress: RunProgress,
     pub(super) cancel: CancellationToken,
     interrupted: AtomicBool,
     superseded: AtomicBool,
     /// The reason of the cancellation; the first reason given is kept.
     reason: OnceLock<String>,
-    changed: Notify,
     /// One writer at a time, so that the last write has the newest state.
     writer: tokio::sync::Mutex<Writer>,
 }
@@ -54,13 +51,11 @@ impl Live {
     /// A run that this process leads. Its events continue after a sequence number.
     pub(super) fn new(record: RunRecord, leadership: Box<dyn Leadership>, after: u64) -> Self {
         Self {
-            record: Mutex::new(record),
-            events: EventLog::starting_after(after),
+            progress: RunProgress::new(record, after),
             cancel: CancellationToken::new(),
             interrupted: AtomicBool::new(false),
             superseded: AtomicBool::new(false),
             reason: OnceLock::new(),
-            changed: Notify::new(),
             writer: tokio::sync::Mutex::new(Writer {
                 leadership: Some(leadership),
                 written: after,
@@ -69,34 +64,19 @@ impl Live {
     }
 
     pub(super) fn record(&self) -> RunRecord {
-        self.record.lock().clone()
+        self.progress.record.lock().clone()
     }
 
     /// Whether the run has not ended.
     pub(super) fn is_active(&self) -> bool {
-        self.record.lock().is_active()
-    }
-
-    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
-        change(&mut self.record.lock());
-        self.changed.notify_one();
-    }
-
-    pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
-        count(&mut self.record.lock().counters);
-        self.changed.notify_one();
-    }
-
-    /// The run's counters so far.
-    pub(super) fn counters(&self) -> Counters {
-        self.record.lock().counters
+        self.progress.record.lock().is_active()
     }
 
     /// Cancels the run at a caller's request and sends the reason, if there is one, to its
     /// watchers.
     pub(super) fn cancel(&self, reason: &str) {
         if !reason.is_empty() && self.reason.set(reason.to_owned()).is_ok() {
-            self.message(format!("cancelled: {reason}"));
+            self.progress.message(format!("cancelled: {reason}"));
         }
         self.cancel.cancel();
     }
@@ -124,58 +104,18 @@ impl Live {
     /// Stops the run here, because another replica leads it.
     pub(super) fn supersede(&self) {
         if !self.superseded.swap(true, Ordering::SeqCst) {
-            let id = self.record.lock().id.clone();
+            let id = self.progress.record.lock().id.clone();
             tracing::warn!(id, "another replica leads this run now; it is stopped here");
         }
         self.cancel.cancel();
-        self.events.wake();
-    }
-
-    /// Sends a message for a human reader to the watchers.
-    pub(super) fn message(&self, text: impl Into<String>) {
-        self.events.push(Timestamp::now(), EventKind::Message(text.into()));
-        self.changed.notify_one();
-    }
-
-    /// Reports a stage's progress, at most a few times per second.
-    pub(super) fn tell(&self, meter: &mut Meter) {
-        if let Some(progress) = meter.due(Instant::now()) {
-            self.tell_now(progress);
-        }
-    }
-
-    fn tell_now(&self, progress: StageProgress) {
-        {
-            let mut record = self.record.lock();
-            match record.progress.iter_mut().find(|known| known.stage == progress.stage) {
-                Some(known) => *known = progress.clone(),
-                None => {
-                    record.progress.push(progress.clone());
-                    record.progress.sort_by_key(|known| known.stage);
-                }
-            }
-        }
-        self.events.push(Timestamp::now(), EventKind::Progress(progress));
-        self.changed.notify_one();
-    }
-
-    /// Reports the start (`done` 0) or the end (`done` 1) of a stage with a single step.
-    pub(super) fn step(&self, stage: Stage, done: u64, detail: &str) {
-        self.tell_now(StageProgress {
-            stage,
-            done,
-            total: 1,
-            cached: 0,
-            remaining_seconds: (done == 1).then_some(0.0),
-            detail: detail.to_owned(),
-        });
+        self.progress.events.wake();
     }
 
     /// Writes changes at intervals, for readers in other processes. Ends only if the run was handed
     /// over or has ended.
     pub(super) async fn save_changes(&self) {
         loop {
-            self.changed.notified().await;
+            self.progress.changed.notified().await;
             let Some(every) = self
                 .writer
                 .lock()
@@ -192,7 +132,7 @@ impl Live {
                 Err(StoreError::Superseded) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the run's record could not be updated");
-                    self.changed.notify_one();
+                    self.progress.changed.notify_one();
                 }
             }
         }
@@ -208,7 +148,7 @@ impl Live {
         let Some(leadership) = &writer.leadership else {
             return Ok(());
         };
-        let (record, events) = (self.record(), self.events.after(writer.written));
+        let (record, events) = (self.record(), self.progress.events.after(writer.written));
         let saved = waiting(&**leadership, || leadership.save(&record, &events)).await;
         self.checked(saved)?;
         if let Some(last) = events.last() {
@@ -223,14 +163,9 @@ impl Live {
     /// As [`Live::save`].
     pub(super) async fn write_files(&self, files: &[ReportPart]) -> Result<(), StoreError> {
         let writer = self.writer.lock().await;
-        let id = self.record.lock().id.clone();
-        match &writer.leadership {
-            Some(leadership) => {
-                let leadership = &**leadership;
-                self.checked(waiting(leadership, || leadership.write_files(&id, files)).await)
-            }
-            None => Err(StoreError::Superseded),
-        }
+        let id = self.progress.record.lock().id.clone();
+        let leadership = writer.leadership.as_deref().ok_or(StoreError::Superseded)?;
+        self.checked(waiting(leadership, || leadership.write_files(&id, files)).await)
     }
 
     /// The look of a gate recorded by an earlier leader.
@@ -239,14 +174,9 @@ impl Live {
     /// As [`Live::save`].
     pub(super) async fn look(&self, number: usize) -> Result<Option<RecordedLook>, StoreError> {
         let writer = self.writer.lock().await;
-        let id = self.record.lock().id.clone();
-        match &writer.leadership {
-            Some(leadership) => {
-                let leadership = &**leadership;
-                self.checked(waiting(leadership, || leadership.look(&id, number)).await)
-            }
-            None => Err(StoreError::Superseded),
-        }
+        let id = self.progress.record.lock().id.clone();
+        let leadership = writer.leadership.as_deref().ok_or(StoreError::Superseded)?;
+        self.checked(waiting(leadership, || leadership.look(&id, number)).await)
     }
 
     /// Records a look of a gate before its result is used.
@@ -255,14 +185,9 @@ impl Live {
     /// As [`Live::save`].
     pub(super) async fn record_look(&self, number: usize, look: &RecordedLook) -> Result<(), StoreError> {
         let writer = self.writer.lock().await;
-        let id = self.record.lock().id.clone();
-        match &writer.leadership {
-            Some(leadership) => {
-                let leadership = &**leadership;
-                self.checked(waiting(leadership, || leadership.record_look(&id, number, look)).await)
-            }
-            None => Err(StoreError::Superseded),
-        }
+        let id = self.progress.record.lock().id.clone();
+        let leadership = writer.leadership.as_deref().ok_or(StoreError::Superseded)?;
+        self.checked(waiting(leadership, || leadership.record_look(&id, number, look)).await)
     }
 
     /// Ends the run: changes the record, writes it and sends the last event. Has no effect if
@@ -275,7 +200,7 @@ impl Live {
         let mut record = self.record();
         record.ended = Some(Timestamp::now());
         change(&mut record);
-        let events = self.events.after(writer.written);
+        let events = self.progress.events.after(writer.written);
         match waiting(&*leadership, || leadership.end(&record, &events)).await {
             Ok(()) => {}
             Err(StoreError::Superseded) => return self.supersede(),
@@ -283,20 +208,19 @@ impl Live {
                 tracing::error!(%error, "the end of a run could not be written");
                 // After a restart the run is marked as interrupted, so no caller must see a better
                 // end.
-                record.state = RunState::Failed;
-                record.failure = Some(Failure {
-                    code: Code::Unavailable as i32,
-                    message: format!(
-                        "the end of the run could not be written: {error}; start it again, finished units are kept"
-                    ),
-                });
+                let message = format!(
+                    "the end of the run could not be written: {error}; start it again, finished units are kept"
+                );
+                record.fail(Code::Unavailable, message);
             }
         }
         let record = record.outline();
-        *self.record.lock() = record.clone();
+        *self.progress.record.lock() = record.clone();
         drop(leadership);
-        self.events.push(Timestamp::now(), EventKind::Ended(Box::new(record)));
-        self.changed.notify_one();
+        self.progress
+            .events
+            .push(Timestamp::now(), EventKind::Ended(Box::new(record)));
+        self.progress.changed.notify_one();
     }
 
     /// Gives up the leadership so that another replica continues the run. Returns whether that was
@@ -306,7 +230,7 @@ impl Live {
         let Some(leadership) = &writer.leadership else {
             return true;
         };
-        let events = self.events.after(writer.written);
+        let events = self.progress.events.after(writer.written);
         match leadership.hand_back(&self.record(), &events).await {
             Ok(false) => return false,
             Ok(true) | Err(StoreError::Superseded) => {}
@@ -314,8 +238,8 @@ impl Live {
         }
         writer.leadership = None;
         self.superseded.store(true, Ordering::SeqCst);
-        self.events.wake();
-        self.changed.notify_one();
+        self.progress.events.wake();
+        self.progress.changed.notify_one();
         true
     }
 
@@ -358,7 +282,7 @@ mod tests {
     use super::{
         super::{
             events::Event,
-            record::RunRequest,
+            record::{RunRequest, RunState},
             store::{Created, FolderStore, RunStore},
         },
         *,

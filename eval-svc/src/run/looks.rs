@@ -1,12 +1,18 @@
-//! Looks of a gate as steps of a run's ledger. A look spends a part of the error probability, so a
-//! replica that takes over a run repeats no look of an earlier leader: it uses the recorded report.
+//! Looks of a gate. A look spends a part of the error probability, so a replica that takes over a
+//! run repeats no look of an earlier leader: it uses the recorded report.
 
-use super::{RunError, live::Live, measure::Measured, rounds::Round};
-use crate::report::GateReport;
+use super::{
+    RunError, facts::Counts, items::KnownItems, measure::ScoreEntry, plan::Plan, record::RecordedLook,
+    results::RunResults, rounds::Round, separation, units::UnitStore,
+};
+use crate::{
+    gate::{self, Bound},
+    report::{GateReport, RoundReport, SequentialReport},
+};
 
 /// Digest of the inputs of a look: BLAKE3 (hex) over the round and the content addresses of its
 /// scores, in order.
-pub(super) fn inputs(round: &Round, measured: &Measured) -> String {
+pub(super) fn inputs(round: &Round, scores: &[ScoreEntry]) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut add = |part: &[u8]| {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -19,23 +25,62 @@ pub(super) fn inputs(round: &Round, measured: &Measured) -> String {
         add(&(number as u64).to_le_bytes());
     }
     add(&round.alpha.to_bits().to_le_bytes());
-    let mut units: Vec<&str> = measured.scored.iter().map(|one| one.unit.as_str()).collect();
+    let mut units: Vec<&str> = scores.iter().map(|one| one.unit.as_str()).collect();
     units.sort_unstable();
     units.iter().for_each(|unit| add(unit.as_bytes()));
     hasher.finalize().to_hex().to_string()
 }
 
-/// The recorded report of a look, if an earlier leader made it.
+/// The report of a look that an earlier leader recorded, with the digest of its inputs.
 ///
 /// # Errors
 /// [`RunError::LookChanged`] if it was made on other scores: a second look at other numbers would
 /// spend the error probability again.
-pub(super) async fn recorded(live: &Live, number: usize, inputs: &str) -> Result<Option<GateReport>, RunError> {
-    let Some(look) = live.look(number).await? else {
-        return Ok(None);
-    };
+pub(super) fn recorded(look: RecordedLook, number: usize, inputs: &str) -> Result<GateReport, RunError> {
     if look.inputs != inputs {
         return Err(RunError::LookChanged { number });
     }
-    Ok(Some(look.report))
+    Ok(look.report)
+}
+
+/// Decides the gate on the results so far; `None` without a gate. `shared_by`: number of looks that
+/// share the error probability of rules on separation.
+pub(super) fn look(results: &mut RunResults, units: &UnitStore, round: &Round, shared_by: usize) -> Option<GateReport> {
+    let earlier = results.verdicts.take();
+    let bound = results.plan.gate.as_ref()?;
+    let items = KnownItems::new(results, units);
+    let counts = Counts::new(results, items.levels(bound));
+    let look = gate::Look {
+        datasets: &round.tables,
+        seeds: round.seeds,
+        alpha: round.alpha,
+        round: round.number,
+        facts: counts.facts(),
+        subsets: &items.subsets_of_rules(bound),
+        separation: &separation::of_rules(&results.plan, bound, &results.separations, round),
+        items: &items.of_rules(bound),
+        sequences: &items.sequences_of_rules(bound),
+        shared_by,
+    };
+    Some(gate::look(bound, &items.grid, &look, earlier))
+}
+
+/// The report on the rounds of a gate, before the first.
+pub(super) fn sequential(plan: &Plan, gate: &Bound, rounds: Vec<RoundReport>) -> SequentialReport {
+    SequentialReport {
+        spending: gate.sequential.name().to_owned(),
+        rounds,
+        taken: 0,
+        texts_planned: plan.texts_planned() as u64,
+        texts_asked: 0,
+        scores_planned: (plan.tables.len() * plan.variants().len() * plan.encoders.len()) as u64,
+        scores_made: 0,
+    }
+}
+
+/// Number of decisions made, and number of all decisions.
+pub(super) fn decided(report: &GateReport) -> (usize, usize) {
+    let verdicts = report.encoders.iter().flat_map(|one| &one.rules);
+    let decided = verdicts.clone().filter(|rule| rule.verdict.is_decided());
+    (decided.count(), verdicts.count())
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt, StreamExt, stream::BoxStream};
+use futures::FutureExt;
 #[cfg(feature = "fleet")]
 use isomer_fleet::Overview;
 pub use isomer_proto::eval::v1::ReportFormat;
@@ -15,33 +15,27 @@ use isomer_service_kit::{Fault, Tenant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     RunContext, RunError,
+    error::invalid,
     events::Event,
     execute,
     expiry::Expiry,
     forecast::Forecast,
-    holding::RunHolds,
-    judge, kept_items,
+    judge_trial::PlannedJudge,
+    kept_items,
     live::Live,
     plan::Plan,
     prepare,
-    record::{Failure, Generation, RunRecord, RunRequest, RunState, SuiteChoice},
+    record::{Generation, RunRecord, RunRequest, RunState, SuiteChoice},
     store::{CancelRequest, Created, FolderStore, INTERRUPTED, Ledger, LedgerStore, RunStore},
-    units::UnitStore,
     waiting::{Turn, Waiting},
-    watch,
 };
-use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
 /// Number of ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
-/// Number of messages that a watcher may be behind before its forwarding task waits for it. The run
-/// never waits.
-const WATCH_BUFFER: usize = 64;
 /// Interval between deletions of expired runs.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// Number of runs whose rate a forecast uses.
@@ -124,30 +118,14 @@ impl RunManager {
     ///
     /// # Errors
     /// When a folder cannot be created.
-    pub(crate) fn open(
-        config: EvalConfig,
-        clients: EvalClients,
-        (work, shared, compute): (Arc<dyn WorkEngine>, Option<RunHolds>, Compute),
-        places: Arc<DatasetLocator>,
-        ledger: Option<Ledger>,
-    ) -> Result<Self, RunError> {
+    pub(crate) fn open(context: RunContext, ledger: Option<Ledger>) -> Result<Self, RunError> {
+        let config = &context.config;
         let store: Arc<dyn RunStore> = match &ledger {
             Some(ledger) => Arc::new(LedgerStore::new(ledger.clone())),
             None => Arc::new(FolderStore::open(config.runs_dir())?),
         };
-        let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
         let waiting = Waiting::new(config.max_pending_runs, config.max_pending_runs_per_caller);
-        let context = RunContext {
-            config,
-            clients,
-            work,
-            places,
-            units,
-            shared,
-            compute,
-            tenant: Tenant::default(),
-        };
         Ok(Self {
             inner: Arc::new(Inner {
                 context,
@@ -202,10 +180,7 @@ impl RunManager {
         };
         if request_id.len() > LONGEST_REQUEST_ID {
             let message = format!("is {} bytes long, at most {LONGEST_REQUEST_ID}", request_id.len());
-            return Err(RunError::Invalid {
-                field: "request_id".to_owned(),
-                message,
-            });
+            return Err(invalid("request_id", message));
         }
         // A request with the same id from another owner is a different request.
         let request_id = match &owner.name {
@@ -281,7 +256,7 @@ impl RunManager {
         let id = uuid::Uuid::now_v7().to_string();
         let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
         (record.owner, record.tenant) = (owner.name, owner.tenant);
-        record.counters.judge = judge::tried(&plan);
+        record.counters.judge = plan.judge.as_ref().map(PlannedJudge::trial_usage);
         record.trial = record.counters.judge;
         let leadership = match self.inner.store.create(&record).await? {
             Created::New(leadership) => leadership,
@@ -300,7 +275,8 @@ impl RunManager {
         if self.inner.ledger.is_some() {
             context.work = context.work.of_run(&live.record().id);
         }
-        tokio::spawn(drive(context, (self.inner.places.clone(), turn), plan, live));
+        let places = Arc::clone(&self.inner.places);
+        tokio::spawn(drive(context, plan, live, places, turn));
     }
 
     /// Whether a run could start immediately.
@@ -332,7 +308,7 @@ impl RunManager {
     }
 
     /// A run that this process is executing or has executed to its end.
-    fn live(&self, id: &str) -> Option<Arc<Live>> {
+    pub(super) fn live(&self, id: &str) -> Option<Arc<Live>> {
         let live = self.inner.live.lock().get(id).cloned();
         live.filter(|live| !live.superseded())
     }
@@ -442,22 +418,6 @@ impl RunManager {
         Ok(Some(overview))
     }
 
-    /// A run's events after a sequence number, then new events as they occur, until the run ends.
-    ///
-    /// # Errors
-    /// [`RunError::Unknown`], or a record that cannot be read.
-    pub async fn watch(&self, id: &str, after: u64) -> Result<BoxStream<'static, Event>, RunError> {
-        self.get(id).await?;
-        let (sender, receiver) = tokio::sync::mpsc::channel(WATCH_BUFFER);
-        tokio::spawn(watch::watch(self.clone(), id.to_owned(), after, sender));
-        Ok(ReceiverStream::new(receiver).boxed())
-    }
-
-    /// [`RunManager::live`], for a watcher.
-    pub(super) fn led_here(&self, id: &str) -> Option<Arc<Live>> {
-        self.live(id)
-    }
-
     /// Events of a run that another process executes; `None` if the store keeps none.
     pub(super) async fn stored_events(&self, id: &str, after: u64) -> Result<Option<Vec<Event>>, RunError> {
         Ok(self.inner.store.events(id, after).await?)
@@ -471,10 +431,8 @@ impl RunManager {
     /// [`RunError::Invalid`] if the reason is too long.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
         if reason.len() > LONGEST_REASON {
-            return Err(RunError::Invalid {
-                field: "reason".to_owned(),
-                message: format!("is {} bytes long, at most {LONGEST_REASON}", reason.len()),
-            });
+            let message = format!("is {} bytes long, at most {LONGEST_REASON}", reason.len());
+            return Err(invalid("reason", message));
         }
         let record = self.get(id).await?;
         if !record.is_active() {
@@ -595,12 +553,12 @@ impl Drop for Creating<'_> {
 /// Waits until a run's end has been written and sent to its watchers, or the run has been left to
 /// another replica.
 async fn until_ended(live: &Live) {
-    let mut news = live.events.subscribe();
-    while live.events.end().is_none() && !live.superseded() && news.changed().await.is_ok() {}
+    let mut news = live.progress.events.subscribe();
+    while live.progress.events.end().is_none() && !live.superseded() && news.changed().await.is_ok() {}
 }
 
 /// Executes a run until it has ended, with any outcome, or is left to another replica.
-async fn drive(context: RunContext, (places, turn): (Arc<Semaphore>, Turn), plan: Plan, live: Arc<Live>) {
+async fn drive(context: RunContext, plan: Plan, live: Arc<Live>, places: Arc<Semaphore>, turn: Turn) {
     let saving = {
         let live = Arc::clone(&live);
         AbortOnDropHandle::new(tokio::spawn(async move { live.save_changes().await }))
@@ -609,7 +567,7 @@ async fn drive(context: RunContext, (places, turn): (Arc<Semaphore>, Turn), plan
         // The semaphore is never closed; if it were, the run would start without a permit.
         let _place = places.acquire().await.ok();
         drop(turn);
-        live.change(|record| {
+        live.progress.change(|record| {
             record.state = RunState::Running;
             record.started.get_or_insert_with(Timestamp::now);
         });
@@ -640,26 +598,10 @@ async fn drive(context: RunContext, (places, turn): (Arc<Semaphore>, Turn), plan
         Some(Ok(())) => record.state = RunState::Succeeded,
         Some(Err(error)) => {
             let fault = Fault::from(error);
-            record.state = RunState::Failed;
-            record.failure = Some(Failure {
-                code: fault.code as i32,
-                message: fault.to_string(),
-            });
+            record.fail(fault.code, fault.to_string());
         }
-        None if interrupted => {
-            record.state = RunState::Failed;
-            record.failure = Some(Failure {
-                code: tonic::Code::Aborted as i32,
-                message: INTERRUPTED.to_owned(),
-            });
-        }
-        None => {
-            record.state = RunState::Cancelled;
-            record.failure = live.reason().map(|message| Failure {
-                code: tonic::Code::Cancelled as i32,
-                message,
-            });
-        }
+        None if interrupted => record.fail(tonic::Code::Aborted, INTERRUPTED.to_owned()),
+        None => record.cancel(live.reason()),
     })
     .await;
     let record = live.record();

@@ -7,10 +7,15 @@
 
 mod allowance;
 mod answers;
+mod atomic_file;
 mod ceiling;
+mod copies;
+mod copy_plan;
 mod corpus;
 pub mod cuts;
 mod drift;
+mod drift_rows;
+mod encode;
 mod encoders;
 mod error;
 mod events;
@@ -26,6 +31,7 @@ mod holding;
 mod inputs;
 mod items;
 mod judge;
+mod judge_trial;
 mod kept_items;
 mod lexical;
 mod live;
@@ -33,6 +39,7 @@ mod looks;
 mod manager;
 mod measure;
 mod order;
+mod pairs;
 mod pilot;
 mod plan;
 mod portions;
@@ -43,15 +50,22 @@ mod progress;
 mod prompting;
 mod ratings;
 mod record;
+mod requests;
+mod results;
 mod rounds;
 mod scale;
 mod second_level;
 mod separation;
 pub mod shared;
+mod stages;
 mod store;
 mod summary;
+mod table;
 mod takeover;
+mod text_set;
 mod transform;
+mod transformations;
+mod truncation;
 pub mod units;
 mod vectors;
 mod waiting;
@@ -64,7 +78,7 @@ use isomer_service_kit::Tenant;
 
 use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::DatasetLocator, work::WorkEngine};
 
-pub use error::RunError;
+pub use error::{RunError, StoreError};
 pub use events::{Event, EventKind};
 pub use forecast::Forecast;
 pub use forget::forget;
@@ -75,24 +89,24 @@ pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,
 };
-pub use store::{INTERRUPTED, Ledger, StoreError};
+pub use store::{INTERRUPTED, Ledger};
 pub(crate) use takeover::take_part;
 pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 
 /// Resources that the stages of a run share.
 #[derive(Debug, Clone)]
-struct RunContext {
-    config: EvalConfig,
-    clients: EvalClients,
+pub(crate) struct RunContext {
+    pub config: EvalConfig,
+    pub clients: EvalClients,
     /// Executes the requests to transform, rate and encode.
-    work: Arc<dyn WorkEngine>,
-    places: Arc<DatasetLocator>,
-    units: units::UnitStore,
+    pub work: Arc<dyn WorkEngine>,
+    pub places: Arc<DatasetLocator>,
+    pub units: units::UnitStore,
     /// The shared store, if there is one.
-    shared: Option<holding::RunHolds>,
+    pub shared: Option<holding::RunHolds>,
     /// Runs the computation of scores.
-    compute: Compute,
+    pub compute: Compute,
     /// The tenant of the run; none between runs.
-    tenant: Tenant,
+    pub tenant: Tenant,
 }

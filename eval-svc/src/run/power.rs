@@ -11,14 +11,10 @@ use std::{
 
 use isomer_proto::eval::v1::{PlannedDataset, PlannedDesign, PlannedRule};
 
-use super::{
-    items::figure,
-    pilot::pilot,
-    plan::{Plan, PlannedTransformation},
-};
+use super::{pilot::pilot, plan::Plan, transformations::PlannedTransformation};
 use crate::{
     dataset::Dataset,
-    gate::{Adjust, Basis, Bound, BoundRule, RuleKind, Texts, Unit},
+    gate::{Adjust, Basis, Bound, BoundRule, Quantity, RuleKind, Texts, Unit},
     item_clusters::clusters_of,
     profile::{Axis, Figure, group_weights, shares_of},
     stats::gate::{
@@ -55,6 +51,18 @@ pub(super) fn axes(transformations: &[PlannedTransformation]) -> Vec<Axis> {
     transformations.iter().map(|planned| planned.axis).collect()
 }
 
+/// The quantity of a rule on scores; `None` for separation, which another module decides over
+/// texts.
+pub(super) fn figure(rule: &BoundRule) -> Option<Figure> {
+    Some(match rule.quantity {
+        Quantity::Original => Figure::Original,
+        Quantity::Total => Figure::Total,
+        Quantity::Axis(axis) => Figure::Axis(axis),
+        Quantity::Transformation(column) => Figure::Transformation(column),
+        Quantity::Separation(_) => return None,
+    })
+}
+
 /// The rules that are foreseen: of rewrites of all texts. The number of texts that change, or that
 /// a judge accepts, is not known before, and errors made by rule are not rewrites.
 fn foreseen<'a>(gate: &'a Bound, axes: &'a [Axis]) -> impl Iterator<Item = (&'a BoundRule, Figure)> {
@@ -73,7 +81,7 @@ fn foreseen<'a>(gate: &'a Bound, axes: &'a [Axis]) -> impl Iterator<Item = (&'a 
 
 /// A data set that was loaded, by its rows.
 #[derive(Debug, Clone)]
-pub(super) struct Sized {
+pub(super) struct DatasetSize {
     name: String,
     task: TaskType,
     /// The group of data sets that it belongs to.
@@ -87,7 +95,7 @@ pub(super) struct Sized {
     fixed: usize,
 }
 
-impl Sized {
+impl DatasetSize {
     /// A data set of a group.
     pub(super) fn of(dataset: &Dataset, group: String) -> Self {
         let distinct = |texts: &mut dyn Iterator<Item = u32>| -> BTreeSet<&str> {
@@ -134,14 +142,14 @@ impl Sized {
 }
 
 /// Weights of data sets.
-fn weights<'a>(of: impl Iterator<Item = &'a Sized>) -> Vec<f64> {
+fn weights<'a>(of: impl Iterator<Item = &'a DatasetSize>) -> Vec<f64> {
     group_weights(&of.map(|one| one.group.as_str()).collect::<Vec<_>>())
 }
 
 /// Divides a number of items among data sets so that the variance of the total is as small as the
 /// number of rewritten texts permits.
-pub(super) fn divide(total: usize, all: &[Sized], concentration: f64) -> Vec<usize> {
-    let share = |(one, weight): (&Sized, f64)| Share {
+pub(super) fn divide(total: usize, all: &[DatasetSize], concentration: f64) -> Vec<usize> {
+    let share = |(one, weight): (&DatasetSize, f64)| Share {
         // Items that share texts count once together. The root of the cost is that of W. G.
         // Cochran, "Sampling Techniques", 5.5.
         spread: weight * pilot(one.task, concentration).spread() * one.rows as f64
@@ -155,9 +163,9 @@ pub(super) fn divide(total: usize, all: &[Sized], concentration: f64) -> Vec<usi
 
 /// The foreseen rules of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Foreseen {
+pub(super) struct RuleForecasts {
     alpha: f64,
-    rules: Vec<ForeseenRule>,
+    rules: Vec<RuleForecast>,
     /// Of the total.
     concentration: f64,
     /// Rewrites of a text.
@@ -165,18 +173,18 @@ pub(super) struct Foreseen {
 }
 
 #[derive(Debug, Clone)]
-struct ForeseenRule {
+struct RuleForecast {
     title: String,
     limit: f64,
     datasets: Vec<usize>,
     concentration: f64,
 }
 
-impl Foreseen {
+impl RuleForecasts {
     /// The rules of a plan on drops over items.
     pub(super) fn of(plan: &Plan) -> Self {
         let axes = axes(&plan.transformations);
-        let of_rule = |(rule, figure): (&BoundRule, Figure)| ForeseenRule {
+        let of_rule = |(rule, figure): (&BoundRule, Figure)| RuleForecast {
             title: rule.title.clone(),
             limit: rule.rule.limit.value,
             datasets: rule.datasets.clone(),
@@ -203,9 +211,9 @@ impl Foreseen {
     }
 
     /// Probabilities of the verdicts of each rule at one look on everything.
-    pub(super) fn chances(&self, all: &[Sized], left: &AtomicBool) -> Vec<PlannedRule> {
-        let items: Vec<usize> = all.iter().map(Sized::rows).collect();
-        let of_rule = |rule: &ForeseenRule| {
+    pub(super) fn chances(&self, all: &[DatasetSize], left: &AtomicBool) -> Vec<PlannedRule> {
+        let items: Vec<usize> = all.iter().map(DatasetSize::rows).collect();
+        let of_rule = |rule: &RuleForecast| {
             let planned = rule.planned(all, &items);
             let at = |drop: f64| chances(Limit::at_most(rule.limit), self.alpha, &planned, drop).ok();
             PlannedRule {
@@ -216,14 +224,14 @@ impl Foreseen {
                 fail_at_twice: at(rule.limit * 2.0).map(|found| found.fail),
             }
         };
-        let stays = |_: &&ForeseenRule| !left.load(Ordering::Relaxed);
+        let stays = |_: &&RuleForecast| !left.load(Ordering::Relaxed);
         self.rules.iter().take_while(stays).map(of_rule).collect()
     }
 
     /// The smallest number of items with which every rule passes an encoder that does not drop,
     /// with this probability. If the rows that there are do not suffice, it is the number of rows
     /// of the same kinds. `None` without a rule that can be foreseen.
-    pub(super) fn design(&self, all: &[Sized], wanted: f64, left: &AtomicBool) -> Option<PlannedDesign> {
+    pub(super) fn design(&self, all: &[DatasetSize], wanted: f64, left: &AtomicBool) -> Option<PlannedDesign> {
         let whole = self.pass(all, None)?;
         let mut larger = all.to_vec();
         let mut enough = whole >= wanted;
@@ -236,7 +244,7 @@ impl Foreseen {
         if !enough {
             larger = all.to_vec();
         }
-        let total: usize = larger.iter().map(Sized::rows).sum();
+        let total: usize = larger.iter().map(DatasetSize::rows).sum();
         // Each data set gets a row.
         let (mut below, mut above) = (all.len().min(total).saturating_sub(1), total);
         while enough && above - below > 1 && !left.load(Ordering::Relaxed) {
@@ -250,7 +258,7 @@ impl Foreseen {
         let items = divide(above, &larger, self.concentration);
         let texts = larger.iter().zip(&items);
         let texts = texts.map(|(one, rows)| one.part(one.texts, *rows) + one.fixed);
-        let dataset = |(one, rows): (&Sized, &usize)| PlannedDataset {
+        let dataset = |(one, rows): (&DatasetSize, &usize)| PlannedDataset {
             name: one.name.clone(),
             items: *rows as u64,
             available_items: one.rows as u64,
@@ -267,10 +275,10 @@ impl Foreseen {
 
     /// Probability that every rule passes an encoder that does not drop, with this number of items
     /// or all: that of the rule where it is smallest.
-    fn pass(&self, all: &[Sized], total: Option<usize>) -> Option<f64> {
-        let total = total.unwrap_or_else(|| all.iter().map(Sized::rows).sum());
+    fn pass(&self, all: &[DatasetSize], total: Option<usize>) -> Option<f64> {
+        let total = total.unwrap_or_else(|| all.iter().map(DatasetSize::rows).sum());
         let items = divide(total, all, self.concentration);
-        let of_rule = |rule: &ForeseenRule| {
+        let of_rule = |rule: &RuleForecast| {
             let limit = Limit::at_most(rule.limit);
             chances(limit, self.alpha, &rule.planned(all, &items), 0.0).ok()
         };
@@ -279,11 +287,11 @@ impl Foreseen {
     }
 }
 
-impl ForeseenRule {
+impl RuleForecast {
     /// Its data sets with this number of items each.
-    fn planned(&self, all: &[Sized], items: &[usize]) -> Vec<Planned> {
+    fn planned(&self, all: &[DatasetSize], items: &[usize]) -> Vec<Planned> {
         let own = self.datasets.iter().map(|d| &all[*d]);
-        let planned = |((d, one), weight): ((&usize, &Sized), f64)| Planned {
+        let planned = |((d, one), weight): ((&usize, &DatasetSize), f64)| Planned {
             weight,
             items: one.part(one.clusters, items[*d]).max(1),
             values: pilot(one.task, self.concentration),

@@ -4,26 +4,22 @@ use std::{collections::HashSet, sync::Arc};
 
 use futures::FutureExt;
 use isomer_config::spelling::nearest;
-use isomer_proto::transform::v1::{
-    ListTransformationsRequest, PromptInfo, TransformationInfo, transform_service_client::TransformServiceClient,
-};
 use isomer_service_kit::{Fault, WorkMemory, long_work};
-use isomer_transformations::{scorable, wire::from_proto};
-use serde_json::json;
+use isomer_transformations::scorable;
 
 use super::{
     RunContext, RunError,
     ceiling::Ceiling,
+    copy_plan,
     encoders::{self, EncoderChoice},
     error::invalid,
     forecast::{self, Forecast},
-    judge,
-    plan::{self, Plan, PlannedTransformation, Producers},
-    portions,
-    power::{self, Foreseen, Sized},
+    judge_trial,
+    plan::{Plan, Producers},
+    power::{self, DatasetSize, RuleForecasts},
     probe, prompting,
     record::{RunRequest, SuiteChoice},
-    separation, wire,
+    rounds, table, transformations,
 };
 use crate::{
     dataset::{self, Dataset, DatasetError, DatasetText, Draw},
@@ -31,7 +27,7 @@ use crate::{
     gate::{self, Sequential},
     judging::{Judging, Scale},
     locate::Located,
-    profile::{Axis, Figure},
+    profile::Figure,
     prompts::variant::{self, PromptVariant},
     suite::{DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
@@ -54,12 +50,12 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
             Some(_) => "spec.judge.generator_id",
             None => "spec.suite",
         };
-        plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
+        plan.judge = Some(judge_trial::probe(context, &plan.suite, judging, field).await?);
     }
     if let Some(gate) = &plan.gate {
-        let looks = portions::looks(&plan);
+        let looks = rounds::most_looks(&plan);
         gate::check_texts(gate, looks, |kind, datasets| {
-            separation::most_texts(&plan, kind, datasets)
+            copy_plan::most_texts(&plan, kind, datasets)
         })?;
         gate::check_items(gate, |d| {
             let dataset = &plan.tables[d].dataset;
@@ -84,8 +80,8 @@ pub(super) async fn foresee(
     let plan = lay_out(context, request, None).await?;
     probe::probe(context, &plan).await?;
     let mut forecast = forecast::forecast(context, &plan, judging(&plan.suite)?.as_ref()).await?;
-    let foreseen = Foreseen::of(&plan);
-    if foreseen.is_empty() {
+    let forecasts = RuleForecasts::of(&plan);
+    if forecasts.is_empty() {
         return Ok(forecast);
     }
     let mut memory = WorkMemory::new();
@@ -98,9 +94,9 @@ pub(super) async fn foresee(
         None => Vec::new(),
     };
     let computed = long_work(move |left| {
-        let (own, whole) = (sized(own), sized(whole));
-        let design = power.and_then(|power| foreseen.design(&whole, power, &left));
-        (foreseen.chances(&own, &left), design)
+        let (own, whole) = (sizes(own), sizes(whole));
+        let design = power.and_then(|power| forecasts.design(&whole, power, &left));
+        (forecasts.chances(&own, &left), design)
     });
     (forecast.rules, forecast.design) = computed.await.map_err(internal)?;
     Ok(forecast)
@@ -125,7 +121,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         .baseline
         .as_ref()
         .and_then(|own| ids.iter().position(|id| id == own));
-    let transformations = transformations(context, &suite).await?;
+    let transformations = transformations::planned(context, &suite).await?;
     let named: Vec<gate::Named> = transformations
         .iter()
         .map(|planned| gate::Named {
@@ -167,7 +163,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
     scene.groups = &groups;
     let gate = gate::bind(&suite.gate, &scene)?;
     let (encoders, variants) = encoders::described(context, choices).await?;
-    let (corpus, mut tables, requests) = plan::lay_out(datasets);
+    let (corpus, mut tables, requests) = table::lay_out(datasets);
     if !suite.forms.is_empty() {
         encoders::searched(&suite, &tables)?;
         encoders::whole_corpora(&tables, context.config.shard_documents)?;
@@ -180,7 +176,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         &suite.encoder_prompts,
     )?;
     if !suite.prompt_variants.is_empty() {
-        encoders::some_effect(&variants, &tables)?;
+        prompting::some_effect(&variants, &tables)?;
     }
     let generator = request
         .generator
@@ -205,7 +201,7 @@ pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Op
         requests,
         ceiling: Ceiling::default(),
     };
-    separation::prepare(&mut plan).await?;
+    copy_plan::prepare(&mut plan).await?;
     Ok(plan)
 }
 
@@ -342,116 +338,6 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     Ok(())
 }
 
-async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<PlannedTransformation>, RunError> {
-    let catalogue = catalogue(context).await?;
-    let served = || {
-        catalogue
-            .iter()
-            .filter(|info| info.served)
-            .map(|info| info.name.clone())
-            .collect::<Vec<_>>()
-    };
-    let mut planned: Vec<PlannedTransformation> = Vec::with_capacity(suite.transformations.len());
-    for transformation in &suite.transformations {
-        let info = catalogue
-            .iter()
-            .find(|info| info.served && info.name == transformation.name())
-            .ok_or_else(|| RunError::NotServed {
-                name: transformation.name().to_owned(),
-                served: served(),
-            })?;
-        let each = transformation.clone().each(|name| {
-            let parameter = info.parameters.iter().find(|parameter| parameter.name == name);
-            match parameter {
-                Some(parameter) => parameter.values.iter().map(from_proto).collect(),
-                // A service of an older version lists no parameters.
-                None if name == "target_language" => info.target_languages.iter().map(|one| json!(one)).collect(),
-                None => Vec::new(),
-            }
-        });
-        if each.is_empty() {
-            let message = format!(
-                "`{}`: the transform service lists no values of a parameter that the suite leaves open; name them one by one: {}",
-                transformation.label(),
-                transformation
-                    .declaration()
-                    .parameters
-                    .iter()
-                    .map(|one| one.name)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            );
-            return Err(invalid("spec.suite", message));
-        }
-        for transformation in each {
-            let label = transformation.label();
-            if planned.iter().any(|other| other.label == label) {
-                let message = format!(
-                    "`{label}` is named twice, once by a transformation that stands for several; leave one of them out"
-                );
-                return Err(invalid("spec.suite", message));
-            }
-            planned.push(PlannedTransformation {
-                label,
-                axis: wire::axis(info.axis()).unwrap_or(Axis::Augmentation),
-                needs_generator: info.needs_generator,
-                prompt_version: prompt(info, &transformation, &info.prompt_version, |own| {
-                    format!("{}@{}", own.id, own.version)
-                }),
-                prompt_digest: prompt(info, &transformation, &info.prompt_digest, |own| own.digest.clone()),
-                transformation,
-            });
-        }
-    }
-    Ok(planned)
-}
-
-/// The catalogue's information about the prompts of a transformation. A prompt that replaces one of
-/// two is shown alone. The transform service reports an unknown prompt id on the first request.
-fn prompt(
-    info: &TransformationInfo,
-    transformation: &Transformation,
-    default: &str,
-    of: fn(&PromptInfo) -> String,
-) -> String {
-    let own: Vec<String> = info
-        .prompts
-        .iter()
-        .filter(|prompt| transformation.prompt() == Some(prompt.id.as_str()))
-        .map(of)
-        .collect();
-    if own.is_empty() {
-        default.to_owned()
-    } else {
-        own.join("+")
-    }
-}
-
-async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunError> {
-    let mut client = TransformServiceClient::new(context.clients.transform.clone());
-    let mut infos = Vec::new();
-    let mut page_token = String::new();
-    loop {
-        let request = ListTransformationsRequest {
-            page_size: 0,
-            page_token,
-        };
-        let page = client
-            .list_transformations(request)
-            .await
-            .map_err(|status| RunError::Transform {
-                what: "the transform service's catalogue".to_owned(),
-                fault: Box::new(Fault::from_status(&status)),
-            })?;
-        let page = page.into_inner();
-        infos.extend(page.transformations);
-        if page.next_page_token.is_empty() {
-            return Ok(infos);
-        }
-        page_token = page.next_page_token;
-    }
-}
-
 /// Gives each data set its part of the total number of rows, if the suite has one.
 async fn divide(context: &RunContext, suite: &mut Suite, concentration: f64) -> Result<(), RunError> {
     let Some(total) = suite.total_items else {
@@ -459,7 +345,7 @@ async fn divide(context: &RunContext, suite: &mut Suite, concentration: f64) -> 
     };
     let mut memory = WorkMemory::new();
     let datasets = unlimited(context, suite, total, &mut memory).await?;
-    let rows = long_work(move |_| power::divide(total, &sized(datasets), concentration))
+    let rows = long_work(move |_| power::divide(total, &sizes(datasets), concentration))
         .await
         .map_err(internal)?;
     for (dataset, rows) in suite.datasets.iter_mut().zip(rows) {
@@ -473,7 +359,7 @@ fn internal(fault: Fault) -> RunError {
 }
 
 /// Data sets with the groups that they belong to.
-type Grouped = Vec<(Arc<Dataset>, String)>;
+type DatasetGroups = Vec<(Arc<Dataset>, String)>;
 
 /// The data sets of a suite with up to this many rows, whatever their limits.
 async fn unlimited(
@@ -481,7 +367,7 @@ async fn unlimited(
     suite: &Suite,
     most: usize,
     memory: &mut WorkMemory,
-) -> Result<Grouped, RunError> {
+) -> Result<DatasetGroups, RunError> {
     let mut suite = suite.clone();
     suite.datasets.iter_mut().for_each(|dataset| dataset.limit = Some(most));
     let datasets = datasets(context, &suite, None, memory).await?;
@@ -492,10 +378,10 @@ async fn unlimited(
     Ok(grouped.collect())
 }
 
-fn sized(datasets: Grouped) -> Vec<Sized> {
+fn sizes(datasets: DatasetGroups) -> Vec<DatasetSize> {
     datasets
         .into_iter()
-        .map(|(dataset, group)| Sized::of(&dataset, group))
+        .map(|(dataset, group)| DatasetSize::of(&dataset, group))
         .collect()
 }
 
@@ -540,8 +426,7 @@ async fn datasets(
             found.options.limit = found.options.limit.into_iter().chain(most).min();
         }
         let dataset = tokio::task::spawn_blocking(move || dataset::load(found.task, &found.source, &found.options))
-            .await
-            .map_err(|error| RunError::Internal(error.to_string()))?
+            .await?
             .map_err(|source| RunError::Dataset {
                 origin: spec.origin.clone(),
                 name: spec.called(),

@@ -12,10 +12,10 @@ use isomer_proto::{
 use isomer_service_kit::Fault;
 
 use super::{
-    RunContext, RunError,
-    plan::{Asked, Plan, Producers},
-    separation,
-    transform::spec,
+    RunContext, RunError, copy_plan,
+    plan::{Plan, Producers},
+    requests::spec,
+    table::RequestModes,
 };
 use crate::{separation::Kind, work::Producer};
 
@@ -41,10 +41,10 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<Producers
     let kinds = plan.suite.separation.settled().map(|settled| settled.kinds);
     for kind in kinds.into_iter().flatten().filter(|kind| kind.is_asked_for()) {
         let mut languages = languages(plan, false);
-        languages.retain(|(language, _)| kind != Kind::MultiSwap || separation::may_swap(language.as_deref()));
+        languages.retain(|(language, _)| kind != Kind::MultiSwap || copy_plan::may_swap(language.as_deref()));
         if !languages.is_empty() {
-            let what = separation::what(kind);
-            let producer = ask(context, &what, separation::spec(plan, kind), &languages).await?;
+            let what = copy_plan::what(kind);
+            let producer = ask(context, &what, copy_plan::spec(plan, kind), &languages).await?;
             producers.insert(what, producer);
         }
     }
@@ -117,7 +117,7 @@ async fn ask(
 /// The languages of the texts to request, each with its data sets. `each`: whether texts are
 /// requested as often as they occur.
 fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
-    fn way<T>(asked: &Asked<T>, each: bool) -> &T {
+    fn way<T>(asked: &RequestModes<T>, each: bool) -> &T {
         if each { &asked.each } else { &asked.distinct }
     }
     let requests = way(&plan.requests, each);

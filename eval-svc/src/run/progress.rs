@@ -1,11 +1,18 @@
-//! Progress of a stage and its estimated remaining time.
+//! Progress of a run and of its stages, with the estimated remaining time.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-use super::record::{Stage, StageProgress};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{
+    events::{EventKind, EventLog},
+    record::{Counters, RunRecord, Stage, StageProgress},
+};
 
 /// Window for measuring the rate, so that it follows a generator that slows down.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -13,6 +20,80 @@ const WINDOW: Duration = Duration::from_secs(30);
 const LEAST_SEEN: Duration = Duration::from_millis(500);
 /// Minimum interval between two progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// The record and the events of a run, as its stages change them.
+#[derive(Debug)]
+pub(super) struct RunProgress {
+    pub(super) record: Mutex<RunRecord>,
+    pub(super) events: EventLog,
+    pub(super) changed: Notify,
+}
+
+impl RunProgress {
+    /// The progress of a run whose events continue after a sequence number.
+    pub(super) fn new(record: RunRecord, after: u64) -> Self {
+        Self {
+            record: Mutex::new(record),
+            events: EventLog::starting_after(after),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
+        change(&mut self.record.lock());
+        self.changed.notify_one();
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
+        count(&mut self.record.lock().counters);
+        self.changed.notify_one();
+    }
+
+    /// The run's counters so far.
+    pub(super) fn counters(&self) -> Counters {
+        self.record.lock().counters
+    }
+
+    /// Sends a message for a human reader to the watchers.
+    pub(super) fn message(&self, text: impl Into<String>) {
+        self.events.push(Timestamp::now(), EventKind::Message(text.into()));
+        self.changed.notify_one();
+    }
+
+    /// Reports a stage's progress, at most a few times per second.
+    pub(super) fn tell(&self, meter: &mut Meter) {
+        if let Some(progress) = meter.due(Instant::now()) {
+            self.tell_now(progress);
+        }
+    }
+
+    fn tell_now(&self, progress: StageProgress) {
+        {
+            let mut record = self.record.lock();
+            match record.progress.iter_mut().find(|known| known.stage == progress.stage) {
+                Some(known) => *known = progress.clone(),
+                None => {
+                    record.progress.push(progress.clone());
+                    record.progress.sort_by_key(|known| known.stage);
+                }
+            }
+        }
+        self.events.push(Timestamp::now(), EventKind::Progress(progress));
+        self.changed.notify_one();
+    }
+
+    /// Reports the start (`done` 0) or the end (`done` 1) of a stage with a single step.
+    pub(super) fn step(&self, stage: Stage, done: u64, detail: &str) {
+        self.tell_now(StageProgress {
+            stage,
+            done,
+            total: 1,
+            cached: 0,
+            remaining_seconds: (done == 1).then_some(0.0),
+            detail: detail.to_owned(),
+        });
+    }
+}
 
 /// Counts one stage's units. The clock is an argument.
 #[derive(Debug)]

@@ -6,8 +6,9 @@ use isomer_proto::encoder::v1::Encoder;
 
 use super::{
     RunError,
+    encoders::{EncoderVariant, served},
     error::invalid,
-    plan::{EncoderVariant, Plan, Table, served},
+    table::{Slot, Table, TablePrompts},
 };
 use crate::{
     form::Form,
@@ -15,19 +16,13 @@ use crate::{
         self, Chosen, DatasetPrompts, GivenPrompt, Layers, Part, Sent, unknown_role,
         variant::{PromptVariant, Wording},
     },
-    report::{PromptUse, UnusedPrompt},
     search_form::{SearchForm, analysis},
 };
-
-/// Number of a prompt among those of an encoder; 0 is the encoder's default.
-pub(super) type Slot = usize;
-/// A vector of an encoder: a text under a prompt.
-pub(super) type Key = (Slot, u32);
 
 /// The prompts of one encoder.
 #[derive(Debug, Default)]
 pub(super) struct Prompting {
-    layers: Layers,
+    pub(super) layers: Layers,
     /// Distinct prompts; slot 1 is the first.
     sent: Vec<Sent>,
 }
@@ -48,52 +43,10 @@ impl Prompting {
     }
 }
 
-/// The prompts of one data set's texts under one encoder.
-#[derive(Debug, Default)]
-pub(super) struct TablePrompts {
-    prompts: DatasetPrompts,
-    slots: Vec<(Part, Slot)>,
-    /// Name of the vectors of the whole data set: the vector space with the prompt of each part.
-    pub(super) space: String,
-    /// The same for the texts that are transformed.
-    pub(super) varied_space: String,
-}
-
-impl TablePrompts {
-    fn slot(&self, part: Part) -> Slot {
-        let found = self.slots.iter().find(|(own, _)| *own == part);
-        found.map_or(0, |(_, slot)| *slot)
-    }
-
-    /// The slot of documents.
-    pub(super) fn of_documents(&self) -> Slot {
-        self.slot(Part::Document)
-    }
-
-    /// The slot of the texts that are transformed, which are the first part of their task.
-    pub(super) fn varied(&self) -> Slot {
-        self.slots.first().map_or(0, |(_, slot)| *slot)
-    }
-}
-
 /// Whether two variants of an encoder have the same prompts on all data sets.
-pub(super) fn same_prompts(tables: &[Table], one: usize, other: usize) -> bool {
+fn same_prompts(tables: &[Table], one: usize, other: usize) -> bool {
     let mut tables = tables.iter();
     tables.all(|table| table.prompts[one].space == table.prompts[other].space)
-}
-
-/// Keys of the vectors of a table's texts, in the order of the data set.
-pub(super) fn keys(table: &Table, encoder: usize, texts: &[u32]) -> Vec<Key> {
-    let Some(prompts) = table.prompts.get(encoder) else {
-        return texts.iter().map(|text| (0, *text)).collect();
-    };
-    let task = table.dataset.task();
-    let roles = table.dataset.texts().iter().map(|text| text.role);
-    texts
-        .iter()
-        .zip(roles)
-        .map(|(text, role)| (prompts.slot(Part::of(task, role)), *text))
-        .collect()
 }
 
 /// Chooses the prompts of every data set under every encoder and writes them into the tables. A
@@ -124,36 +77,25 @@ pub(super) fn choose(
                 format!("the run has no encoder `{id}`; variants have the prompts of their encoder"),
             ));
         }
-        if let Some((message, hint)) = unknown_role(&given.role, &names) {
-            return Err(invalid(format!("spec.prompts[{i}].role"), format!("{message}; {hint}")));
-        }
+        check_role(&given.role, &names, format!("spec.prompts[{i}].role"), "")?;
     }
+    let mut of_suite: Vec<(&String, String)> = Vec::new();
     for (id, prompts) in suite {
-        for role in prompts.keys() {
-            if let Some((message, hint)) = unknown_role(role, &names) {
-                return Err(invalid(
-                    "spec.suite",
-                    format!("encoder.\"{id}\".prompts: {message}; {hint}"),
-                ));
-            }
-        }
+        let place = format!("encoder.\"{id}\".prompts: ");
+        of_suite.extend(prompts.keys().map(|role| (role, place.clone())));
     }
     for variant in variants {
-        let EncoderVariant::Prompts(PromptVariant {
+        if let EncoderVariant::Prompts(PromptVariant {
             name,
             wording: Wording::Given(prompts),
         }) = variant
-        else {
-            continue;
-        };
-        for role in prompts.keys() {
-            if let Some((message, hint)) = unknown_role(role, &names) {
-                return Err(invalid(
-                    "spec.suite",
-                    format!("prompt_variant.{name}: {message}; {hint}"),
-                ));
-            }
+        {
+            let place = format!("prompt_variant.{name}: ");
+            of_suite.extend(prompts.keys().map(|role| (role, place.clone())));
         }
+    }
+    for (role, place) in of_suite {
+        check_role(role, &names, "spec.suite".to_owned(), &place)?;
     }
     let mut all = Vec::with_capacity(encoders.len());
     for position in 0..encoders.len() {
@@ -173,6 +115,14 @@ pub(super) fn choose(
         all.push(prompting);
     }
     Ok(all)
+}
+
+/// Refuses a role that no text of the data sets can have. `place` says where the suite names it.
+fn check_role(role: &str, names: &[&str], field: String, place: &str) -> Result<(), RunError> {
+    match unknown_role(role, names) {
+        Some((message, hint)) => Err(invalid(field, format!("{place}{message}; {hint}"))),
+        None => Ok(()),
+    }
 }
 
 fn table_prompts(
@@ -216,44 +166,16 @@ fn table_prompts(
     }
 }
 
-/// The prompts that were used for an encoder's texts, with the data sets of each, and the prompts
-/// that were not used.
-pub(super) fn told(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
-    if plan.search(encoder) == Some(SearchForm::Lexical) {
-        return Default::default();
+/// Refuses prompt variants that change no prompt of any encoder.
+pub(super) fn some_effect(variants: &[EncoderVariant], tables: &[Table]) -> Result<(), RunError> {
+    let changed =
+        |e: usize| matches!(variants[e], EncoderVariant::Prompts(_)) && !same_prompts(tables, e, served(variants, e));
+    if (0..variants.len()).any(changed) {
+        return Ok(());
     }
-    let mut uses: Vec<PromptUse> = Vec::new();
-    let mut all: Vec<&Chosen> = Vec::new();
-    for table in &plan.tables {
-        let Some(own) = table.prompts.get(encoder) else {
-            continue;
-        };
-        for (part, chosen) in own.prompts.parts() {
-            let Some(chosen) = chosen else { continue };
-            all.push(chosen);
-            let dataset = table.dataset.name().to_owned();
-            let known = uses
-                .iter_mut()
-                .find(|one| one.part == part && one.source == chosen.source && one.role == chosen.role);
-            match known {
-                Some(known) => known.datasets.push(dataset),
-                None => uses.push(PromptUse {
-                    part,
-                    source: chosen.source,
-                    role: chosen.role.clone(),
-                    text: chosen.sent.text().map(str::to_owned),
-                    datasets: vec![dataset],
-                }),
-            }
-        }
-    }
-    let unused = plan
-        .prompting
-        .get(encoder)
-        .map(|own| prompts::unused(&own.layers, &all));
-    let unused = unused
-        .into_iter()
-        .flatten()
-        .map(|(source, role)| UnusedPrompt { source, role });
-    (uses, unused.collect())
+    Err(invalid(
+        "spec.prompt_variants",
+        "change nothing: no encoder of the run has a prompt for these data sets; give prompts with `spec.prompts` \
+         (--prompt), or leave the variants out",
+    ))
 }

@@ -3,31 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    drift::{Drifted, Pair, pairs_of},
-    judge::{Drawn, Judged, PlannedJudge, Rating},
+    drift::DriftEntry,
+    judge::{RatingSample, Ratings},
+    judge_trial::{PlannedJudge, Rating},
+    pairs::{Pair, pairs_of},
     plan::{Plan, Variant},
+    results::RunResults,
     transform::Transformed,
 };
 use crate::{
-    judging::{LEAST_TEXTS, Probe, ProbeResult, Scale, inseparable, results},
+    judging::{LEAST_TEXTS, Scale, inseparable},
     report::{DriftRating, JudgeReport, JudgedRewrite, JudgedScale, RatingRow},
     stats,
 };
 
 /// The judge's ratings, and the drift of the rated texts under each encoder.
-pub(super) fn report(
-    plan: &Plan,
-    transformed: &Transformed,
-    judge: &PlannedJudge,
-    judged: &Judged,
-    drifted: &[Drifted],
-) -> JudgeReport {
+pub(super) fn report(results: &RunResults, judge: &PlannedJudge, ratings: &Ratings) -> JudgeReport {
+    let plan = &results.plan;
     let scales = &judge.judging.scales;
-    let probes = probed(judge, judged);
+    let probes = ratings.probe_results(judge);
     let mut report = JudgeReport {
         id: judge.id.clone(),
         digest: judge.digest.clone(),
-        seed: plan.suite.seeds.first().copied().unwrap_or_default(),
+        seed: plan.first_seed(),
         attempts: plan.suite.attempts,
         sample: judge.judging.sample,
         scales: scales
@@ -44,29 +42,24 @@ pub(super) fn report(
                 }
             })
             .collect(),
-        own_texts: own_texts(judge, transformed),
+        own_texts: own_texts(judge, &results.transformed),
         accept: Some(judge.judging.accept),
         inseparable: inseparable(&probes),
         probes,
         ratings: Vec::new(),
         drift: Vec::new(),
     };
-    let moved = moved(plan, transformed, drifted);
-    for scale in scales {
-        for t in 0..plan.transformations.len() {
-            for table in scopes(plan) {
-                report.ratings.push(rating_row(plan, judged, (*scale, t, table)));
-            }
-        }
-        for e in 0..plan.encoders.len() {
-            for t in 0..plan.transformations.len() {
-                for table in scopes(plan) {
-                    let row = drift_row(plan, judged, &moved, (*scale, e, t, table));
-                    // A single data set gets a row only with enough texts. The row over all data
-                    // sets is always shown; if it has no number, it states the reason.
-                    if table.is_none() || row.texts >= LEAST_TEXTS as u64 {
-                        report.drift.push(row);
-                    }
+    let drifts = pair_drifts(results);
+    for &scale in scales {
+        let rows = scopes(plan, scale).map(|scope| rating_row(plan, ratings, scope));
+        report.ratings.extend(rows);
+        for encoder in 0..plan.encoders.len() {
+            for scope in scopes(plan, scale) {
+                let row = drift_row(plan, ratings, &drifts, encoder, scope);
+                // A single data set gets a row only with enough texts. The row over all data sets
+                // is always shown; if it has no number, it states the reason.
+                if scope.table.is_none() || row.texts >= LEAST_TEXTS as u64 {
+                    report.drift.push(row);
                 }
             }
         }
@@ -74,35 +67,27 @@ pub(super) fn report(
     report
 }
 
-/// The reason why the ratings are not used; `None` if they are.
-pub(super) fn refused(judge: &PlannedJudge, judged: &Judged) -> Option<String> {
-    if !judge.judging.scales.contains(&Scale::Similarity) {
-        return Some("the judge does not rate how similar the rewrites are".to_owned());
-    }
-    inseparable(&probed(judge, judged))
+/// The pairs that a row covers.
+#[derive(Clone, Copy)]
+struct RowScope {
+    scale: Scale,
+    transformation: usize,
+    /// A data set; `None`: all of them.
+    table: Option<usize>,
 }
 
-/// The judge's results on the pairs with a known rating.
-fn probed(judge: &PlannedJudge, judged: &Judged) -> Vec<ProbeResult> {
-    if judged.probes.is_empty() {
-        return Vec::new();
-    }
-    let score = |rating: &Rating| match rating {
-        Rating::Score(score) => Some(*score),
-        Rating::Unreadable | Rating::Failed => None,
-    };
-    let rated: Vec<(Probe, Option<f64>)> = judged
-        .probes
-        .iter()
-        .map(|(probe, rating)| (*probe, score(rating)))
-        .collect();
-    results(&rated, judge.judging.accept)
-}
-
-/// All data sets together (`None`), and each of them if there are several.
-fn scopes(plan: &Plan) -> Vec<Option<usize>> {
-    let each = (0..plan.tables.len()).map(Some).filter(|_| plan.tables.len() > 1);
-    std::iter::once(None).chain(each).collect()
+/// For each transformation all data sets together, and each of them if there are several.
+fn scopes(plan: &Plan, scale: Scale) -> impl Iterator<Item = RowScope> {
+    let several = plan.tables.len() > 1;
+    let each = (0..plan.tables.len()).map(Some).filter(move |_| several);
+    let tables = std::iter::once(None).chain(each);
+    (0..plan.transformations.len()).flat_map(move |transformation| {
+        tables.clone().map(move |table| RowScope {
+            scale,
+            transformation,
+            table,
+        })
+    })
 }
 
 /// Generators that are the same model as the judge: by id, by weights, or by the model's name on
@@ -128,24 +113,32 @@ fn served(kind: &str, rest: &str) -> String {
     }
 }
 
-/// The pairs drawn for a transformation, over all data sets or of one.
-fn drawn_of(judged: &Judged, t: usize, table: Option<usize>) -> impl Iterator<Item = &Drawn> {
-    let all = judged.drawn.iter();
-    all.filter(move |one| one.transformation == t && table.is_none_or(|table| one.table == table))
+impl RowScope {
+    /// The pairs that were drawn for a row.
+    fn samples(self, ratings: &Ratings) -> impl Iterator<Item = &RatingSample> {
+        let all = ratings.samples.iter();
+        let of_table = move |table: usize| self.table.is_none_or(|own| own == table);
+        all.filter(move |one| one.transformation == self.transformation && of_table(one.table))
+    }
+
+    /// The rating of a pair.
+    fn rating(self, ratings: &Ratings, pair: Pair) -> Option<Rating> {
+        let known = ratings.by_pair.get(&(self.scale, self.transformation, pair));
+        known.copied()
+    }
 }
 
-fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Option<usize>)) -> RatingRow {
-    let drawn: Vec<&Drawn> = drawn_of(judged, t, table).collect();
-    let sum = |of: fn(&Drawn) -> u64| drawn.iter().map(|one| of(one)).sum::<u64>();
-    let rated = drawn.iter().flat_map(|one| &one.pairs);
+fn rating_row(plan: &Plan, ratings: &Ratings, scope: RowScope) -> RatingRow {
+    let samples: Vec<&RatingSample> = scope.samples(ratings).collect();
+    let sum = |of: fn(&RatingSample) -> u64| samples.iter().map(|one| of(one)).sum::<u64>();
     let (mut unreadable, mut failed, mut accepted) = (0, 0, 0);
     let accept = plan.judge.as_ref().map_or(f64::INFINITY, |judge| judge.judging.accept);
     let mut texts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for pair in rated {
-        match judged.ratings.get(&(scale, t, *pair)) {
+    for pair in samples.iter().flat_map(|one| &one.pairs) {
+        match scope.rating(ratings, *pair) {
             Some(Rating::Score(score)) => {
-                accepted += u64::from(*score >= accept);
-                texts.entry(pair.0).or_default().push(*score);
+                accepted += u64::from(score >= accept);
+                texts.entry(pair.0).or_default().push(score);
             }
             Some(Rating::Unreadable) => unreadable += 1,
             Some(Rating::Failed) | None => failed += 1,
@@ -153,15 +146,15 @@ fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Op
     }
     let means: Vec<f64> = texts.values().filter_map(|seeds| stats::mean(seeds)).collect();
     RatingRow {
-        scale,
-        transformation: plan.transformations[t].label.clone(),
-        dataset: table.map(|table| plan.tables[table].dataset.name().to_owned()),
+        scale: scope.scale,
+        transformation: plan.transformations[scope.transformation].label.clone(),
+        dataset: scope.table.map(|table| plan.tables[table].dataset.name().to_owned()),
         asked: sum(|one| one.texts),
         unchanged: sum(|one| one.texts - one.changed),
         drawn: sum(|one| one.pairs.len() as u64),
         unreadable,
         failed,
-        accepted: (scale == Scale::Similarity).then_some(accepted),
+        accepted: (scope.scale == Scale::Similarity).then_some(accepted),
         texts: means.len() as u64,
         mean: stats::mean(&means),
         sd: stats::sample_sd(&means),
@@ -171,35 +164,34 @@ fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Op
 /// The rewrites that the judge was asked about, each once, with its drift. `number` gives the
 /// position of a text in the file of items.
 pub(super) fn judged_rewrites(
-    plan: &Plan,
-    transformed: &Transformed,
-    judged: &Judged,
-    drifted: &[Drifted],
+    results: &RunResults,
+    ratings: &Ratings,
     mut number: impl FnMut(u32) -> u32,
 ) -> Vec<JudgedRewrite> {
+    let plan = &results.plan;
     let mut drifts: HashMap<(usize, Pair), BTreeMap<usize, Vec<f64>>> = HashMap::new();
-    for ((encoder, _, transformation, _), pairs) in moved(plan, transformed, drifted) {
+    for ((encoder, _, transformation, _), pairs) in pair_drifts(results) {
         for (pair, drift) in pairs {
             let own = drifts.entry((transformation, pair)).or_default();
             own.entry(encoder).or_default().push(drift);
         }
     }
-    let drawn = judged.drawn.iter();
-    let pairs: BTreeSet<(usize, Pair)> = drawn
+    let samples = ratings.samples.iter();
+    let pairs: BTreeSet<(usize, Pair)> = samples
         .flat_map(|one| one.pairs.iter().map(|pair| (one.transformation, *pair)))
         .collect();
     let rewrite = |(transformation, pair): (usize, Pair)| {
-        let rating = |scale: &Scale| match judged.ratings.get(&(*scale, transformation, pair)) {
+        let rating = |scale: &Scale| match ratings.by_pair.get(&(*scale, transformation, pair)) {
             Some(Rating::Score(score)) => Some((*scale, *score)),
             Some(Rating::Unreadable | Rating::Failed) | None => None,
         };
-        let moved = drifts.get(&(transformation, pair)).into_iter().flatten();
+        let of_encoders = drifts.get(&(transformation, pair)).into_iter().flatten();
         JudgedRewrite {
             transformation: plan.transformations[transformation].label.clone(),
             original: number(pair.0),
             rewrite: number(pair.1),
             ratings: Scale::ALL.iter().filter_map(rating).collect(),
-            drift: moved
+            drift: of_encoders
                 .filter_map(|(encoder, drifts)| Some((plan.encoders[*encoder].id.clone(), mean_of(drifts)?)))
                 .collect(),
         }
@@ -215,40 +207,34 @@ fn mean_of(values: &[f64]) -> Option<f64> {
 }
 
 /// Drift of each pair by encoder, data set, transformation and seed.
-type Moved = HashMap<(usize, usize, usize, usize), HashMap<Pair, f64>>;
+type PairDrifts = HashMap<(usize, usize, usize, usize), HashMap<Pair, f64>>;
 
-fn moved(plan: &Plan, transformed: &Transformed, drifted: &[Drifted]) -> Moved {
-    let one = |one: &Drifted| {
+fn pair_drifts(results: &RunResults) -> PairDrifts {
+    let one = |one: &DriftEntry| {
         let variant = Variant::Transformed {
             transformation: one.transformation,
             seed: one.seed,
         };
-        let pairs = pairs_of(plan, transformed, one.table, variant);
+        let pairs = pairs_of(&results.plan, &results.transformed, one.table, variant);
         let drift = pairs.into_iter().zip(&one.drift);
         let drift = drift.filter_map(|(pair, drift)| Some((pair, f64::from((*drift)?))));
         ((one.encoder, one.table, one.transformation, one.seed), drift.collect())
     };
-    drifted.iter().map(one).collect()
+    results.drifts.iter().map(one).collect()
 }
 
-fn drift_row(
-    plan: &Plan,
-    judged: &Judged,
-    moved: &Moved,
-    (scale, e, t, table): (Scale, usize, usize, Option<usize>),
-) -> DriftRating {
+fn drift_row(plan: &Plan, ratings: &Ratings, drifts: &PairDrifts, encoder: usize, scope: RowScope) -> DriftRating {
     // Rating and drift of each text, seed by seed.
     let mut texts: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for one in drawn_of(judged, t, table) {
-        let Some(drift) = moved.get(&(e, one.table, t, one.seed)) else {
+    for one in scope.samples(ratings) {
+        let Some(drift) = drifts.get(&(encoder, one.table, one.transformation, one.seed)) else {
             continue;
         };
         for pair in &one.pairs {
-            if let (Some(Rating::Score(score)), Some(drift)) = (judged.ratings.get(&(scale, t, *pair)), drift.get(pair))
-            {
+            if let (Some(Rating::Score(score)), Some(drift)) = (scope.rating(ratings, *pair), drift.get(pair)) {
                 let (drifts, scores) = texts.entry(pair.0).or_default();
                 drifts.push(*drift);
-                scores.push(*score);
+                scores.push(score);
             }
         }
     }
@@ -257,10 +243,10 @@ fn drift_row(
         .filter_map(|(drifts, scores)| Some((stats::mean(drifts)?, stats::mean(scores)?)));
     let (drifts, scores): (Vec<f64>, Vec<f64>) = averaged.unzip();
     DriftRating {
-        encoder: plan.encoders[e].id.clone(),
-        transformation: plan.transformations[t].label.clone(),
-        dataset: table.map(|table| plan.tables[table].dataset.name().to_owned()),
-        ..DriftRating::of(scale, &drifts, &scores)
+        encoder: plan.encoders[encoder].id.clone(),
+        transformation: plan.transformations[scope.transformation].label.clone(),
+        dataset: scope.table.map(|table| plan.tables[table].dataset.name().to_owned()),
+        ..DriftRating::of(scope.scale, &drifts, &scores)
     }
 }
 

@@ -8,6 +8,7 @@ pub use isomer_report::terms::{Counters, JudgeCounters};
 use isomer_service_kit::Tenant;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tonic::Code;
 
 use crate::{
     gate::{Gate, OnUndecided},
@@ -212,6 +213,18 @@ impl RunRecord {
     /// separated by owner here, or the caller is an administrator.
     pub fn is_seen_by(&self, viewer: Option<&str>) -> bool {
         viewer.is_none_or(|viewer| self.owner.as_deref() == Some(viewer))
+    }
+
+    /// Ends the run as failed.
+    pub(super) fn fail(&mut self, code: Code, message: String) {
+        let code = code as i32;
+        (self.state, self.failure) = (RunState::Failed, Some(Failure { code, message }));
+    }
+
+    /// Ends the run as cancelled, with the reason if one was given.
+    pub(super) fn cancel(&mut self, reason: Option<String>) {
+        let code = Code::Cancelled as i32;
+        (self.state, self.failure) = (RunState::Cancelled, reason.map(|message| Failure { code, message }));
     }
 
     /// The suite's text, if the caller sent it.

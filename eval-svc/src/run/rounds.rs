@@ -9,16 +9,10 @@
 //! `translation`), every round has all seeds.
 
 use super::{
-    measure::Scored,
     order::order,
     plan::{Plan, Variant},
-    transform::Transformed,
 };
-use crate::{
-    gate::Bound,
-    report::{GateReport, RoundReport, SequentialReport},
-    stats::gate::schedule,
-};
+use crate::{gate::Sequential, stats::gate::schedule};
 
 /// A round: the cumulative data sets and seeds at its end, including earlier rounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,41 +101,32 @@ fn looks(tables: usize, seeds: usize, all_seeds: bool) -> Vec<schedule::Round> {
         .collect()
 }
 
-/// The report on the rounds; `None` if only one round was planned.
-pub(super) fn told(
-    plan: &Plan,
-    gate: &Bound,
-    rounds: &[Round],
-    taken: usize,
-    transformed: &Transformed,
-    scored: &[Scored],
-) -> Option<SequentialReport> {
-    gate.sequential.spending()?;
-    Some(SequentialReport {
-        spending: gate.sequential.name().to_owned(),
-        rounds: rounds
-            .iter()
-            .map(|round| RoundReport {
-                datasets: round.tables.len(),
-                seeds: round.seeds,
-                items: None,
-                fraction: round.fraction,
-                alpha: round.alpha,
-            })
-            .collect(),
-        taken,
-        texts_planned: plan.texts_planned() as u64,
-        texts_asked: transformed.count() as u64,
-        scores_planned: (plan.tables.len() * plan.variants().len() * plan.encoders.len()) as u64,
-        scores_made: scored.len() as u64,
-    })
+/// Rows of each data set in the first round.
+const FIRST: usize = 100;
+
+/// Whether the plan runs in rounds over items.
+pub(super) fn over_items(plan: &Plan) -> bool {
+    plan.gate
+        .as_ref()
+        .is_some_and(|gate| gate.sequential == Sequential::Betting)
 }
 
-/// Number of decisions made, and number of all decisions.
-pub(super) fn decided(report: &GateReport) -> (usize, usize) {
-    let verdicts = report.encoders.iter().flat_map(|one| &one.rules);
-    let decided = verdicts.clone().filter(|rule| rule.verdict.is_decided());
-    (decided.count(), verdicts.count())
+/// Rows of the largest data set.
+pub(super) fn rows(plan: &Plan) -> usize {
+    plan.tables.iter().map(|table| table.dataset.items()).max().unwrap_or(0)
+}
+
+/// Maximum rows of each data set in rounds over items: doubled until the largest data set is complete.
+pub(super) fn sizes(rows: usize) -> Vec<usize> {
+    let doubled = std::iter::successors(Some(FIRST), |size| size.checked_mul(2));
+    let mut sizes: Vec<usize> = doubled.take_while(|size| *size < rows).collect();
+    sizes.push(rows);
+    sizes
+}
+
+/// The maximum number of looks of the plan.
+pub(super) fn most_looks(plan: &Plan) -> usize {
+    if over_items(plan) { sizes(rows(plan)).len() } else { 1 }
 }
 
 #[cfg(test)]
@@ -157,5 +142,13 @@ mod tests {
         assert_eq!(told(false), [(8, 1), (16, 1), (16, 2), (16, 3)]);
         assert_eq!(told(true), [(8, 3), (16, 3)]);
         assert_eq!(looks(16, 3, true)[0].fraction, 0.5);
+    }
+
+    #[test]
+    fn rounds_double_until_everything_is_in() {
+        assert_eq!(sizes(1000), [100, 200, 400, 800, 1000]);
+        assert_eq!(sizes(800), [100, 200, 400, 800]);
+        assert_eq!(sizes(100), [100]);
+        assert_eq!(sizes(7), [7]);
     }
 }

@@ -10,23 +10,23 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    plan::Plan,
-    separation::{Separated, counts},
-};
+use super::{plan::Plan, separation::SeparationEntry, transformations::PlannedTransformation};
 use crate::{separation::RESOLUTION, stats::mean};
 
 /// The parallel gap of an encoder on a data set, or the reason why there is none to divide by.
-pub(super) fn scale(plan: &Plan, separated: &[Separated], encoder: usize, table: usize) -> Result<f64, String> {
+pub(super) fn scale(plan: &Plan, separations: &[SeparationEntry], encoder: usize, table: usize) -> Result<f64, String> {
     if plan.suite.separation.settled().is_none() {
         return Err("the suite leaves separation out, and the parallel gap is measured with it".to_owned());
     }
-    let own = separated
+    let own = separations
         .iter()
         .filter(|one| one.encoder == encoder && one.table == table);
     let mut gaps: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for one in own {
-        let counted = plan.transformations.get(one.transformation()).is_some_and(counts);
+        let counted = plan
+            .transformations
+            .get(one.transformation())
+            .is_some_and(PlannedTransformation::keeps_language);
         if let Some(gap) = one.gap().filter(|_| counted) {
             gaps.entry(one.transformation()).or_default().push(gap);
         }

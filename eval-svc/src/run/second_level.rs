@@ -14,7 +14,7 @@ use isomer_service_kit::Tenant;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::store::write_atomically;
+use super::atomic_file::write_atomically;
 
 /// Maximum wait for one request to the store.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{cuts::Encodings, prompting::Key};
+use super::{table::Key, vectors::Encodings};
 use crate::change::same_words;
 
 /// Counts of texts that have another text's vector.

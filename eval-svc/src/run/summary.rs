@@ -7,56 +7,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    RunRecord, cuts, drift, examples,
+    RunRecord, drift_rows,
+    encoders::EncoderVariant,
+    examples,
     items::KnownItems,
-    measure::{Measured, Scored},
-    plan::{EncoderVariant, Plan, PlannedTransformation, Table, Variant},
-    prompting, ratings, separation,
-    transform::{Made, Outcome, Transformed},
+    measure::ScoreEntry,
+    pairs::{requests, results_of},
+    plan::{Plan, Variant},
+    ratings,
+    results::RunResults,
+    separation,
+    table::Table,
+    transform::{Outcome, TextResult, Transformed},
+    truncation,
     units::UnitStore,
 };
 use crate::{
-    change::{Change, same_rewrites},
+    change::Change,
     form::Form,
-    gate::{RewriteCounts, Rewrites},
     metric::overlap::PERSISTENCE,
-    profile::Axis,
+    prompts::{self, Chosen},
     report::{
-        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GATE_K, GateReport, GeneratorInfo, LanguageReport, Report,
-        RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, VariantInfo, complete, diff::overlaps,
+        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GATE_K, GeneratorInfo, LanguageReport, PromptUse, Report,
+        RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, UnusedPrompt, VariantInfo, complete, diff::overlaps,
     },
+    search_form::SearchForm,
     stats::mean,
 };
 
-/// The results of a run.
-#[derive(Clone, Copy)]
-pub(super) struct Results<'a> {
-    /// The plan, reduced to the data sets and seeds that were run.
-    pub plan: &'a Plan,
-    /// The results of its texts.
-    pub transformed: &'a Transformed,
-    /// Its scores.
-    pub measured: &'a Measured,
-    /// The store of the scores' evidence.
-    pub units: &'a UnitStore,
-}
-
 /// Builds the report.
 pub(super) fn report(
-    results: Results<'_>,
+    results: &RunResults,
+    units: &UnitStore,
     record: &RunRecord,
     durations: BTreeMap<String, f64>,
-    gate: Option<GateReport>,
     examples: usize,
 ) -> Report {
-    let Results {
-        plan,
-        transformed,
-        measured,
-        units,
-    } = results;
-    let scored = measured.scored.as_slice();
-    let items = KnownItems::new(plan, transformed, measured, units);
+    let RunResults { plan, transformed, .. } = results;
+    let scores = results.scores.as_slice();
+    let items = KnownItems::new(results, units);
     let finished = Timestamp::now();
     let started = record.started.unwrap_or(record.created);
     let mut report = Report {
@@ -70,7 +59,7 @@ pub(super) fn report(
             seconds: finished.duration_since(started).as_secs_f64(),
         },
         suite: suite(plan),
-        encoders: encoders(plan, scored, units),
+        encoders: encoders(plan, scores, units),
         generators: transformed
             .generators
             .iter()
@@ -79,27 +68,27 @@ pub(super) fn report(
                 digest: digest.clone(),
             })
             .collect(),
-        datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
+        datasets: plan.tables.iter().map(|table| dataset(plan, table, scores)).collect(),
         drop_shares: items.drop_shares(),
         profile: items.profile(),
         subsets: items.subset_reports(),
-        gate,
+        gate: results.verdicts.clone(),
         judge: plan
             .judge
             .as_ref()
-            .zip(measured.judged.as_ref())
-            .map(|(judge, judged)| ratings::report(plan, transformed, judge, judged, &measured.drifted)),
-        separation: separation::report(plan, &measured.separated),
+            .zip(results.ratings.as_ref())
+            .map(|(judge, ratings)| ratings::report(results, judge, ratings)),
+        separation: separation::report(plan, &results.separations),
         checks: checks(plan, transformed),
         languages: LanguageReport {
             draws: draws(plan, transformed),
             targets: Vec::new(),
         },
         error_rates: Vec::new(),
-        drift: drift::rows(plan, &measured.drifted, &measured.separated),
-        truncation: cuts::rows(plan, scored),
-        scores: scored.iter().map(|scored| score(plan, scored)).collect(),
-        examples: examples::pick(plan, transformed, &measured.drifted, examples),
+        drift: drift_rows::rows(plan, &results.drifts, &results.separations),
+        truncation: truncation::rows(plan, scores),
+        scores: scores.iter().map(|scored| score(plan, scored)).collect(),
+        examples: examples::pick(results, examples),
         tables: Vec::new(),
         counters: record.counters,
         durations,
@@ -155,10 +144,10 @@ fn suite(plan: &Plan) -> SuiteInfo {
 
 /// Mean share of the first documents that a variant has in common with its encoder, on the
 /// original queries of each data set of retrieval; absent without one.
-fn overlap(plan: &Plan, scored: &[Scored], units: &UnitStore, encoder: usize) -> Option<f64> {
+fn overlap(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, encoder: usize) -> Option<f64> {
     let lists = |encoder: usize, table: usize| {
-        let own = |one: &&Scored| (one.encoder, one.table, one.variant) == (encoder, table, Variant::Original);
-        units.lists(&scored.iter().find(own)?.unit)
+        let own = |one: &&ScoreEntry| (one.encoder, one.table, one.variant) == (encoder, table, Variant::Original);
+        units.lists(&scores.iter().find(own)?.unit)
     };
     let of_table = |table: usize| {
         let (full, form) = (lists(plan.served(encoder), table), lists(encoder, table));
@@ -168,7 +157,7 @@ fn overlap(plan: &Plan, scored: &[Scored], units: &UnitStore, encoder: usize) ->
     mean(&(0..plan.tables.len()).filter_map(of_table).collect::<Vec<f64>>())
 }
 
-fn variant(plan: &Plan, scored: &[Scored], units: &UnitStore, position: usize) -> Option<VariantInfo> {
+fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usize) -> Option<VariantInfo> {
     let dimensions = plan.encoders[position].dimensions;
     let (form, prompts, bytes) = match &plan.variants[position] {
         EncoderVariant::Plain => return None,
@@ -186,17 +175,17 @@ fn variant(plan: &Plan, scored: &[Scored], units: &UnitStore, position: usize) -
         form,
         prompts,
         bytes,
-        overlap: overlap(plan, scored, units, position),
+        overlap: overlap(plan, scores, units, position),
     })
 }
 
-fn encoders(plan: &Plan, scored: &[Scored], units: &UnitStore) -> Vec<EncoderInfo> {
+fn encoders(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<EncoderInfo> {
     plan.encoders
         .iter()
         .enumerate()
         .map(|(position, encoder)| {
             let space = encoder.vector_space.clone().unwrap_or_default();
-            let (prompts, unused_prompts) = prompting::told(plan, position);
+            let (prompts, unused_prompts) = prompt_uses(plan, position);
             EncoderInfo {
                 id: encoder.id.clone(),
                 revision: encoder.revision.clone(),
@@ -211,14 +200,56 @@ fn encoders(plan: &Plan, scored: &[Scored], units: &UnitStore) -> Vec<EncoderInf
                 prompts,
                 unused_prompts,
                 baseline: plan.baseline == Some(position),
-                variant: variant(plan, scored, units, position),
+                variant: variant(plan, scores, units, position),
             }
         })
         .collect()
 }
 
-fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
-    let own = |scored: &&Scored| plan.tables[scored.table].dataset.name() == table.dataset.name();
+/// The prompts that were used for an encoder's texts, with the data sets of each, and the prompts
+/// that were not used.
+fn prompt_uses(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
+    if plan.search(encoder) == Some(SearchForm::Lexical) {
+        return Default::default();
+    }
+    let mut uses: Vec<PromptUse> = Vec::new();
+    let mut all: Vec<&Chosen> = Vec::new();
+    for table in &plan.tables {
+        let Some(own) = table.prompts.get(encoder) else {
+            continue;
+        };
+        for (part, chosen) in own.prompts.parts() {
+            let Some(chosen) = chosen else { continue };
+            all.push(chosen);
+            let dataset = table.dataset.name().to_owned();
+            let known = uses
+                .iter_mut()
+                .find(|one| one.part == part && one.source == chosen.source && one.role == chosen.role);
+            match known {
+                Some(known) => known.datasets.push(dataset),
+                None => uses.push(PromptUse {
+                    part,
+                    source: chosen.source,
+                    role: chosen.role.clone(),
+                    text: chosen.sent.text().map(str::to_owned),
+                    datasets: vec![dataset],
+                }),
+            }
+        }
+    }
+    let unused = plan
+        .prompting
+        .get(encoder)
+        .map(|own| prompts::unused(&own.layers, &all));
+    let unused = unused
+        .into_iter()
+        .flatten()
+        .map(|(source, role)| UnusedPrompt { source, role });
+    (uses, unused.collect())
+}
+
+fn dataset(plan: &Plan, table: &Table, scores: &[ScoreEntry]) -> DatasetInfo {
+    let own = |score: &&ScoreEntry| plan.tables[score.table].dataset.name() == table.dataset.name();
     DatasetInfo {
         name: table.dataset.name().to_owned(),
         group: table.group(),
@@ -237,7 +268,7 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
         digest: table.dataset.digest().to_owned(),
         revision: table.dataset.revision().map(str::to_owned),
         sample: table.dataset.sample().cloned(),
-        main_score: scored
+        main_score: scores
             .iter()
             .find(own)
             .map(|scored| scored.score.main_key.clone())
@@ -245,24 +276,12 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
     }
 }
 
-/// The requests of a dataset for a transformation.
-fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeSet<usize> {
-    table.requests.of(planned).iter().flatten().copied().collect()
-}
-
-fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
-    let (transformation, seed) = match scored.variant {
-        Variant::Original => (None, None),
-        Variant::Transformed { transformation, seed } => (
-            Some(plan.transformations[transformation].label.clone()),
-            Some(plan.suite.seeds[seed]),
-        ),
-    };
+fn score(plan: &Plan, scored: &ScoreEntry) -> ScoreRow {
     ScoreRow {
         encoder: plan.encoders[scored.encoder].id.clone(),
         dataset: plan.tables[scored.table].dataset.name().to_owned(),
-        transformation,
-        seed,
+        transformation: plan.label(scored.variant).map(str::to_owned),
+        seed: plan.seed(scored.variant),
         texts_digest: scored.texts.clone(),
         unit: scored.unit.clone(),
         main_score_key: scored.score.main_key.clone(),
@@ -273,53 +292,14 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
     }
 }
 
-/// A dataset's texts, by their numbers, with their results under a transformation and seed, as far
-/// as they have been requested.
-fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<(u32, &'a Made)> {
-    let Some(planned) = plan.transformations.get(t) else {
-        return Vec::new();
-    };
-    let asked = plan.requests.of(planned);
-    let requests = requests(table, planned).into_iter();
-    requests
-        .filter_map(|request| Some((asked.get(request)?.text, transformed.get(t, s, request)?)))
-        .collect()
-}
-
-/// Counts of rewritten texts, for the gate.
-pub(super) fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
-    let of_table = |table: &Table| {
-        let of_transformation = |t: usize| {
-            let axis = plan.transformations.get(t).map(|planned| planned.axis);
-            let lengthened = matches!(axis, Some(Axis::Length | Axis::Augmentation));
-            let by_dose = axis == Some(Axis::Noise);
-            let of_seed = |s: usize| {
-                let mut counted = Rewrites::default();
-                let mut pairs = Vec::new();
-                for (original, made) in made(plan, transformed, table, t, s) {
-                    counted.add(made.change, lengthened, !made.guards.is_empty());
-                    if !by_dose && made.change != Change::Unchanged {
-                        pairs.push((plan.corpus.get(original), plan.corpus.get(made.text)));
-                    }
-                }
-                counted.same = same_rewrites(pairs);
-                counted
-            };
-            (0..plan.suite.seeds.len()).map(of_seed).collect()
-        };
-        (0..plan.transformations.len()).map(of_transformation).collect()
-    };
-    plan.tables.iter().map(of_table).collect()
-}
-
 fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
     let mut rows = Vec::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
         for (s, seed) in plan.suite.seeds.iter().enumerate() {
             for table in &plan.tables {
-                let made = made(plan, transformed, table, t, s);
-                let made: Vec<&Made> = made.into_iter().map(|(_, made)| made).collect();
-                rows.push(check_row(&planned.label, *seed, table.dataset.name(), &made));
+                let results = results_of(plan, transformed, table, t, s);
+                let results: Vec<&TextResult> = results.map(|(_, result)| result).collect();
+                rows.push(check_row(&planned.label, *seed, table.dataset.name(), &results));
             }
         }
     }
@@ -336,7 +316,9 @@ fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
             for table in &plan.tables {
                 let mut texts: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
                 for request in requests(table, planned) {
-                    let target = transformed.get(t, s, request).and_then(|made| made.target.as_deref());
+                    let target = transformed
+                        .get(t, s, request)
+                        .and_then(|result| result.target.as_deref());
                     if let (Some(target), Some(asked)) = (target, asked.get(request)) {
                         *texts.entry((asked.language.as_deref(), target)).or_default() += 1;
                     }
@@ -355,10 +337,10 @@ fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
     rows
 }
 
-fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> CheckRow {
-    let ended = |outcome: Outcome| made.iter().filter(|one| one.outcome == outcome).count() as u64;
-    let changed_by = |change: Change| made.iter().filter(|one| one.change == change).count() as u64;
-    let measured: Vec<(f64, f64, f64)> = made
+fn check_row(transformation: &str, seed: u64, dataset: &str, results: &[&TextResult]) -> CheckRow {
+    let ended = |outcome: Outcome| results.iter().filter(|one| one.outcome == outcome).count() as u64;
+    let changed_by = |change: Change| results.iter().filter(|one| one.change == change).count() as u64;
+    let measured: Vec<(f64, f64, f64)> = results
         .iter()
         .filter(|one| is_transformed(one))
         .filter_map(|one| one.measures)
@@ -370,18 +352,18 @@ fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> 
         transformation: transformation.to_owned(),
         seed,
         dataset: dataset.to_owned(),
-        texts: made.len() as u64,
+        texts: results.len() as u64,
         ok: ended(Outcome::Ok),
         recovered: ended(Outcome::Recovered),
         kept_original: ended(Outcome::KeptOriginal),
         failed: ended(Outcome::Failed),
         unchanged: Some(changed_by(Change::Unchanged)),
         near_copies: Some(changed_by(Change::NearCopy) + changed_by(Change::Contained)),
-        failed_checks: count(made.iter().flat_map(|one| one.failed_checks.iter())),
-        retried_checks: count(made.iter().flat_map(|one| one.retried_checks.iter())),
-        first_checks: count(made.iter().flat_map(|one| one.first_checks.iter())),
-        guards: count(made.iter().flat_map(|one| one.guards.iter())),
-        guards_untold: count(made.iter().flat_map(|one| one.guards_untold.iter())),
+        failed_checks: count(results.iter().flat_map(|one| one.failed_checks.iter())),
+        retried_checks: count(results.iter().flat_map(|one| one.retried_checks.iter())),
+        first_checks: count(results.iter().flat_map(|one| one.first_checks.iter())),
+        guards: count(results.iter().flat_map(|one| one.guards.iter())),
+        guards_untold: count(results.iter().flat_map(|one| one.guards_untold.iter())),
         edit_distance: mean(|m| m.0),
         jaccard: mean(|m| m.1),
         length_ratio: mean(|m| m.2),
@@ -396,6 +378,6 @@ fn count<'a>(names: impl Iterator<Item = &'a &'static str>) -> BTreeMap<String, 
     counts
 }
 
-fn is_transformed(made: &Made) -> bool {
-    matches!(made.outcome, Outcome::Ok | Outcome::Recovered)
+fn is_transformed(result: &TextResult) -> bool {
+    matches!(result.outcome, Outcome::Ok | Outcome::Recovered)
 }

@@ -14,12 +14,13 @@ use isomer_service_kit::Fault;
 use tonic::Code;
 
 use super::{
-    RunContext, RunError, RunManager, judge,
+    RunContext, RunError, RunManager,
+    judge_trial::PlannedJudge,
     live::Live,
     manager::WeakRunManager,
     prepare,
-    record::{Counters, Failure, RunRecord, RunState},
-    store::{ActiveRun, CANCEL_LOOK, Claimed, Ledger, Observer},
+    record::{Counters, RunRecord, RunState},
+    store::{ActiveRun, CANCEL_LOOK, Claim, Ledger, Observer},
 };
 use crate::report::terms::JudgeCounters;
 
@@ -81,7 +82,7 @@ impl Part {
             self.beaten = Instant::now();
         }
         for (id, reason) in self.ledger.cancelled().await? {
-            if let Some(live) = manager.led_here(&id) {
+            if let Some(live) = manager.live(&id) {
                 live.cancel(&reason);
             }
         }
@@ -111,7 +112,7 @@ impl Part {
             .chain(unknown)
         {
             match self.ledger.claim(&run).await {
-                Ok(Some(claimed)) => continue_run(manager, &run, claimed),
+                Ok(Some(claim)) => continue_run(manager, &run, claim),
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, id = run.id, "a run cannot be taken over; retrying"),
             }
@@ -124,7 +125,7 @@ impl Part {
 
     /// The runs that have named this replica for a lease and that it does not execute.
     fn unknown(&mut self, mut own: Vec<ActiveRun>, manager: &RunManager, now: Instant) -> Vec<ActiveRun> {
-        own.retain(|run| manager.led_here(&run.id).is_none());
+        own.retain(|run| manager.live(&run.id).is_none());
         self.unknown.retain(|(known, _)| own.contains(known));
         for run in own {
             if !self.unknown.iter().any(|(known, _)| *known == run) {
@@ -168,13 +169,13 @@ impl Part {
 }
 
 /// Continues a run from its record, in a separate task.
-fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
-    let Claimed {
+fn continue_run(manager: &RunManager, from: &ActiveRun, claim: Claim) {
+    let Claim {
         mut record,
         sequence,
         cancel,
         leadership,
-    } = claimed;
+    } = claim;
     tracing::info!(
         id = record.id,
         leader = from.leader,
@@ -184,12 +185,13 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
     metrics::counter!(crate::metric_names::TAKEOVERS).increment(1);
     let started = record.started.is_some();
     let earlier = record.counters;
-    record.counters = carried(&record, manager.context().work.recounts_encoding());
+    record.counters = kept_counters(&record, manager.context().work.recounts_encoding());
     record.progress.clear();
     record.state = RunState::Pending;
     let live = Arc::new(Live::new(record, leadership, sequence));
     if started {
-        live.message("another replica continues this run; finished work is kept");
+        live.progress
+            .message("another replica continues this run; finished work is kept");
     }
     let id = live.record().id;
     manager.remember(&id, Arc::clone(&live));
@@ -210,22 +212,16 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
         match live.cancel.run_until_cancelled(prepared).await {
             Some(Ok((context, mut plan))) => {
                 plan.ceiling = plan.ceiling.continued(&earlier);
-                live.change(|record| {
-                    let tried = both(record.trial, judge::tried(&plan));
-                    (record.trial, record.counters.judge) = (tried, tried);
+                live.progress.change(|record| {
+                    let usage = both(record.trial, plan.judge.as_ref().map(PlannedJudge::trial_usage));
+                    (record.trial, record.counters.judge) = (usage, usage);
                 });
                 manager.spawn(context, plan, live, turn);
             }
             Some(Err(error)) => {
                 let fault = Fault::from(error);
-                live.end(|record| {
-                    record.state = RunState::Failed;
-                    record.failure = Some(Failure {
-                        code: fault.code as i32,
-                        message: format!("the run could not be continued by another replica: {fault}"),
-                    });
-                })
-                .await;
+                let message = format!("the run could not be continued by another replica: {fault}");
+                live.end(|record| record.fail(fault.code, message)).await;
             }
             None if live.interrupted() => drop(live.hand_back().await),
             None => end_cancelled(&live).await,
@@ -234,15 +230,7 @@ fn continue_run(manager: &RunManager, from: &ActiveRun, claimed: Claimed) {
 }
 
 async fn end_cancelled(live: &Live) {
-    let reason = live.reason();
-    live.end(|record| {
-        record.state = RunState::Cancelled;
-        record.failure = reason.map(|message| Failure {
-            code: Code::Cancelled as i32,
-            message,
-        });
-    })
-    .await;
+    live.end(|record| record.cancel(live.reason())).await;
 }
 
 /// Plans a run again, with retries if a service does not respond.
@@ -280,7 +268,7 @@ fn may_pass(error: &RunError) -> bool {
 /// its judge is counted again from the texts, which name the run that they were made for. Planned
 /// and found texts are counted again as they occur. `recounted`: whether the usage of encoders is
 /// counted again too.
-fn carried(record: &RunRecord, recounted: bool) -> Counters {
+fn kept_counters(record: &RunRecord, recounted: bool) -> Counters {
     if recounted {
         return Counters::default();
     }

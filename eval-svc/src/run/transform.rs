@@ -2,7 +2,6 @@
 //! encoders together.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Instant,
@@ -15,9 +14,7 @@ use futures::{
 use isomer_proto::{
     ProtoEnum,
     common::v1::Usage,
-    transform::v1::{
-        Check, Guard, OnFingerprintChange, Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec,
-    },
+    transform::v1::{Check, Guard, Outcome as ProtoOutcome, TransformResult},
 };
 pub use isomer_report::terms::Outcome;
 use isomer_service_kit::Fault;
@@ -27,13 +24,14 @@ use parking_lot::Mutex;
 use super::{
     RunContext, RunError,
     allowance::{Answers, admitted},
-    answers::{Answer, Chunk, Order, answers},
-    live::Live,
-    plan::{Corpus, Plan, TextRequest},
-    progress::Meter,
+    answers::{Answer, Order, answers},
+    plan::{Plan, Variant},
+    progress::{Meter, RunProgress},
     record::Counters,
+    requests::{Chunk, chunks, spec},
     rounds::Round,
-    wire,
+    table::{Corpus, TextRequest},
+    transformations::PlannedTransformation,
 };
 use crate::{
     change::Change,
@@ -45,12 +43,9 @@ use crate::{
 /// texts of one are slow, the next is already queued.
 const IN_FLIGHT: usize = 2;
 
-/// Maximum bytes of text in one request.
-const MOST_BYTES: usize = 1 << 20;
-
 /// The result of one text.
 #[derive(Debug, Clone)]
-pub(super) struct Made {
+pub(super) struct TextResult {
     /// The text, by its number in the corpus.
     pub text: u32,
     /// The outcome of the text.
@@ -78,7 +73,7 @@ pub(super) struct Made {
 #[derive(Debug, Default)]
 pub(super) struct Transformed {
     /// `[transformation][seed][request]`; `None` if it has not been requested.
-    made: Vec<Vec<Vec<Option<Made>>>>,
+    results: Vec<Vec<Vec<Option<TextResult>>>>,
     /// Generators that were used: id, and digest of the weights if known.
     pub generators: BTreeMap<String, String>,
 }
@@ -88,7 +83,7 @@ impl Transformed {
     pub(super) fn new(plan: &Plan) -> Self {
         let requests = |planned| vec![None; plan.requests.of(planned).len()];
         Self {
-            made: plan
+            results: plan
                 .transformations
                 .iter()
                 .map(|planned| vec![requests(planned); plan.suite.seeds.len()])
@@ -99,7 +94,7 @@ impl Transformed {
 
     /// Space for all texts of a plan, with the results of an earlier plan that has the same
     /// transformations and seeds.
-    pub(super) fn carried(plan: &mut Plan, earlier: &Plan, from: Self) -> Self {
+    pub(super) fn reused(plan: &mut Plan, earlier: &Plan, from: Self) -> Self {
         let mut all = Self::new(plan);
         for (t, planned) in plan.transformations.iter().enumerate() {
             let asked = earlier.requests.of(planned);
@@ -117,9 +112,9 @@ impl Transformed {
                     continue;
                 };
                 for s in 0..plan.suite.seeds.len() {
-                    if let Some(made) = from.get(t, s, *position) {
-                        let text = plan.corpus.intern(earlier.corpus.get(made.text));
-                        all.made[t][s][request] = Some(Made { text, ..made.clone() });
+                    if let Some(result) = from.get(t, s, *position) {
+                        let text = plan.corpus.intern(earlier.corpus.get(result.text));
+                        all.results[t][s][request] = Some(TextResult { text, ..result.clone() });
                     }
                 }
             }
@@ -130,7 +125,7 @@ impl Transformed {
 
     /// Number of results: each transformation and seed of a text counts.
     pub(super) fn count(&self) -> usize {
-        self.made.iter().flatten().flatten().flatten().count()
+        self.results.iter().flatten().flatten().flatten().count()
     }
 
     /// Records the generator that a result names.
@@ -144,29 +139,26 @@ impl Transformed {
     }
 
     /// The result of a request.
-    pub(super) fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
-        self.made.get(transformation)?.get(seed)?.get(request)?.as_ref()
+    pub(super) fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&TextResult> {
+        self.results.get(transformation)?.get(seed)?.get(request)?.as_ref()
     }
 }
 
 /// Runs the stage for the texts that a round adds.
 pub(super) async fn transform(
-    context: &RunContext,
+    sender: &mut RequestSender<'_>,
     plan: &mut Plan,
     round: &Round,
     transformed: &mut Transformed,
-    live: &Live,
-    meter: &mut Meter,
 ) -> Result<(), RunError> {
     let mut passes = Vec::new();
     for t in 0..plan.transformations.len() {
         for s in 0..round.seeds {
-            passes.push((t, s, lacking(plan, round, transformed, (t, s))));
+            passes.push((t, s, lacking(plan, round, transformed, t, s)));
         }
     }
     let texts: usize = passes.iter().map(|(_, _, lacking)| lacking.len()).sum();
-    live.count(|counters| counters.texts_planned += texts as u64);
-    meter.grow(texts as u64);
+    sender.expect(texts);
     // Requests that differ only in their seed are sent afterwards: a generator that takes no seed
     // gives the same answer to both, so the second is found in the caches. All other requests
     // follow without a pause.
@@ -174,13 +166,13 @@ pub(super) async fn transform(
         let of_seed = passes
             .iter()
             .filter(|(_, s, lacking)| *s == seed && !lacking.is_empty());
-        generate(context, plan, live, meter, transformed, &of_seed.collect::<Vec<_>>()).await?;
+        generate(sender, plan, transformed, &of_seed.collect::<Vec<_>>()).await?;
     }
     Ok(())
 }
 
 /// Requests of the round's data sets that have not been sent.
-fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize, usize)) -> Vec<usize> {
+fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, t: usize, s: usize) -> Vec<usize> {
     let Some(planned) = plan.transformations.get(t) else {
         return Vec::new();
     };
@@ -196,10 +188,8 @@ fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize
 
 /// Transforms texts (positions of requests), each under a transformation and seed.
 async fn generate(
-    context: &RunContext,
+    sender: &mut RequestSender<'_>,
     plan: &mut Plan,
-    live: &Live,
-    meter: &mut Meter,
     transformed: &mut Transformed,
     wanted: &[&(usize, usize, Vec<usize>)],
 ) -> Result<(), RunError> {
@@ -226,23 +216,23 @@ async fn generate(
         let of_pass = wanted[pass].2.iter().filter_map(|request| asked[pass].get(*request));
         chunks(&of_pass.collect::<Vec<_>>(), &corpus.lock(), most)
     };
-    let mut done = |pass: usize, results: Vec<TransformResult>| {
+    let mut handle = |pass: usize, results: Vec<TransformResult>| {
         let (t, s, lacking) = wanted[pass];
         refuse_silence(&results, &passes[pass].order.what)?;
         let planned = &transformations[*t];
         for (request, result) in lacking.iter().copied().zip(results) {
             transformed.note_generator(&result);
             let target = target(planned, &result);
-            let mut made = record(&mut corpus.lock(), asked[pass][request].text, result);
+            let mut result = record(&mut corpus.lock(), asked[pass][request].text, result);
             // A dose decides how much of a text changes, and a draw may change nothing.
-            if planned.axis == Axis::Noise && made.outcome == Outcome::Ok {
-                made.change = Change::Changed;
+            if planned.axis == Axis::Noise && result.outcome == Outcome::Ok {
+                result.change = Change::Changed;
             }
-            transformed.made[*t][*s][request] = Some(Made { target, ..made });
+            transformed.results[*t][*s][request] = Some(TextResult { target, ..result });
         }
         Ok(())
     };
-    gather(context, live, meter, &passes, &chunks, &mut done).await
+    sender.gather(&passes, &chunks, &mut handle).await
 }
 
 /// The request to the service for one transformation and seed.
@@ -251,7 +241,7 @@ fn order(plan: &Plan, t: usize, s: usize) -> Order {
     Order {
         spec: spec(plan, t, s),
         producer: plan.producers.get(&planned.label).cloned().unwrap_or_default(),
-        what: plan.describe(super::plan::Variant::Transformed {
+        what: plan.describe(Variant::Transformed {
             transformation: t,
             seed: s,
         }),
@@ -259,36 +249,6 @@ fn order(plan: &Plan, t: usize, s: usize) -> Order {
         count: tally_outcome,
         ceiling: plan.ceiling,
     }
-}
-
-/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes; each item has its
-/// position. The longest texts come first: they take longest, and one that is started last would
-/// delay everything after it.
-pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
-    let mut bytes = 0;
-    let mut order: Vec<(usize, &TextRequest)> = requests.iter().copied().enumerate().collect();
-    order.sort_by_key(|(_, request)| Reverse(corpus.get(request.text).len()));
-    for (position, request) in order {
-        let text = corpus.get(request.text);
-        let full = chunks
-            .last()
-            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
-        if full {
-            chunks.push(Vec::new());
-            bytes = 0;
-        }
-        bytes += text.len();
-        let item = TextItem {
-            id: request.id.clone(),
-            text: text.to_owned(),
-            language: request.language.clone(),
-        };
-        if let Some(chunk) = chunks.last_mut() {
-            chunk.push((position, item));
-        }
-    }
-    chunks
 }
 
 /// An order with its number of texts.
@@ -301,75 +261,93 @@ pub(super) struct Pass {
 type Chunks<'a> = &'a (dyn Fn(usize, usize) -> Vec<Chunk> + Sync);
 
 /// Takes the results of a pass.
-type Done<'a> = &'a mut (dyn FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send);
+type PassHandler<'a> = &'a mut (dyn FnMut(usize, Vec<TransformResult>) -> Result<(), RunError> + Send);
 
-/// Sends the texts of passes, one pass after the other. The next pass starts while the last texts
-/// of the previous one are still being generated, so that nothing idles between them. `chunks`
-/// returns the requests of a pass, each of at most a given number of texts; `done` receives the
-/// results of each pass in the order of its texts, pass by pass. Counts and progress are reported
-/// as results arrive.
-pub(super) async fn gather(
-    context: &RunContext,
-    live: &Live,
-    meter: &mut Meter,
-    passes: &[Pass],
-    chunks: Chunks<'_>,
-    done: Done<'_>,
-) -> Result<(), RunError> {
-    let own = Batching {
-        items: context.config.transform_batch_items,
-        in_flight: IN_FLIGHT,
-    };
-    let batching = context.work.batching(RequestKind::Transform, own);
-    let sent = sent(context, live, passes, chunks, batching.items);
-    let mut events = sent.flatten_unordered(batching.in_flight);
-    let mut all: VecDeque<Gathered> = passes.iter().map(|pass| Gathered::of(pass.texts)).collect();
-    let begin = |meter: &mut Meter, pass: usize| {
-        if let Some(Pass { order, .. }) = passes.get(pass) {
-            meter.detail(&order.what);
-            live.tell(meter);
-        }
-    };
-    let mut first = 0;
-    begin(meter, first);
-    while let Some((number, answer)) = events.try_next().await? {
-        let order = &passes[number].order;
-        match answer {
-            Answer::Text(position, result) => {
-                let cached = result.provenance.as_ref().is_some_and(|p| p.cache_hit);
-                if let Some(usage) = &result.usage {
-                    live.count(|counters| spend(counters, usage));
-                }
-                let of_pass = number.checked_sub(first).and_then(|at| all.get_mut(at));
-                if let Some(gathered) = of_pass.filter(|gathered| gathered.is_new(position)) {
-                    live.count(|counters| {
-                        tally_source(counters, cached, order.needs_generator);
-                        (order.count)(counters, &result);
-                    });
-                    meter.add(1, u64::from(cached), Instant::now());
-                    meter.fail(u64::from(gives_no_text(&result)));
-                    live.tell(meter);
-                    gathered.add(position, *result);
-                }
-            }
-            Answer::End(rest) => live.count(|counters| spend(counters, &rest)),
-        }
-        order.ceiling.hold(&live.counters())?;
-        while all.front().is_some_and(|gathered| gathered.left == 0) {
-            let results = all.pop_front().unwrap_or_default().results;
-            done(first, results.into_iter().flatten().collect())?;
-            first += 1;
-            begin(meter, first);
-        }
+/// Sends texts to the transform service, and reports the progress.
+pub(super) struct RequestSender<'a> {
+    pub context: &'a RunContext,
+    pub progress: &'a RunProgress,
+    pub meter: &'a mut Meter,
+}
+
+impl RequestSender<'_> {
+    /// Counts texts that will be sent.
+    pub(super) fn expect(&mut self, texts: usize) {
+        self.progress.count(|counters| counters.texts_planned += texts as u64);
+        self.meter.grow(texts as u64);
     }
-    match passes.get(first) {
-        None => Ok(()),
-        Some(Pass { order, .. }) => Err(RunError::Transform {
-            what: order.what.clone(),
-            fault: Box::new(Fault::internal(
-                "the transform service ended its answer before every text had an outcome",
-            )),
-        }),
+
+    /// Sends the texts of passes, one pass after the other. The next pass starts while the last texts
+    /// of the previous one are still being generated, so that nothing idles between them. `chunks`
+    /// returns the requests of a pass, each of at most a given number of texts; `handle` receives the
+    /// results of each pass in the order of its texts, pass by pass. Counts and progress are reported
+    /// as results arrive.
+    pub(super) async fn gather(
+        &mut self,
+        passes: &[Pass],
+        chunks: Chunks<'_>,
+        handle: PassHandler<'_>,
+    ) -> Result<(), RunError> {
+        let Self {
+            context,
+            progress,
+            meter,
+        } = self;
+        let own = Batching {
+            items: context.config.transform_batch_items,
+            in_flight: IN_FLIGHT,
+        };
+        let batching = context.work.batching(RequestKind::Transform, own);
+        let sent = sent(context, progress, passes, chunks, batching.items);
+        let mut events = sent.flatten_unordered(batching.in_flight);
+        let mut all: VecDeque<PassResults> = passes.iter().map(|pass| PassResults::of(pass.texts)).collect();
+        let begin = |meter: &mut Meter, pass: usize| {
+            if let Some(Pass { order, .. }) = passes.get(pass) {
+                meter.detail(&order.what);
+                progress.tell(meter);
+            }
+        };
+        let mut first = 0;
+        begin(meter, first);
+        while let Some((number, answer)) = events.try_next().await? {
+            let order = &passes[number].order;
+            match answer {
+                Answer::Text(position, result) => {
+                    let cached = result.provenance.as_ref().is_some_and(|p| p.cache_hit);
+                    if let Some(usage) = &result.usage {
+                        progress.count(|counters| spend(counters, usage));
+                    }
+                    let of_pass = number.checked_sub(first).and_then(|at| all.get_mut(at));
+                    if let Some(results) = of_pass.filter(|results| results.is_new(position)) {
+                        progress.count(|counters| {
+                            tally_source(counters, cached, order.needs_generator);
+                            (order.count)(counters, &result);
+                        });
+                        meter.add(1, u64::from(cached), Instant::now());
+                        meter.fail(u64::from(gives_no_text(&result)));
+                        progress.tell(meter);
+                        results.add(position, *result);
+                    }
+                }
+                Answer::End(rest) => progress.count(|counters| spend(counters, &rest)),
+            }
+            order.ceiling.hold(&progress.counters())?;
+            while all.front().is_some_and(|results| results.left == 0) {
+                let results = all.pop_front().unwrap_or_default().results;
+                handle(first, results.into_iter().flatten().collect())?;
+                first += 1;
+                begin(meter, first);
+            }
+        }
+        match passes.get(first) {
+            None => Ok(()),
+            Some(Pass { order, .. }) => Err(RunError::Transform {
+                what: order.what.clone(),
+                fault: Box::new(Fault::internal(
+                    "the transform service ended its answer before every text had an outcome",
+                )),
+            }),
+        }
     }
 }
 
@@ -377,7 +355,7 @@ pub(super) async fn gather(
 /// out when the requests of the previous pass have been sent.
 fn sent<'a>(
     context: &'a RunContext,
-    live: &'a Live,
+    progress: &'a RunProgress,
     passes: &'a [Pass],
     chunks: Chunks<'a>,
     most: usize,
@@ -386,7 +364,7 @@ fn sent<'a>(
     let of_pass = move |(number, Pass { order, .. }): (usize, &'a Pass)| {
         let chunks = chunks(number, most);
         let sent: BoxStream<'a, Answers<'a>> = match order.ceiling.any() && order.needs_generator {
-            true => admitted(context, live, order, chunks, Arc::clone(&reserved)),
+            true => admitted(context, progress, order, chunks, Arc::clone(&reserved)),
             false => {
                 let send = |chunk| -> Answers<'a> {
                     answers(
@@ -407,14 +385,14 @@ fn sent<'a>(
 
 /// Results of a pass so far.
 #[derive(Default)]
-struct Gathered {
+struct PassResults {
     /// Results in the order of the texts; no space is allocated before the first result.
     results: Vec<Option<TransformResult>>,
     texts: usize,
     left: usize,
 }
 
-impl Gathered {
+impl PassResults {
     fn of(texts: usize) -> Self {
         Self {
             results: Vec::new(),
@@ -431,37 +409,6 @@ impl Gathered {
         self.results.resize(self.texts, None);
         self.results[position] = Some(result);
         self.left -= 1;
-    }
-}
-
-/// The specification for the service under one transformation and seed.
-pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
-    let planned = &plan.transformations[t];
-    TransformSpec {
-        transformation: Some(wire::transformation_of_seed(&planned.transformation, s)),
-        generator_id: if planned.needs_generator {
-            plan.generator.clone()
-        } else {
-            String::new()
-        },
-        seed: Some(plan.suite.seeds[s]),
-        max_attempts: Some(plan.suite.attempts),
-        on_failure: plan.suite.on_failure.into(),
-        sampling: Some(Sampling {
-            temperature: Some(plan.suite.temperature),
-            top_p: Some(plan.suite.top_p),
-            max_tokens: None,
-            top_k: plan.suite.top_k,
-        }),
-        retry_identical: Some(plan.suite.retry_identical),
-        retry_temperature: Some(plan.suite.retry_temperature),
-        guards: plan.suite.guards.into(),
-        on_fingerprint_change: OnFingerprintChange::Report.into(),
-        prompts: planned.transformation.prompt().map(str::to_owned).into_iter().collect(),
-        bypass_cache: false,
-        // Draws for a whole run depend on the suite, not on the time of the run, so that a second
-        // run finds the same texts.
-        run: plan.suite.name.clone(),
     }
 }
 
@@ -519,7 +466,7 @@ fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunErro
 
 /// The target language of a translation, as the service reports it. Other transformations have no
 /// target language or draw one for each text.
-fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
+fn target(planned: &PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
     if planned.transformation.declaration().draw != Draw::Target {
         return None;
     }
@@ -527,7 +474,7 @@ fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult
     Some(language.as_str().into())
 }
 
-fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
+fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> TextResult {
     let outcome = result.outcome().among(Outcome::ALL, Outcome::name);
     let outcome = outcome.unwrap_or(Outcome::Failed);
     let (text, change) = match outcome {
@@ -538,7 +485,7 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
         // As in HTEB, a text that could not be transformed stays unchanged and is counted.
         Outcome::KeptOriginal | Outcome::Failed => (original, Change::Unchanged),
     };
-    Made {
+    TextResult {
         text,
         outcome,
         change,

@@ -10,8 +10,8 @@ use isomer_service_kit::Tenant;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
+    atomic_file::write_atomically,
     second_level::{SecondLevel, UnitFile},
-    store::write_atomically,
 };
 use crate::{
     evidence::Evidence,
@@ -279,8 +279,7 @@ impl UnitStore {
     /// Stored drift of `n` pairs of texts, identified by their digest. An unreadable file counts as
     /// absent.
     pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
-        let bytes = fs::read(self.drift_file(vector_space, pairs).path).ok()?;
-        let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;
+        let stored: StoredDrift = self.aside("drift", &[DRIFT_VERSION, vector_space, pairs])?;
         let same = stored.version == DRIFT_VERSION && stored.vector_space == vector_space && stored.pairs == pairs;
         (same && stored.drift.len() == n).then_some(stored.drift)
     }
@@ -296,7 +295,7 @@ impl UnitStore {
             pairs: pairs.to_owned(),
             drift: drift.to_vec(),
         };
-        self.write(&self.drift_file(vector_space, pairs), &serde_json::to_vec(&stored)?)
+        self.put_aside("drift", &[DRIFT_VERSION, vector_space, pairs], &stored)
     }
 
     /// Another stored measurement, identified by its kind (a folder) and its inputs. An unreadable

@@ -11,9 +11,9 @@ use ndarray::Array2;
 use super::{
     RunError,
     plan::Plan,
-    prompting::{Key, Slot, keys},
+    table::{Key, Slot},
 };
-use crate::{encoding::Encoded, metric::vector_matrix, stored_form::StoredForm};
+use crate::{encoding::Encoded, metric::vector_matrix, stored_form::StoredForm, work::digest_of_vector};
 
 /// Vectors of one encoder, by prompt and number of their text.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ pub(super) fn calibration(plan: &Plan, encoder: usize, table: usize) -> Vec<Key>
         return Vec::new();
     };
     let queries = table.dataset.retrieval().map_or(0, |labels| labels.query_ids.len());
-    keys(table, encoder, &table.texts).split_off(queries)
+    table.keys(encoder, &table.texts).split_off(queries)
 }
 
 /// Vectors of a data set's texts in the form of an encoder.
@@ -208,5 +208,34 @@ impl<'a> StoredVectors<'a> {
             data.extend_from_slice(&row);
         }
         vector_matrix(texts.len(), cols, data).map_err(|error| self.refused(error.to_string()))
+    }
+}
+
+/// Information about the vectors of a data set's texts. A text is identified by its position in the
+/// data set and its key.
+pub(super) trait Encodings {
+    /// Whether the text was truncated, if known; `None` if it has no vector.
+    fn cut(&self, position: usize, key: Key) -> Option<Option<bool>>;
+
+    /// Whether its vector has length 0; `None` if it has no vector.
+    fn zero(&self, position: usize, key: Key) -> Option<bool>;
+
+    /// BLAKE3 of its vector; `None` if it has no vector.
+    fn digest(&self, position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]>;
+}
+
+impl Encodings for StoredVectors<'_> {
+    fn cut(&self, _position: usize, key: Key) -> Option<Option<bool>> {
+        self.contains(key).then(|| Self::cut(self, key))
+    }
+
+    fn zero(&self, _position: usize, key: Key) -> Option<bool> {
+        let is_zero = |row: &[f32]| row.iter().all(|value| *value == 0.0);
+        // Numbers of another type hide that the encoder returned nothing.
+        Some(is_zero(self.returned(key)?) || is_zero(&self.row(key).ok()??))
+    }
+
+    fn digest(&self, _position: usize, key: Key) -> Option<[u8; blake3::OUT_LEN]> {
+        self.row(key).ok()?.map(|row| digest_of_vector(&row))
     }
 }

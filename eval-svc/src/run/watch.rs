@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use futures::{StreamExt, stream::BoxStream};
 use jiff::Timestamp;
 use tokio::sync::mpsc::Sender;
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    RunManager,
+    RunError, RunManager,
     events::{Event, EventKind},
     live::Live,
     record::{RunRecord, StageProgress},
@@ -15,60 +17,77 @@ use super::{
 /// Interval for reading the record of another process's run.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Number of messages that a watcher may be behind before its forwarding task waits for it. The run
+/// never waits.
+const WATCH_BUFFER: usize = 64;
+
+impl RunManager {
+    /// A run's events after a sequence number, then new events as they occur, until the run ends.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`], or a record that cannot be read.
+    pub async fn watch(&self, id: &str, after: u64) -> Result<BoxStream<'static, Event>, RunError> {
+        self.get(id).await?;
+        let (sender, receiver) = tokio::sync::mpsc::channel(WATCH_BUFFER);
+        tokio::spawn(watch(self.clone(), id.to_owned(), after, sender));
+        Ok(ReceiverStream::new(receiver).boxed())
+    }
+}
+
 /// The reason why a watch stops following one process.
 #[derive(PartialEq, Eq)]
-enum Stopped {
+enum WatchEnd {
     /// The run has ended, or the watcher has left.
     Finished,
     /// Another process executes the run now.
-    Moved,
+    LedElsewhere,
 }
 
 /// Sends a run's events after a sequence number, then new events until its end. Each watcher has
 /// its own channel: when it is full, only this task waits.
-pub(super) async fn watch(manager: RunManager, id: String, mut after: u64, sender: Sender<Event>) {
+async fn watch(manager: RunManager, id: String, mut after: u64, sender: Sender<Event>) {
     let mut told = Vec::new();
     loop {
-        let stopped = match manager.led_here(&id) {
+        let end = match manager.live(&id) {
             Some(live) => {
-                if after < live.events.before() && !send_stored(&manager, &id, &mut after, &sender).await {
+                if after < live.progress.events.before() && !send_stored(&manager, &id, &mut after, &sender).await {
                     return;
                 }
                 follow(&manager, &live, &mut after, &sender).await
             }
             None => look(&manager, &id, &mut after, &mut told, &sender).await,
         };
-        if stopped == Stopped::Finished {
+        if end == WatchEnd::Finished {
             return;
         }
     }
 }
 
 /// Follows a run of this process.
-async fn follow(manager: &RunManager, live: &Live, after: &mut u64, sender: &Sender<Event>) -> Stopped {
-    let mut news = live.events.subscribe();
+async fn follow(manager: &RunManager, live: &Live, after: &mut u64, sender: &Sender<Event>) -> WatchEnd {
+    let mut news = live.progress.events.subscribe();
     loop {
         news.mark_unchanged();
         // A watcher that returns with a sequence number beyond the end still receives the last
         // event.
-        let mut fresh = live.events.after(*after);
+        let mut fresh = live.progress.events.after(*after);
         if fresh.is_empty() {
-            fresh.extend(live.events.end());
+            fresh.extend(live.progress.events.end());
         }
         for event in fresh {
             *after = event.sequence;
             let last = matches!(event.kind, EventKind::Ended(_));
             let event = with_suite(manager, event).await;
             if sender.send(event).await.is_err() || last {
-                return Stopped::Finished;
+                return WatchEnd::Finished;
             }
         }
         if live.superseded() {
-            return Stopped::Moved;
+            return WatchEnd::LedElsewhere;
         }
         tokio::select! {
-            changed = news.changed() => if changed.is_err() { return Stopped::Finished },
-            () = sender.closed() => return Stopped::Finished,
+            changed = news.changed() => if changed.is_err() { return WatchEnd::Finished },
+            () = sender.closed() => return WatchEnd::Finished,
         }
     }
 }
@@ -91,14 +110,14 @@ async fn look(
     after: &mut u64,
     told: &mut Vec<StageProgress>,
     sender: &Sender<Event>,
-) -> Stopped {
+) -> WatchEnd {
     loop {
         // Read before the events, because the end follows all of them.
         let record = match manager.get(id).await {
             Ok(record) => record,
             Err(error) => {
                 tracing::debug!(%error, id, "a watched run cannot be read any more");
-                return Stopped::Finished;
+                return WatchEnd::Finished;
             }
         };
         let events = match manager.stored_events(id, *after).await {
@@ -112,7 +131,7 @@ async fn look(
         for event in events {
             *after = (*after).max(event.sequence);
             if sender.send(event).await.is_err() {
-                return Stopped::Finished;
+                return WatchEnd::Finished;
             }
         }
         if !record.is_active() {
@@ -123,14 +142,14 @@ async fn look(
             };
             // A watcher that has left does not need the end event.
             let _ = sender.send(end).await;
-            return Stopped::Finished;
+            return WatchEnd::Finished;
         }
-        if manager.led_here(id).is_some() {
-            return Stopped::Moved;
+        if manager.live(id).is_some() {
+            return WatchEnd::LedElsewhere;
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
-            () = sender.closed() => return Stopped::Finished,
+            () = sender.closed() => return WatchEnd::Finished,
         }
     }
 }

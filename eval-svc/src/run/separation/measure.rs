@@ -8,27 +8,28 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{sets::Set, slot};
+use super::sets::Set;
 use crate::{
     metric::discrimination::parallel_gap,
     run::{
         RunError,
+        encode::fill,
         inputs::Inputs,
-        measure::fill,
+        plan::Variant,
         progress::Meter,
-        prompting::{Key, Slot},
+        table::{Key, Slot},
         vectors::{StoredVectors, Vectors, calibration},
     },
     separation::{Comparison, Cosines, RESOLUTION, Triple},
 };
 
 /// Folder and version of the stored measurements. 2: they record which texts were truncated.
-const KEPT: &str = "separation";
+const FOLDER: &str = "separation";
 const VERSION: &str = "isomer.separation/2";
 
 /// Measurements of a set under an encoder.
 #[derive(Debug, Clone)]
-pub(in crate::run) struct Separated {
+pub(in crate::run) struct SeparationEntry {
     /// Position of the encoder.
     pub(in crate::run) encoder: usize,
     /// Position of the data set.
@@ -36,12 +37,12 @@ pub(in crate::run) struct Separated {
     transformation: usize,
     seed: usize,
     triples: Arc<Vec<Triple>>,
-    kept: Kept,
+    stored: StoredMeasurements,
 }
 
 /// The stored part of the measurements.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredMeasurements {
     /// One per triple.
     cosines: Vec<Cosines>,
     /// Whether the encoder truncated one of the texts of each triple.
@@ -51,14 +52,14 @@ struct Kept {
     gap: f64,
 }
 
-impl Kept {
+impl StoredMeasurements {
     fn fits(&self, set: &Set) -> bool {
         let n = set.triples.len();
         (self.cosines.len(), self.cut.len()) == (n, n)
     }
 }
 
-impl Separated {
+impl SeparationEntry {
     /// Its position among others: encoder, data set, transformation, seed.
     pub(in crate::run) fn place(&self) -> (usize, usize, usize, usize) {
         (self.encoder, self.table, self.transformation, self.seed)
@@ -73,17 +74,18 @@ impl Separated {
     /// text.
     pub(in crate::run) fn gap(&self) -> Option<f64> {
         let texts: HashSet<u32> = self.triples.iter().map(|one| one.text).collect();
-        (texts.len() > 1).then_some(self.kept.gap)
+        (texts.len() > 1).then_some(self.stored.gap)
     }
 
-    /// The set: data set, transformation, seed.
-    pub(super) fn set(&self) -> (usize, usize, usize) {
-        (self.table, self.transformation, self.seed)
+    /// The set: data set and variant.
+    pub(in crate::run) fn set(&self) -> (usize, Variant) {
+        let (transformation, seed) = (self.transformation, self.seed);
+        (self.table, Variant::Transformed { transformation, seed })
     }
 
     pub(super) fn comparisons(&self) -> impl Iterator<Item = Comparison> {
-        let gap = Some(self.kept.gap).filter(|gap| *gap > RESOLUTION);
-        let all = self.triples.iter().zip(&self.kept.cosines).zip(&self.kept.cut);
+        let gap = Some(self.stored.gap).filter(|gap| *gap > RESOLUTION);
+        let all = self.triples.iter().zip(&self.stored.cosines).zip(&self.stored.cut);
         all.map(move |((triple, cosines), cut)| Comparison {
             triple: *triple,
             table: self.table,
@@ -104,17 +106,17 @@ pub(in crate::run) async fn measure(
     position: usize,
     vectors: &mut Vectors,
     meter: &mut Meter,
-) -> Result<Vec<Separated>, RunError> {
+) -> Result<Vec<SeparationEntry>, RunError> {
     let Inputs { context, plan, .. } = inputs;
     let mut all = Vec::with_capacity(sets.len());
     for set in sets {
         let table = &plan.tables[set.table];
-        let slot = slot(table, position);
+        let slot = table.varied_slot(position);
         let parts = [VERSION, table.prompts[position].varied_space.as_str(), &set.digest];
-        context.units.fetch_aside(KEPT, &parts).await;
-        let found: Option<Kept> = context.units.aside(KEPT, &parts);
-        let kept = match found.filter(|kept| kept.fits(set)) {
-            Some(kept) => kept,
+        context.units.fetch_aside(FOLDER, &parts).await;
+        let found: Option<StoredMeasurements> = context.units.aside(FOLDER, &parts);
+        let stored = match found.filter(|stored| stored.fits(set)) {
+            Some(stored) => stored,
             None => {
                 let texts = set.triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]);
                 let texts: Vec<Key> = texts.map(|text| (slot, text)).collect();
@@ -123,26 +125,29 @@ pub(in crate::run) async fn measure(
                 let lacking: HashSet<&Key> = lacking.filter(|key| !vectors.contains(**key)).collect();
                 meter.grow(lacking.len() as u64);
                 fill(inputs, position, set.table, &texts, vectors, meter).await?;
-                let stored = StoredVectors::new(plan, position, set.table, vectors);
-                let kept = compare(&set.triples, slot, &stored)?;
-                context.units.put_aside(KEPT, &parts, &kept).map_err(RunError::Units)?;
-                kept
+                let vectors = StoredVectors::new(plan, position, set.table, vectors);
+                let stored = compare(&set.triples, slot, &vectors)?;
+                context
+                    .units
+                    .put_aside(FOLDER, &parts, &stored)
+                    .map_err(RunError::Units)?;
+                stored
             }
         };
-        all.push(Separated {
+        all.push(SeparationEntry {
             encoder: position,
             table: set.table,
             transformation: set.transformation,
             seed: set.seed,
             triples: Arc::clone(&set.triples),
-            kept,
+            stored,
         });
     }
     Ok(all)
 }
 
 /// Cosines of the triples, and the parallel gap of their texts and rewrites, each pair once.
-fn compare(triples: &[Triple], slot: Slot, vectors: &StoredVectors<'_>) -> Result<Kept, RunError> {
+fn compare(triples: &[Triple], slot: Slot, vectors: &StoredVectors<'_>) -> Result<StoredMeasurements, RunError> {
     let mut rows: HashMap<u32, Cow<'_, [f32]>> = HashMap::new();
     for text in triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]) {
         if let Entry::Vacant(place) = rows.entry(text) {
@@ -165,7 +170,7 @@ fn compare(triples: &[Triple], slot: Slot, vectors: &StoredVectors<'_>) -> Resul
         .filter(|one| seen.insert((one.text, one.rewrite)))
         .map(|one| (row(one.text), row(one.rewrite)))
         .collect();
-    Ok(Kept {
+    Ok(StoredMeasurements {
         cosines,
         cut,
         gap: parallel_gap(

@@ -1,10 +1,10 @@
 //! Results of separation for the gate and the report.
 
-use super::{counts, first_seed, measure::Separated, rewrites};
+use super::measure::SeparationEntry;
 use crate::{
     gate::{Bound, Separations},
     report::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow},
-    run::{plan::Plan, rounds::Round},
+    run::{plan::Plan, rounds::Round, transformations::PlannedTransformation},
     separation::{Comparison, Kind, MOST_WORDS, RESOLUTION, Stratum, Tally, tally},
 };
 
@@ -13,36 +13,44 @@ const ALPHA: f64 = 0.025;
 
 /// Separation for each judged encoder and each rule on it, over the data sets and seeds of the
 /// round.
-pub(in crate::run) fn of_rules(plan: &Plan, gate: &Bound, separated: &[Separated], round: &Round) -> Separations {
+pub(in crate::run) fn of_rules(
+    plan: &Plan,
+    gate: &Bound,
+    separations: &[SeparationEntry],
+    round: &Round,
+) -> Separations {
     let mut all = Separations::new();
     for &encoder in &gate.judged {
-        let own = of_encoder(separated, encoder);
+        let own = of_encoder(separations, encoder);
         for (rule, kind, datasets) in gate.separations() {
             let looked_at = own.iter().filter(|one| {
-                let counted = plan.transformations.get(one.transformation).is_some_and(counts);
+                let counted = plan
+                    .transformations
+                    .get(one.transformation)
+                    .is_some_and(PlannedTransformation::keeps_language);
                 let within =
                     datasets.contains(&one.table) && round.tables.contains(&one.table) && one.seed < round.seeds;
                 counted && within && kind.is_none_or(|kind| one.triple.kind == kind)
             });
-            let sum = tally(looked_at, first_seed(plan), |text| plan.corpus.get(text));
+            let sum = tally(looked_at, plan.first_seed(), |text| plan.corpus.get(text));
             all.insert((encoder, rule), sum);
         }
     }
     all
 }
 
-fn of_encoder(separated: &[Separated], encoder: usize) -> Vec<Comparison> {
-    let own = separated.iter().filter(|one| one.encoder == encoder);
-    own.flat_map(Separated::comparisons).collect()
+fn of_encoder(separations: &[SeparationEntry], encoder: usize) -> Vec<Comparison> {
+    let own = separations.iter().filter(|one| one.encoder == encoder);
+    own.flat_map(SeparationEntry::comparisons).collect()
 }
 
 /// The report on separation; `None` if separation is not measured.
-pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<SeparationReport> {
+pub(in crate::run) fn report(plan: &Plan, separations: &[SeparationEntry]) -> Option<SeparationReport> {
     let settings = plan.suite.separation.settled()?;
     let counted: Vec<String> = plan
         .transformations
         .iter()
-        .filter(|planned| counts(planned))
+        .filter(|planned| planned.keeps_language())
         .map(|planned| planned.label.clone())
         .collect();
     let coverage = plan.tables.iter().flat_map(|table| {
@@ -60,7 +68,7 @@ pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<Sep
     });
     Some(SeparationReport {
         kinds: settings.kinds.clone(),
-        seed: first_seed(plan),
+        seed: plan.first_seed(),
         texts_per_dataset: settings.texts as u64,
         most_words: MOST_WORDS as u64,
         resolution: RESOLUTION,
@@ -68,26 +76,30 @@ pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<Sep
         coverage: coverage.collect(),
         encoders: (0..plan.encoders.len())
             .filter(|encoder| plan.search(*encoder).is_none())
-            .map(|encoder| of_one(plan, &of_encoder(separated, encoder), encoder, &settings.kinds))
+            .map(|encoder| of_one(plan, &of_encoder(separations, encoder), encoder, &settings.kinds))
             .collect(),
     })
 }
 
 fn of_one(plan: &Plan, all: &[Comparison], encoder: usize, kinds: &[Kind]) -> EncoderSeparation {
     let row = |of: &dyn Fn(&Comparison) -> bool| {
-        let sum = tally(all.iter().filter(|one| of(one)), first_seed(plan), |text| {
+        let sum = tally(all.iter().filter(|one| of(one)), plan.first_seed(), |text| {
             plan.corpus.get(text)
         });
         row(&sum)
     };
-    let counted = |one: &Comparison| plan.transformations.get(one.transformation).is_some_and(counts);
+    let counted = |one: &Comparison| {
+        plan.transformations
+            .get(one.transformation)
+            .is_some_and(PlannedTransformation::keeps_language)
+    };
     let mut cells = Vec::new();
     let mut transformations = Vec::new();
     for (t, planned) in plan
         .transformations
         .iter()
         .enumerate()
-        .filter(|(_, planned)| rewrites(planned))
+        .filter(|(_, planned)| planned.keeps_meaning())
     {
         let label = Some(planned.label.clone());
         transformations.push(SeparationRow {

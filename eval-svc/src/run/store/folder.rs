@@ -6,7 +6,7 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,9 +18,10 @@ use isomer_retention::erasure::{Mode, Texts};
 
 use super::{
     super::{
+        atomic_file::write_atomically,
         events::Event,
-        forgotten::{self, Cleaned, ForgottenIn, ForgottenRuns},
-        record::{Failure, RecordedLook, RunRecord, RunState, SCHEMA},
+        forgotten::{self, ForgottenIn, ForgottenRuns, Redaction},
+        record::{RecordedLook, RunRecord, SCHEMA},
     },
     CancelRequest, Created, INTERRUPTED, Leadership, ReportPart, RunStore, StoreError,
 };
@@ -151,11 +152,7 @@ impl FolderStore {
                     return Ok(None);
                 };
                 if record.is_active() {
-                    record.state = RunState::Failed;
-                    record.failure = Some(Failure {
-                        code: Code::Aborted as i32,
-                        message: INTERRUPTED.to_owned(),
-                    });
+                    record.fail(Code::Aborted, INTERRUPTED.to_owned());
                     record.ended = Some(Timestamp::now());
                     self.save(&record)?;
                 }
@@ -254,13 +251,13 @@ impl FolderStore {
             let (mut told, mut changed) = found.unwrap_or_else(|| (ForgottenIn::of(&id), Vec::new()));
             if let Some(record) = self.read_file(&id, RECORD)? {
                 match forgotten::document(&record, texts) {
-                    Cleaned::Unchanged => {}
-                    Cleaned::Changed(content, places) => {
+                    Redaction::Unchanged => {}
+                    Redaction::Changed(content, places) => {
                         told.places += places;
                         told.files.push(RECORD.to_owned());
                         changed.push((RECORD.to_owned(), Some(content)));
                     }
-                    Cleaned::Unreadable => {
+                    Redaction::Unreadable => {
                         let path = self.folder(&id).join(RECORD);
                         let message = "holds a text to forget and cannot be read; remove the run's folder";
                         return Err(at(&path)(io::Error::new(io::ErrorKind::InvalidData, message)));
@@ -483,25 +480,11 @@ fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     }
 }
 
-/// Writes to a temporary file beside the target and renames it, so that neither a reader nor a
-/// crash sees half a file.
-pub(in crate::run) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(content)?;
-    file.as_file().sync_data()?;
-    file.persist(path).map_err(|error| error.error)?;
-    // The folder stores the new name, so it is synced too.
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::{
-        super::super::record::{RunRequest, SuiteChoice},
+        super::super::record::{RunRequest, RunState, SuiteChoice},
         *,
     };
 

@@ -8,49 +8,23 @@
 mod folder;
 mod ledger;
 
-use std::{fmt::Debug, io, path::PathBuf, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
-use isomer_service_kit::Fault;
 use jiff::Timestamp;
 
 use super::{
+    error::StoreError,
     events::Event,
     record::{RecordedLook, RunRecord},
 };
 
-pub(super) use folder::{FolderStore, write_atomically};
+pub(super) use folder::FolderStore;
 pub use ledger::Ledger;
 pub(super) use ledger::forget as forget_in_ledger;
-pub(super) use ledger::{ActiveRun, CANCEL_LOOK, Claimed, LedgerStore, Observer};
+pub(super) use ledger::{ActiveRun, CANCEL_LOOK, Claim, LedgerStore, Observer};
 
 /// Message of a run whose process ended before the run did.
 pub const INTERRUPTED: &str = "interrupted; start it again, finished units are kept";
-
-/// A failure of the store of runs.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// A file or folder cannot be used.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system or the parser.
-        #[source]
-        source: io::Error,
-    },
-    /// The database of the ledger failed.
-    #[error("the ledger of runs: {0}")]
-    Ledger(Box<Fault>),
-    /// Another replica leads the run now, so nothing was written.
-    #[error("another replica leads the run now")]
-    Superseded,
-}
-
-impl From<Fault> for StoreError {
-    fn from(fault: Fault) -> Self {
-        Self::Ledger(Box::new(fault))
-    }
-}
 
 /// A file of a report: its name and its bytes.
 pub(super) type ReportPart = (&'static str, Vec<u8>);

@@ -7,7 +7,7 @@ use sqlx::AnyConnection;
 
 use super::{
     super::{
-        super::forgotten::{Cleaned, ForgottenIn, ForgottenRuns, document, files_of_run},
+        super::forgotten::{ForgottenIn, ForgottenRuns, Redaction, document, files_of_run},
         StoreError,
     },
     number, packed, text, unpacked, unreadable,
@@ -55,7 +55,7 @@ pub(in crate::run) async fn forget(
             all.active.push(id);
             continue;
         }
-        let told = of_run(&mut connection, (&id, &text(row, 2)?), texts, mode).await?;
+        let told = of_run(&mut connection, &id, &text(row, 2)?, texts, mode).await?;
         all.runs.extend(told);
     }
     if mode == Mode::Remove {
@@ -78,7 +78,8 @@ async fn run(connection: &mut AnyConnection, statement: &'static str) -> Result<
 
 async fn of_run(
     connection: &mut AnyConnection,
-    (id, record): (&str, &str),
+    id: &str,
+    record: &str,
     texts: &Texts,
     mode: Mode,
 ) -> Result<Option<ForgottenIn>, StoreError> {
@@ -93,7 +94,7 @@ async fn of_run(
     }
     let found = files_of_run(id, texts, |name| Ok(files.get(name).cloned()))?;
     let (mut told, changed) = found.unwrap_or_else(|| (ForgottenIn::of(id), Vec::new()));
-    let record = cleaned(record, texts, &mut told, "record")?;
+    let record = redacted(record, texts, &mut told, "record")?;
     let mut documents = Vec::new();
     for (what, select, update) in DOCUMENTS {
         let rows = sqlx::query(select)
@@ -102,7 +103,7 @@ async fn of_run(
             .await
             .map_err(failed)?;
         for row in &rows {
-            if let Some(document) = cleaned(&text(row, 1)?, texts, &mut told, what)? {
+            if let Some(document) = redacted(&text(row, 1)?, texts, &mut told, what)? {
                 documents.push((update, number(row, 0)?, document));
             }
         }
@@ -136,11 +137,11 @@ async fn of_run(
 }
 
 /// A document without the texts; `None` if it contains none.
-fn cleaned(content: &str, texts: &Texts, told: &mut ForgottenIn, what: &str) -> Result<Option<String>, StoreError> {
+fn redacted(content: &str, texts: &Texts, told: &mut ForgottenIn, what: &str) -> Result<Option<String>, StoreError> {
     match document(content.as_bytes(), texts) {
-        Cleaned::Unchanged => Ok(None),
-        Cleaned::Unreadable => Err(unreadable(&"a document that holds a text to forget is not JSON")),
-        Cleaned::Changed(content, places) => {
+        Redaction::Unchanged => Ok(None),
+        Redaction::Unreadable => Err(unreadable(&"a document that holds a text to forget is not JSON")),
+        Redaction::Changed(content, places) => {
             told.places += places;
             if told.files.iter().all(|known| known != what) {
                 told.files.push(what.to_owned());

@@ -176,7 +176,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails, or the record cannot be read.
-    pub(in crate::run) async fn claim(&self, run: &ActiveRun) -> Result<Option<Claimed>, StoreError> {
+    pub(in crate::run) async fn claim(&self, run: &ActiveRun) -> Result<Option<Claim>, StoreError> {
         let fence = run.fence + 1;
         // One statement, because a claim whose record could not be read would leave a run that no
         // replica executes.
@@ -193,7 +193,7 @@ impl Ledger {
         let Some(row) = row else {
             return Ok(None);
         };
-        Ok(Some(Claimed {
+        Ok(Some(Claim {
             record: parsed(&text(&row, 0)?)?,
             sequence: u64::try_from(number(&row, 1)?).unwrap_or_default(),
             cancel: row.try_get(2).map_err(failed)?,
@@ -239,7 +239,7 @@ pub(in crate::run) struct ActiveRun {
 
 /// A run that this replica has taken over.
 #[derive(Debug)]
-pub(in crate::run) struct Claimed {
+pub(in crate::run) struct Claim {
     /// The record last written by the earlier leader.
     pub record: RunRecord,
     /// Sequence number of the last event.
