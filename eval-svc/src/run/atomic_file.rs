@@ -8,7 +8,7 @@ use std::{
 
 /// Writes to a temporary file beside the target and renames it, so that neither a reader nor a
 /// crash sees half a file.
-pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;

@@ -5,8 +5,10 @@ use std::{io, path::PathBuf};
 use isomer_service_kit::Fault;
 use tokio::task::JoinError;
 
-use super::record::RunState;
-use crate::{dataset::DatasetError, encoding::EncodingError, gate::GateError, suite::SuiteError, task::ScoreError};
+use crate::{
+    dataset::DatasetError, encoding::EncodingError, gate::GateError, run::record::RunState, suite::SuiteError,
+    task::ScoreError,
+};
 
 /// A failure of the store of runs.
 #[derive(Debug, thiserror::Error)]
@@ -239,7 +241,7 @@ pub enum RunError {
 
 impl RunError {
     /// The run's error for an encoder's error; `text` describes the text at an index.
-    pub(super) fn encoding(id: &str, error: EncodingError, text: impl FnOnce(usize) -> String) -> Self {
+    pub(crate) fn encoding(id: &str, error: EncodingError, text: impl FnOnce(usize) -> String) -> Self {
         let id = id.to_owned();
         match error {
             EncodingError::Refused(fault) => Self::Encoder { id, fault },
@@ -259,7 +261,7 @@ impl From<JoinError> for RunError {
 }
 
 /// A value of a request that is not valid.
-pub(super) fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
+pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
     RunError::Invalid {
         field: field.into(),
         message: message.into(),

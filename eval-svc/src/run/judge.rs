@@ -11,19 +11,23 @@ use isomer_proto::transform::v1::{JudgeRequest, Transformation, judge_request::P
 use isomer_service_kit::Fault;
 use isomer_transformations::wire::message;
 
-use super::{
-    RunError,
-    inputs::Inputs,
-    judge_trial::{PlannedJudge, Rating, base_request, outcome, spend},
-    pairs::{Pair, pairs_of, requests},
-    plan::{Plan, Variant},
-    progress::{Meter, RunProgress},
-    record::{JudgeCounters, Stage},
-    transform::Transformed,
-    wire,
-};
 use crate::{
     judging::{Judging, Probe, ProbeResult, Scale, draw, inseparable, probes, results},
+    run::{
+        RunError,
+        encode::inputs::Inputs,
+        plan::{
+            Plan, Variant,
+            judge::{PlannedJudge, Rating, base_request, outcome, spend},
+        },
+        progress::{Meter, RunProgress},
+        record::{JudgeCounters, Stage},
+        transform::{
+            Transformed,
+            pairs::{Pair, pairs_of, requests},
+        },
+        wire,
+    },
     work::{Batching, RequestKind},
 };
 
@@ -35,7 +39,7 @@ const IN_FLIGHT: usize = 2;
 const PAIRS: usize = 8;
 /// The pairs of a data set to be rated, under one transformation and seed.
 #[derive(Debug, Clone)]
-pub(super) struct RatingSample {
+pub(crate) struct RatingSample {
     /// Position of the data set.
     pub table: usize,
     /// Position of the transformation.
@@ -59,7 +63,7 @@ struct RatingPass {
 
 /// The results of the stage.
 #[derive(Debug, Default)]
-pub(super) struct Ratings {
+pub(crate) struct Ratings {
     /// The samples, by transformation, data set and seed.
     pub samples: Vec<RatingSample>,
     /// Ratings by scale, position of the transformation, and pair.
@@ -70,7 +74,7 @@ pub(super) struct Ratings {
 
 impl Ratings {
     /// The reason why the ratings are not used; `None` if they are.
-    pub(super) fn refusal(&self, judge: &PlannedJudge) -> Option<String> {
+    pub(crate) fn refusal(&self, judge: &PlannedJudge) -> Option<String> {
         if !judge.judging.scales.contains(&Scale::Similarity) {
             return Some("the judge does not rate how similar the rewrites are".to_owned());
         }
@@ -78,7 +82,7 @@ impl Ratings {
     }
 
     /// The judge's results on the pairs with a known rating.
-    pub(super) fn probe_results(&self, judge: &PlannedJudge) -> Vec<ProbeResult> {
+    pub(crate) fn probe_results(&self, judge: &PlannedJudge) -> Vec<ProbeResult> {
         if self.probes.is_empty() {
             return Vec::new();
         }
@@ -95,7 +99,7 @@ impl Ratings {
     }
 
     /// Whether the rating of a rewrite is at least `threshold`; `None` if it has no rating.
-    pub(super) fn accepts(&self, transformation: usize, pair: Pair, threshold: f64) -> Option<bool> {
+    pub(crate) fn accepts(&self, transformation: usize, pair: Pair, threshold: f64) -> Option<bool> {
         match self.by_pair.get(&(Scale::Similarity, transformation, pair)) {
             Some(Rating::Score(score)) => Some(*score >= threshold),
             Some(Rating::Unreadable | Rating::Failed) | None => None,
@@ -139,7 +143,7 @@ fn samples(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Rat
 }
 
 /// Runs the stage over all transformed texts; `None` without a judge.
-pub(super) async fn judge(inputs: Inputs<'_>) -> Result<Option<Ratings>, RunError> {
+pub(crate) async fn judge(inputs: Inputs<'_>) -> Result<Option<Ratings>, RunError> {
     let (plan, transformed, progress) = (inputs.plan, inputs.transformed, inputs.progress);
     let Some(judge) = &plan.judge else { return Ok(None) };
     let mut ratings = Ratings {

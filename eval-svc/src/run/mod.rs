@@ -1,75 +1,28 @@
-//! Runs: plan → transform → encode → score → judge → profile → report, on a background task. Each
-//! finished unit is stored on disk.
+//! Runs: plan → transform → encode → score → judge → separate → decide → report, on a background
+//! task. The lifecycle of runs surrounds these stages. A stage imports from no later one.
+//!
+//! Each finished unit is stored on disk.
 //!
 //! Data moves forward only. Texts come from a transform service that caches them by content. Scores
 //! are stored here by content ([`units`]), so a second run encodes nothing, and a killed run
 //! resumes from its completed units when it is started again.
 
-mod allowance;
-mod answers;
 mod atomic_file;
-mod ceiling;
-mod copies;
-mod copy_plan;
-mod corpus;
-pub mod cuts;
-mod drift;
-mod drift_rows;
+mod decide;
 mod encode;
-mod encoders;
 mod error;
 mod events;
-mod examples;
-mod execute;
-mod expiry;
-mod facts;
-mod forecast;
-mod forget;
-mod forgotten;
-mod grid;
 mod holding;
-mod inputs;
-mod items;
 mod judge;
-mod judge_trial;
-mod kept_items;
-mod lexical;
-mod live;
-mod looks;
-mod manager;
-mod measure;
-mod order;
-mod pairs;
-mod pilot;
+mod lifecycle;
 mod plan;
-mod portions;
-mod power;
-mod prepare;
-mod probe;
 mod progress;
-mod prompting;
-mod ratings;
 mod record;
-mod requests;
-mod results;
-mod rounds;
-mod scale;
-mod second_level;
-mod separation;
-pub mod shared;
-mod stages;
-mod store;
-mod summary;
-mod table;
-mod takeover;
-mod text_set;
+mod report;
+mod score;
+mod separate;
 mod transform;
-mod transformations;
-mod truncation;
 pub mod units;
-mod vectors;
-mod waiting;
-mod watch;
 mod wire;
 
 use std::sync::Arc;
@@ -80,17 +33,17 @@ use crate::{clients::EvalClients, compute::Compute, config::EvalConfig, locate::
 
 pub use error::{RunError, StoreError};
 pub use events::{Event, EventKind};
-pub use forecast::Forecast;
-pub use forget::forget;
-pub use forgotten::{ForgottenIn, ForgottenRuns};
 pub(crate) use holding::RunHolds;
-pub use manager::{Owner, ReportFile, ReportFormat, RunManager};
+pub use lifecycle::forget::forget;
+pub use lifecycle::forgotten::{ForgottenIn, ForgottenRuns};
+pub use lifecycle::manager::{Owner, ReportFile, ReportFormat, RunManager};
+pub use lifecycle::store::{INTERRUPTED, Ledger};
+pub(crate) use lifecycle::takeover::take_part;
+pub use plan::forecast::Forecast;
 pub use record::{
     Counters, Failure, GateOutcome, Generation, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress,
     SuiteChoice,
 };
-pub use store::{INTERRUPTED, Ledger};
-pub(crate) use takeover::take_part;
 pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 

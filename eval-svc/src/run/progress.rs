@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{
+use crate::run::{
     events::{EventKind, EventLog},
     record::{Counters, RunRecord, Stage, StageProgress},
 };
@@ -23,15 +23,15 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// The record and the events of a run, as its stages change them.
 #[derive(Debug)]
-pub(super) struct RunProgress {
-    pub(super) record: Mutex<RunRecord>,
-    pub(super) events: EventLog,
-    pub(super) changed: Notify,
+pub(crate) struct RunProgress {
+    pub(crate) record: Mutex<RunRecord>,
+    pub(crate) events: EventLog,
+    pub(crate) changed: Notify,
 }
 
 impl RunProgress {
     /// The progress of a run whose events continue after a sequence number.
-    pub(super) fn new(record: RunRecord, after: u64) -> Self {
+    pub(crate) fn new(record: RunRecord, after: u64) -> Self {
         Self {
             record: Mutex::new(record),
             events: EventLog::starting_after(after),
@@ -39,29 +39,29 @@ impl RunProgress {
         }
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
         change(&mut self.record.lock());
         self.changed.notify_one();
     }
 
-    pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Counters)) {
         count(&mut self.record.lock().counters);
         self.changed.notify_one();
     }
 
     /// The run's counters so far.
-    pub(super) fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         self.record.lock().counters
     }
 
     /// Sends a message for a human reader to the watchers.
-    pub(super) fn message(&self, text: impl Into<String>) {
+    pub(crate) fn message(&self, text: impl Into<String>) {
         self.events.push(Timestamp::now(), EventKind::Message(text.into()));
         self.changed.notify_one();
     }
 
     /// Reports a stage's progress, at most a few times per second.
-    pub(super) fn tell(&self, meter: &mut Meter) {
+    pub(crate) fn tell(&self, meter: &mut Meter) {
         if let Some(progress) = meter.due(Instant::now()) {
             self.tell_now(progress);
         }
@@ -83,7 +83,7 @@ impl RunProgress {
     }
 
     /// Reports the start (`done` 0) or the end (`done` 1) of a stage with a single step.
-    pub(super) fn step(&self, stage: Stage, done: u64, detail: &str) {
+    pub(crate) fn step(&self, stage: Stage, done: u64, detail: &str) {
         self.tell_now(StageProgress {
             stage,
             done,
@@ -97,7 +97,7 @@ impl RunProgress {
 
 /// Counts one stage's units. The clock is an argument.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     stage: Stage,
     done: u64,
     total: u64,
@@ -111,7 +111,7 @@ pub(super) struct Meter {
 
 impl Meter {
     /// A stage with `total` units, none done.
-    pub(super) fn new(stage: Stage, total: u64, now: Instant) -> Self {
+    pub(crate) fn new(stage: Stage, total: u64, now: Instant) -> Self {
         let marks = VecDeque::from([(now, 0)]);
         Self {
             stage,
@@ -126,22 +126,22 @@ impl Meter {
     }
 
     /// Adds units that were not known before.
-    pub(super) fn grow(&mut self, more: u64) {
+    pub(crate) fn grow(&mut self, more: u64) {
         self.total += more;
     }
 
     /// Sets the description of the current work.
-    pub(super) fn detail(&mut self, detail: impl Into<String>) {
+    pub(crate) fn detail(&mut self, detail: impl Into<String>) {
         self.detail = detail.into();
     }
 
     /// Adds units, already counted as completed, that gave no result.
-    pub(super) fn fail(&mut self, failed: u64) {
+    pub(crate) fn fail(&mut self, failed: u64) {
         self.failed += failed;
     }
 
     /// Adds completed units; `cached` of them came from a store.
-    pub(super) fn add(&mut self, done: u64, cached: u64, now: Instant) {
+    pub(crate) fn add(&mut self, done: u64, cached: u64, now: Instant) {
         self.done += done;
         self.cached += cached;
         self.marks.push_back((now, self.done.saturating_sub(self.cached)));
@@ -156,7 +156,7 @@ impl Meter {
     }
 
     /// Remaining time at the rate of the window; `None` while only stored units have been seen.
-    pub(super) fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         let left = self.total.saturating_sub(self.done);
         if left == 0 {
             return Some(Duration::ZERO);
@@ -171,7 +171,7 @@ impl Meter {
 
     /// Progress, if a report is due: at the start, at the end, and a few times per second in
     /// between.
-    pub(super) fn due(&mut self, now: Instant) -> Option<StageProgress> {
+    pub(crate) fn due(&mut self, now: Instant) -> Option<StageProgress> {
         let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
         if !waited && self.done < self.total {
             return None;
@@ -181,7 +181,7 @@ impl Meter {
     }
 
     /// The current progress.
-    pub(super) fn snapshot(&self) -> StageProgress {
+    pub(crate) fn snapshot(&self) -> StageProgress {
         StageProgress {
             stage: self.stage,
             done: self.done,
