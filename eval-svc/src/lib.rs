@@ -42,7 +42,7 @@ use isomer_proto::eval::v1::{
     task_service_server::TaskServiceServer,
 };
 use isomer_retention::Holds;
-use isomer_service_kit::{Fault, Services, client, server};
+use isomer_service_kit::{Fault, Services, Tenant, client, server};
 use isomer_usage::report::Reporting;
 use tokio::net::TcpListener;
 
@@ -64,7 +64,7 @@ pub use isomer_stats as stats;
 
 use locate::DatasetLocator;
 pub use run::Ledger;
-use run::{RunHolds, RunManager};
+use run::{RunContext, RunError, RunHolds, RunManager, units::UnitStore};
 use run_service::RunHandler;
 #[cfg(feature = "fleet")]
 pub use run_service::fleet::response as fleet_response;
@@ -159,13 +159,17 @@ impl EvalService {
             hold: None,
             class: shared.class.into(),
         });
-        let runs = RunManager::open(
+        let context = RunContext {
+            units: UnitStore::open(config.units_dir()).map_err(RunError::Units)?,
             config,
             clients,
-            (work, holds, compute),
-            Arc::clone(&locator),
-            shared.ledger,
-        )?;
+            work,
+            places: Arc::clone(&locator),
+            shared: holds,
+            compute,
+            tenant: Tenant::default(),
+        };
+        let runs = RunManager::open(context, shared.ledger)?;
         run::take_part(&runs);
         Ok(Self {
             tasks,

@@ -1,9 +1,40 @@
 //! Errors of a run.
 
-use isomer_service_kit::Fault;
+use std::{io, path::PathBuf};
 
-use super::{record::RunState, store::StoreError};
-use crate::{dataset::DatasetError, encoding::EncodingError, gate::GateError, suite::SuiteError, task::ScoreError};
+use isomer_service_kit::Fault;
+use tokio::task::JoinError;
+
+use crate::{
+    dataset::DatasetError, encoding::EncodingError, gate::GateError, run::record::RunState, suite::SuiteError,
+    task::ScoreError,
+};
+
+/// A failure of the store of runs.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or folder cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system or the parser.
+        #[source]
+        source: io::Error,
+    },
+    /// The database of the ledger failed.
+    #[error("the ledger of runs: {0}")]
+    Ledger(Box<Fault>),
+    /// Another replica leads the run now, so nothing was written.
+    #[error("another replica leads the run now")]
+    Superseded,
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        Self::Ledger(Box::new(fault))
+    }
+}
 
 /// A run cannot be created, found, continued or reported.
 #[derive(Debug, thiserror::Error)]
@@ -210,7 +241,7 @@ pub enum RunError {
 
 impl RunError {
     /// The run's error for an encoder's error; `text` describes the text at an index.
-    pub(super) fn encoding(id: &str, error: EncodingError, text: impl FnOnce(usize) -> String) -> Self {
+    pub(crate) fn encoding(id: &str, error: EncodingError, text: impl FnOnce(usize) -> String) -> Self {
         let id = id.to_owned();
         match error {
             EncodingError::Refused(fault) => Self::Encoder { id, fault },
@@ -223,8 +254,14 @@ impl RunError {
     }
 }
 
+impl From<JoinError> for RunError {
+    fn from(error: JoinError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
 /// A value of a request that is not valid.
-pub(super) fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
+pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
     RunError::Invalid {
         field: field.into(),
         message: message.into(),

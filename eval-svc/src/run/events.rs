@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::record::{RunRecord, StageProgress};
+use crate::run::record::{RunRecord, StageProgress};
 
 /// Number of events kept. A watcher that is further behind misses the oldest events. Progress is
 /// sent at most a few times per second.
-pub(super) const KEPT: usize = 8_192;
+pub(crate) const KEPT: usize = 8_192;
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub enum EventKind {
 
 /// Events of one run. Writers never wait; watchers read the new events at their own speed.
 #[derive(Debug)]
-pub(super) struct EventLog {
+pub(crate) struct EventLog {
     events: Mutex<VecDeque<Event>>,
     /// Sequence number of the newest event before the first one in this log.
     before: u64,
@@ -53,7 +53,7 @@ impl Default for EventLog {
 
 impl EventLog {
     /// An empty log whose first event follows a sequence number.
-    pub(super) fn starting_after(before: u64) -> Self {
+    pub(crate) fn starting_after(before: u64) -> Self {
         Self {
             events: Mutex::default(),
             before,
@@ -62,12 +62,12 @@ impl EventLog {
     }
 
     /// Sequence number of the last event before the start of this log.
-    pub(super) fn before(&self) -> u64 {
+    pub(crate) fn before(&self) -> u64 {
         self.before
     }
 
     /// Appends an event and wakes the watchers.
-    pub(super) fn push(&self, time: Timestamp, kind: EventKind) {
+    pub(crate) fn push(&self, time: Timestamp, kind: EventKind) {
         let mut events = self.events.lock();
         let sequence = events.back().map_or(self.before, |last| last.sequence) + 1;
         if events.len() == KEPT {
@@ -79,14 +79,14 @@ impl EventLog {
     }
 
     /// Events after a sequence number, in order.
-    pub(super) fn after(&self, sequence: u64) -> Vec<Event> {
+    pub(crate) fn after(&self, sequence: u64) -> Vec<Event> {
         let events = self.events.lock();
         let start = events.partition_point(|event| event.sequence <= sequence);
         events.iter().skip(start).cloned().collect()
     }
 
     /// The last event of a run that has ended.
-    pub(super) fn end(&self) -> Option<Event> {
+    pub(crate) fn end(&self) -> Option<Event> {
         let events = self.events.lock();
         events
             .back()
@@ -95,12 +95,12 @@ impl EventLog {
     }
 
     /// Wakes the watchers without an event.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.latest.send_modify(|_| ());
     }
 
     /// Notifies of new events.
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }
 }

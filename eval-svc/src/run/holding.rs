@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use isomer_proto::encoder::v1::Encoder;
 use isomer_retention::{Digest, Hold, Holder, Holds};
-
 use isomer_service_kit::Tenant;
 
-use super::{RunContext, RunError, plan::Plan, second_level::SecondLevel};
+use crate::run::{RunContext, RunError, units::second_level::SecondLevel};
 
 /// The shared store as used by runs.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ impl RunContext {
     ///
     /// # Errors
     /// When the folder of its scores cannot be created.
-    pub(super) fn for_tenant(&self, tenant: &Tenant) -> Result<Self, RunError> {
+    pub(crate) fn for_tenant(&self, tenant: &Tenant) -> Result<Self, RunError> {
         if *tenant == self.tenant {
             return Ok(self.clone());
         }
@@ -40,7 +40,7 @@ impl RunContext {
 
     /// The same for a run: the entries that it finds or creates in the store are kept until the run
     /// is released.
-    pub(super) fn for_run(&self, id: &str) -> Self {
+    pub(crate) fn for_run(&self, id: &str) -> Self {
         let (Some(shared), Some(run)) = (&self.shared, Holder::run(id)) else {
             return self.clone();
         };
@@ -59,11 +59,11 @@ impl RunContext {
     }
 
     /// Records that the run relies on the vectors computed by its encoders' weights.
-    pub(super) fn hold_vectors(&self, plan: &Plan) {
+    pub(crate) fn hold_vectors(&self, encoders: &[Encoder]) {
         let Some(hold) = self.shared.as_ref().and_then(|shared| shared.hold.as_ref()) else {
             return;
         };
-        let spaces = plan.encoders.iter().filter_map(|encoder| encoder.vector_space.as_ref());
+        let spaces = encoders.iter().filter_map(|encoder| encoder.vector_space.as_ref());
         let weights = spaces.filter_map(|space| Digest::parse(&space.weights_digest));
         // Vectors can be computed again, so the run does not wait.
         hold.hold_soon(weights.collect());
@@ -72,7 +72,7 @@ impl RunContext {
     /// Removes the references of a deleted or expired run from the store, so that entries without
     /// other references may be removed. Failures are logged. A reference that remains keeps its
     /// entries until the run is forgotten (`isomer store gc --forget-runs`).
-    pub(super) async fn release(&self, id: &str) {
+    pub(crate) async fn release(&self, id: &str) {
         let Some(shared) = &self.shared else { return };
         if let Err(error) = isomer_retention::release(shared.holds.blobs(), id).await {
             tracing::warn!(%error, id, "cannot remove what the store says of a deleted run");

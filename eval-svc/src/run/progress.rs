@@ -1,11 +1,18 @@
-//! Progress of a stage and its estimated remaining time.
+//! Progress of a run and of its stages, with the estimated remaining time.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-use super::record::{Stage, StageProgress};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::run::{
+    events::{EventKind, EventLog},
+    record::{Counters, RunRecord, Stage, StageProgress},
+};
 
 /// Window for measuring the rate, so that it follows a generator that slows down.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -14,9 +21,83 @@ const LEAST_SEEN: Duration = Duration::from_millis(500);
 /// Minimum interval between two progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
+/// The record and the events of a run, as its stages change them.
+#[derive(Debug)]
+pub(crate) struct RunProgress {
+    pub(crate) record: Mutex<RunRecord>,
+    pub(crate) events: EventLog,
+    pub(crate) changed: Notify,
+}
+
+impl RunProgress {
+    /// The progress of a run whose events continue after a sequence number.
+    pub(crate) fn new(record: RunRecord, after: u64) -> Self {
+        Self {
+            record: Mutex::new(record),
+            events: EventLog::starting_after(after),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
+        change(&mut self.record.lock());
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Counters)) {
+        count(&mut self.record.lock().counters);
+        self.changed.notify_one();
+    }
+
+    /// The run's counters so far.
+    pub(crate) fn counters(&self) -> Counters {
+        self.record.lock().counters
+    }
+
+    /// Sends a message for a human reader to the watchers.
+    pub(crate) fn message(&self, text: impl Into<String>) {
+        self.events.push(Timestamp::now(), EventKind::Message(text.into()));
+        self.changed.notify_one();
+    }
+
+    /// Reports a stage's progress, at most a few times per second.
+    pub(crate) fn tell(&self, meter: &mut Meter) {
+        if let Some(progress) = meter.due(Instant::now()) {
+            self.tell_now(progress);
+        }
+    }
+
+    fn tell_now(&self, progress: StageProgress) {
+        {
+            let mut record = self.record.lock();
+            match record.progress.iter_mut().find(|known| known.stage == progress.stage) {
+                Some(known) => *known = progress.clone(),
+                None => {
+                    record.progress.push(progress.clone());
+                    record.progress.sort_by_key(|known| known.stage);
+                }
+            }
+        }
+        self.events.push(Timestamp::now(), EventKind::Progress(progress));
+        self.changed.notify_one();
+    }
+
+    /// Reports the start (`done` 0) or the end (`done` 1) of a stage with a single step.
+    pub(crate) fn step(&self, stage: Stage, done: u64, detail: &str) {
+        self.tell_now(StageProgress {
+            stage,
+            done,
+            total: 1,
+            cached: 0,
+            remaining_seconds: (done == 1).then_some(0.0),
+            detail: detail.to_owned(),
+        });
+    }
+}
+
 /// Counts one stage's units. The clock is an argument.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     stage: Stage,
     done: u64,
     total: u64,
@@ -30,7 +111,7 @@ pub(super) struct Meter {
 
 impl Meter {
     /// A stage with `total` units, none done.
-    pub(super) fn new(stage: Stage, total: u64, now: Instant) -> Self {
+    pub(crate) fn new(stage: Stage, total: u64, now: Instant) -> Self {
         let marks = VecDeque::from([(now, 0)]);
         Self {
             stage,
@@ -45,22 +126,22 @@ impl Meter {
     }
 
     /// Adds units that were not known before.
-    pub(super) fn grow(&mut self, more: u64) {
+    pub(crate) fn grow(&mut self, more: u64) {
         self.total += more;
     }
 
     /// Sets the description of the current work.
-    pub(super) fn detail(&mut self, detail: impl Into<String>) {
+    pub(crate) fn detail(&mut self, detail: impl Into<String>) {
         self.detail = detail.into();
     }
 
     /// Adds units, already counted as completed, that gave no result.
-    pub(super) fn fail(&mut self, failed: u64) {
+    pub(crate) fn fail(&mut self, failed: u64) {
         self.failed += failed;
     }
 
     /// Adds completed units; `cached` of them came from a store.
-    pub(super) fn add(&mut self, done: u64, cached: u64, now: Instant) {
+    pub(crate) fn add(&mut self, done: u64, cached: u64, now: Instant) {
         self.done += done;
         self.cached += cached;
         self.marks.push_back((now, self.done.saturating_sub(self.cached)));
@@ -75,7 +156,7 @@ impl Meter {
     }
 
     /// Remaining time at the rate of the window; `None` while only stored units have been seen.
-    pub(super) fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         let left = self.total.saturating_sub(self.done);
         if left == 0 {
             return Some(Duration::ZERO);
@@ -90,7 +171,7 @@ impl Meter {
 
     /// Progress, if a report is due: at the start, at the end, and a few times per second in
     /// between.
-    pub(super) fn due(&mut self, now: Instant) -> Option<StageProgress> {
+    pub(crate) fn due(&mut self, now: Instant) -> Option<StageProgress> {
         let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
         if !waited && self.done < self.total {
             return None;
@@ -100,7 +181,7 @@ impl Meter {
     }
 
     /// The current progress.
-    pub(super) fn snapshot(&self) -> StageProgress {
+    pub(crate) fn snapshot(&self) -> StageProgress {
         StageProgress {
             stage: self.stage,
             done: self.done,

@@ -8,6 +8,7 @@ pub use isomer_report::terms::{Counters, JudgeCounters};
 use isomer_service_kit::Tenant;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tonic::Code;
 
 use crate::{
     gate::{Gate, OnUndecided},
@@ -19,7 +20,7 @@ use crate::{
 };
 
 /// Version of the `run.json` format.
-pub(super) const SCHEMA: &str = "isomer.run/1";
+pub(crate) const SCHEMA: &str = "isomer.run/1";
 
 /// A request for a run; the domain's form of the proto's `RunSpec`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -167,7 +168,7 @@ pub struct RunRecord {
 
 /// A look of a gate as stored in the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct RecordedLook {
+pub(crate) struct RecordedLook {
     /// Digest of the look's inputs.
     pub inputs: String,
     /// The gate's report after the look.
@@ -214,8 +215,20 @@ impl RunRecord {
         viewer.is_none_or(|viewer| self.owner.as_deref() == Some(viewer))
     }
 
+    /// Ends the run as failed.
+    pub(crate) fn fail(&mut self, code: Code, message: String) {
+        let code = code as i32;
+        (self.state, self.failure) = (RunState::Failed, Some(Failure { code, message }));
+    }
+
+    /// Ends the run as cancelled, with the reason if one was given.
+    pub(crate) fn cancel(&mut self, reason: Option<String>) {
+        let code = Code::Cancelled as i32;
+        (self.state, self.failure) = (RunState::Cancelled, reason.map(|message| Failure { code, message }));
+    }
+
     /// The suite's text, if the caller sent it.
-    pub(super) fn suite_text(&self) -> Option<&str> {
+    pub(crate) fn suite_text(&self) -> Option<&str> {
         match &self.request.suite {
             SuiteChoice::Toml { text, .. } if !text.is_empty() => Some(text),
             _ => None,
@@ -223,7 +236,7 @@ impl RunRecord {
     }
 
     /// The record with this text of its suite, if the caller sent one.
-    pub(super) fn with_suite_text(mut self, sent: String) -> Self {
+    pub(crate) fn with_suite_text(mut self, sent: String) -> Self {
         if let SuiteChoice::Toml { text, .. } = &mut self.request.suite {
             *text = sent;
         }
@@ -231,7 +244,7 @@ impl RunRecord {
     }
 
     /// The record without the suite's text: in lists, and in memory after the end.
-    pub(super) fn outline(self) -> Self {
+    pub(crate) fn outline(self) -> Self {
         self.with_suite_text(String::new())
     }
 

@@ -7,7 +7,7 @@ use crate::{judging::Scale, profile::Axis, separation::Kind as Change, suite::Tr
 
 /// A suite's transformation as a message. `rank` is the seed's position among the suite's seeds, so
 /// that draws made once per seed are without replacement.
-pub(super) fn transformation_of_seed(transformation: &Transformation, rank: usize) -> proto::Transformation {
+pub(crate) fn transformation_of_seed(transformation: &Transformation, rank: usize) -> proto::Transformation {
     if transformation.draws_per_seed() {
         return wire::message(&transformation.clone().with("seed_rank", rank));
     }
@@ -16,7 +16,7 @@ pub(super) fn transformation_of_seed(transformation: &Transformation, rank: usiz
 
 /// The transformation that makes copies of a kind of change of meaning; `None` for the kinds that
 /// rules make here.
-pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
+pub(crate) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
     match kind {
         Change::MultiSwap | Change::Distractors => Some(proto::Transformation::named(kind.name())),
         Change::Negation | Change::Number | Change::Antonym | Change::Entity => None,
@@ -24,7 +24,7 @@ pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
 }
 
 /// The catalogue's axis; `None` for axes on which no dataset can be scored.
-pub(super) fn axis(axis: proto::Axis) -> Option<Axis> {
+pub(crate) fn axis(axis: proto::Axis) -> Option<Axis> {
     axis.among(Axis::SCORED, Axis::name)
 }
 

@@ -36,7 +36,7 @@
 //! **Location.** Rules need the names of a whole data set but no generator, and the texts that they
 //! make are not used to score a task. A transformation of transform-svc sees one text at a time.
 //! The rules are therefore pure functions in this service. Two kinds, off by default, are
-//! transformations of transform-svc (`multi_swap`, `distractors`); `run/separation/copies.rs`
+//! transformations of transform-svc (`multi_swap`, `distractors`); `run/transform/copies.rs`
 //! requests them.
 
 mod change;

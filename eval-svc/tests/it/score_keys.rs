@@ -131,8 +131,8 @@ fn keys() -> String {
     text
 }
 
-/// The keys of a version never change: increment the version in `run/units.rs` and write its own
-/// file with `ISOMER_BLESS=1`, which does not change the files of earlier versions.
+/// The keys of a version never change: increment the version in `run/units/mod.rs` and write its
+/// own file with `ISOMER_BLESS=1`, which does not change the files of earlier versions.
 #[test]
 fn the_keys_of_scores_are_those_of_the_version_of_stored_scores() {
     let name = format!("score_keys/{}.txt", VERSION.replace('/', "-"));
@@ -148,7 +148,7 @@ fn the_keys_of_scores_are_those_of_the_version_of_stored_scores() {
             now,
             then,
             "left: the keys now; right: {}. Stored scores of {VERSION} lack the difference: raise VERSION in \
-             src/run/units.rs, then write the keys of the new version with ISOMER_BLESS=1",
+             src/run/units/mod.rs, then write the keys of the new version with ISOMER_BLESS=1",
             path.display()
         );
     }

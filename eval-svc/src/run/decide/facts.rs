@@ -1,0 +1,122 @@
+//! Counts of a run's texts for the gate: changed texts, truncated texts, and texts accepted by the
+//! judge.
+
+use super::results::RunResults;
+use crate::{
+    change::{Change, same_rewrites},
+    gate::{ChanceLevels, Cut, CutCounts, Encoded, Facts, Rated, RatedCounts, RewriteCounts, Rewrites},
+    profile::Axis,
+    run::{
+        plan::{Plan, Variant, table::Table},
+        score::ScoreEntry,
+        transform::{Transformed, pairs::results_of},
+    },
+};
+
+#[derive(Debug)]
+pub(crate) struct Counts {
+    rewrites: RewriteCounts,
+    cuts: CutCounts,
+    ratings: Option<RatedCounts>,
+    levels: ChanceLevels,
+    leaks: Vec<Option<f64>>,
+}
+
+impl Counts {
+    /// Counts of the rounds so far.
+    pub(crate) fn new(results: &RunResults, levels: ChanceLevels) -> Self {
+        let plan = &results.plan;
+        Self {
+            rewrites: rewrites(plan, &results.transformed),
+            cuts: cuts(plan, &results.scores),
+            ratings: ratings(results),
+            levels,
+            leaks: plan.tables.iter().map(|table| table.dataset.audit().leak()).collect(),
+        }
+    }
+
+    /// The counts in the gate's form.
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts {
+            rewrites: &self.rewrites,
+            cuts: &self.cuts,
+            ratings: self.ratings.as_ref(),
+            levels: &self.levels,
+            leaks: &self.leaks,
+        }
+    }
+}
+
+/// Counts of rewritten texts, for the gate.
+fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
+    let of_table = |table: &Table| {
+        let of_transformation = |t: usize| {
+            let axis = plan.transformations.get(t).map(|planned| planned.axis);
+            let lengthened = matches!(axis, Some(Axis::Length | Axis::Augmentation));
+            let by_dose = axis == Some(Axis::Noise);
+            let of_seed = |s: usize| {
+                let mut counted = Rewrites::default();
+                let mut pairs = Vec::new();
+                for (original, result) in results_of(plan, transformed, table, t, s) {
+                    counted.add(result.change, lengthened, !result.guards.is_empty());
+                    if !by_dose && result.change != Change::Unchanged {
+                        pairs.push((plan.corpus.get(original), plan.corpus.get(result.text)));
+                    }
+                }
+                counted.same = same_rewrites(pairs);
+                counted
+            };
+            (0..plan.suite.seeds.len()).map(of_seed).collect()
+        };
+        (0..plan.transformations.len()).map(of_transformation).collect()
+    };
+    plan.tables.iter().map(of_table).collect()
+}
+
+/// Texts truncated by each encoder. No rule counts texts that no transformation changes.
+fn cuts(plan: &Plan, scores: &[ScoreEntry]) -> CutCounts {
+    let empty = Cut {
+        transformed: vec![vec![Default::default(); plan.suite.seeds.len()]; plan.transformations.len()],
+        ..Cut::default()
+    };
+    let mut all = vec![vec![empty; plan.tables.len()]; plan.encoders.len()];
+    for one in scores {
+        let Some(own) = all.get_mut(one.encoder).and_then(|own| own.get_mut(one.table)) else {
+            continue;
+        };
+        let encoded = Encoded {
+            cut: one.cuts.varied,
+            zero: one.cuts.zero,
+        };
+        match one.variant {
+            Variant::Original => {
+                own.original = encoded;
+                own.shared = one.cuts.shared.map(|shared| (shared.shared, shared.texts));
+            }
+            Variant::Transformed { transformation, seed } => own.transformed[transformation][seed] = encoded,
+        }
+    }
+    all
+}
+
+/// Ratings that the gate may use; `None` without a judge of similarity, and if the judge does not
+/// distinguish pairs with a known rating.
+fn ratings(results: &RunResults) -> Option<RatedCounts> {
+    let plan = &results.plan;
+    let (judge, ratings) = plan.judge.as_ref().zip(results.ratings.as_ref())?;
+    if ratings.refusal(judge).is_some() {
+        return None;
+    }
+    let seeds = vec![Rated::default(); plan.suite.seeds.len()];
+    let mut all = vec![vec![seeds; plan.transformations.len()]; plan.tables.len()];
+    for one in &ratings.samples {
+        let own = &mut all[one.table][one.transformation][one.seed];
+        for pair in &one.pairs {
+            if let Some(accepted) = ratings.accepts(one.transformation, *pair, judge.judging.accept) {
+                own.rated += 1;
+                own.accepted += u64::from(accepted);
+            }
+        }
+    }
+    Some(all)
+}

@@ -1,0 +1,393 @@
+//! The profile with its intervals: items of the data sets, and the evidence of their scores from
+//! the store.
+
+use std::{
+    cell::OnceCell,
+    collections::{BTreeSet, HashMap},
+};
+
+use super::{grid, results::RunResults};
+use crate::{
+    change::Change,
+    evidence::{
+        Evidence,
+        clusters::clusters,
+        subset::{Mask, items_where},
+    },
+    gate::{
+        Basis, Bound, BoundRule, ChanceLevels, ItemSequences, ItemStrata, Measure, Sequence, SubsetScores, Texts, Unit,
+    },
+    profile::{self, Choice, DatasetItems, DropShare, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
+    report::{Outcome, Paired, PairedTexts, SubsetReport, paired_strata},
+    run::{
+        plan::{Variant, power::figure, table::Table},
+        transform::TextResult,
+        units::UnitStore,
+    },
+    search_form::SearchForm,
+    stats::gate::items::Stratum,
+};
+
+/// A run's items; their evidence is read from the store of scores on demand.
+pub(crate) struct KnownItems<'a> {
+    results: &'a RunResults,
+    units: &'a UnitStore,
+    /// Every score.
+    pub(crate) grid: Grid,
+    addresses: Addresses<'a>,
+    items: OnceCell<Vec<DatasetItems>>,
+}
+
+/// Addresses of the stored scores.
+type Addresses<'a> = HashMap<(usize, usize, Variant), &'a str>;
+
+impl<'a> KnownItems<'a> {
+    /// Indexes the addresses of the measured scores.
+    pub(crate) fn new(results: &'a RunResults, units: &'a UnitStore) -> Self {
+        let addresses = results.scores.iter();
+        Self {
+            results,
+            units,
+            grid: grid::grid(&results.plan, &results.scores),
+            addresses: addresses
+                .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
+                .collect(),
+            items: OnceCell::new(),
+        }
+    }
+
+    /// Computes the profile.
+    pub(crate) fn profile(&self) -> RobustnessProfile {
+        let mut profile = profile::profile(&self.grid, self.results.plan.baseline);
+        add_intervals(&mut profile, &self.grid, self.items(), |encoder, table| {
+            self.evidence(encoder, table)
+        });
+        profile
+    }
+
+    /// How much of each encoder's drop is left in its searches by terms.
+    pub(crate) fn drop_shares(&self) -> Vec<DropShare> {
+        let drops = profile::drops(&self.grid);
+        let searches = (0..self.results.plan.encoders.len()).filter_map(|e| Some((e, self.results.plan.search(e)?)));
+        let searches: Vec<(usize, SearchForm)> = searches.collect();
+        let served = |search: &(usize, SearchForm)| self.results.plan.served(search.0);
+        let mut shares = Vec::new();
+        for own in searches.chunk_by(|one, other| served(one) == served(other)) {
+            let source = served(&own[0]);
+            for (quantity, figure) in &drops {
+                let dense = self.drop_strata(source, *figure);
+                for (encoder, form) in own {
+                    let both = dense.as_ref().map_err(String::clone).and_then(|dense| {
+                        let form = self.drop_strata(*encoder, *figure)?;
+                        profile::drop_share(dense, &form)
+                    });
+                    let interval = both.as_ref().ok().and_then(|ratio| ratio.interval);
+                    let open = || "the drop of the vectors may be 0".to_owned();
+                    shares.push(DropShare {
+                        encoder: self.results.plan.encoders[source].id.clone(),
+                        form: form.to_string(),
+                        quantity: quantity.clone(),
+                        share: both.as_ref().ok().map(|ratio| ratio.estimate),
+                        low: interval.map(|ends| ends.0),
+                        high: interval.map(|ends| ends.1),
+                        note: both.err().or_else(|| interval.is_none().then(open)),
+                    });
+                }
+            }
+        }
+        shares
+    }
+
+    /// The drop of an encoder on the items of all data sets.
+    fn drop_strata(&self, encoder: usize, figure: Figure) -> Result<Vec<Stratum>, String> {
+        let datasets: Vec<usize> = (0..self.results.plan.tables.len()).collect();
+        profile::strata(
+            &self.grid,
+            encoder,
+            (figure, true),
+            Choice::All,
+            &datasets,
+            self.items(),
+            |table| self.evidence(encoder, table),
+        )
+    }
+
+    /// The items of each data set.
+    fn items(&self) -> &[DatasetItems] {
+        self.items.get_or_init(|| {
+            let tables = self.results.plan.tables.iter();
+            tables.map(|table| items(self.results, table)).collect()
+        })
+    }
+
+    /// The evidence of an encoder's scores on a data set.
+    fn evidence(&self, encoder: usize, table: usize) -> Result<UnitItems, String> {
+        let one = |variant: Variant| -> Result<Evidence, String> {
+            let address = self.addresses.get(&(encoder, table, variant));
+            address
+                .and_then(|address| self.units.evidence(address))
+                .ok_or_else(|| format!("no items are kept for {}", self.results.plan.describe(variant)))
+        };
+        let of_transformation = |transformation: usize| {
+            (0..self.results.plan.suite.seeds.len())
+                .map(|seed| one(Variant::Transformed { transformation, seed }))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        Ok(UnitItems {
+            original: one(Variant::Original)?,
+            transformed: (0..self.results.plan.transformations.len())
+                .map(of_transformation)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The level of the original scores that rules compare, relative to those of permuted labels,
+    /// for each judged encoder.
+    pub(crate) fn levels(&self, gate: &Bound) -> ChanceLevels {
+        let rules = gate.rules.iter().filter(|rule| rule.compares_scores());
+        let datasets: BTreeSet<usize> = rules.flat_map(|rule| rule.datasets.iter().copied()).collect();
+        let mut all = ChanceLevels::new();
+        for &encoder in &gate.judged {
+            for &table in &datasets {
+                let address = self.addresses.get(&(encoder, table, Variant::Original));
+                let chance = address.and_then(|address| self.units.evidence(address)?.chance());
+                all.extend(chance.map(|chance| ((encoder, table), chance.level(gate.alpha))));
+            }
+        }
+        all
+    }
+
+    /// Inputs of the gate's rules over items, for each judged encoder. Such rules are decided once,
+    /// when the run is complete.
+    pub(crate) fn of_rules(&self, gate: &Bound) -> ItemStrata {
+        let mut all = ItemStrata::new();
+        let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
+        for &encoder in &gate.judged {
+            for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
+                let Some(figure) = figure(rule) else { continue };
+                if let Some(paired) = rule.rule.limit.paired() {
+                    let found = self.paired(gate, encoder, rule, paired, figure);
+                    all.insert((encoder, r), found);
+                    continue;
+                }
+                if rule.rule.limit.measure() == Measure::Difference {
+                    all.insert((encoder, r), self.margin(gate, encoder, rule, figure));
+                    continue;
+                }
+                let found = known(self.results, rule).and_then(|choice| {
+                    profile::strata(
+                        &self.grid,
+                        encoder,
+                        (figure, rule.is_drop()),
+                        choice,
+                        &rule.datasets,
+                        self.items(),
+                        |table| self.evidence(encoder, table),
+                    )
+                });
+                all.insert((encoder, r), found);
+            }
+        }
+        all
+    }
+
+    /// The strata of a margin over items.
+    fn margin(&self, gate: &Bound, encoder: usize, rule: &BoundRule, figure: Figure) -> Result<Vec<Stratum>, String> {
+        let baseline = gate
+            .baseline
+            .ok_or_else(|| "no baseline encoder was named".to_owned())?;
+        profile::margin_strata(
+            &self.grid,
+            (encoder, baseline),
+            figure,
+            &rule.datasets,
+            self.items(),
+            |encoder, table| self.evidence(encoder, table),
+        )
+    }
+
+    /// Inputs of a rule on items of two encoders.
+    fn paired(
+        &self,
+        gate: &Bound,
+        encoder: usize,
+        rule: &BoundRule,
+        paired: Paired,
+        figure: Figure,
+    ) -> Result<Vec<Stratum>, String> {
+        let baseline = gate
+            .baseline
+            .ok_or_else(|| "no baseline encoder was named".to_owned())?;
+        let outcome = |encoder: usize, table: usize, texts: PairedTexts| {
+            let variant = match texts {
+                None => Variant::Original,
+                Some((transformation, seed)) => Variant::Transformed { transformation, seed },
+            };
+            let missing = || format!("no items are kept for {}", self.results.plan.describe(variant));
+            let scored = self.results.scores.iter();
+            let mut scored = scored.filter(|one| (one.encoder, one.table, one.variant) == (encoder, table, variant));
+            let scored = scored.next().ok_or_else(missing)?;
+            Ok(Outcome {
+                task: self.results.plan.tables[table].dataset.task(),
+                main_key: scored.score.main_key.clone(),
+                evidence: self.units.evidence(&scored.unit),
+                lists: self.units.lists(&scored.unit),
+            })
+        };
+        paired_strata(
+            &self.grid,
+            (encoder, baseline),
+            (paired, figure),
+            &rule.datasets,
+            self.items(),
+            outcome,
+        )
+    }
+
+    /// Inputs of the gate's rules decided by betting, for each judged encoder.
+    pub(crate) fn sequences_of_rules(&self, gate: &Bound) -> ItemSequences {
+        let mut all = ItemSequences::new();
+        let rules = gate.rules.iter().enumerate();
+        for (r, rule) in rules.filter(|(_, rule)| rule.basis == Basis::Betting) {
+            let (Some(figure), &[d]) = (figure(rule), rule.datasets.as_slice()) else {
+                continue;
+            };
+            let table = &self.results.plan.tables[d];
+            let (texts, order) = (item_texts(table), table.dataset.order().unwrap_or_default());
+            for &encoder in &gate.judged {
+                let found = self
+                    .evidence(encoder, d)
+                    .and_then(|unit| profile::sequence(&self.grid, (figure, rule.is_drop()), order, &texts, &unit));
+                let found = found.map(|(values, repeated)| Sequence {
+                    values,
+                    range: profile::range(&self.grid.tasks[d], rule.is_drop()),
+                    repeated,
+                });
+                all.insert((encoder, r), found);
+            }
+        }
+        all
+    }
+
+    /// Inputs of the gate's rules on a subset of the rewrites, for each judged encoder and the one
+    /// that it is compared with.
+    pub(crate) fn subsets_of_rules(&self, gate: &Bound) -> SubsetScores {
+        let mut all = SubsetScores::new();
+        let rules = gate.rules.iter().enumerate();
+        for (r, rule) in rules.filter(|(_, rule)| rule.rule.texts != Texts::All) {
+            let Some(figure) = figure(rule) else { continue };
+            let compared = gate
+                .baseline
+                .filter(|_| rule.rule.limit.measure() == Measure::Difference);
+            for encoder in gate.judged.iter().copied().chain(compared) {
+                let of_dataset = |choice: Choice, d: usize| {
+                    let unit = self.evidence(encoder, d);
+                    let own = &self.items()[d];
+                    unit.and_then(|unit| {
+                        profile::subset_series(&self.grid, (figure, rule.is_drop()), choice, own, &unit)
+                    })
+                    .map_err(|why| format!("{}: {why}", self.grid.datasets[d]))
+                };
+                let found = known(self.results, rule)
+                    .and_then(|choice| rule.datasets.iter().map(|d| of_dataset(choice, *d)).collect());
+                all.insert((encoder, r), found);
+            }
+        }
+        all
+    }
+
+    /// The profile on changed rewrites and, with a judge, on accepted ones.
+    pub(crate) fn subset_reports(&self) -> Vec<SubsetReport> {
+        let rows = |choice: Choice| {
+            (0..self.results.plan.encoders.len())
+                .flat_map(|e| profile::subset_rows(&self.grid, e, choice, self.items(), |d| self.evidence(e, d)))
+                .collect::<Vec<_>>()
+        };
+        let mut all = vec![SubsetReport {
+            texts: Texts::Changed,
+            accept: None,
+            refused: None,
+            rows: rows(Choice::Changed),
+        }];
+        if let Some(judge) = self
+            .results
+            .plan
+            .judge
+            .as_ref()
+            .filter(|_| self.results.ratings.is_some())
+        {
+            let refused = self.results.ratings_refusal();
+            all.push(SubsetReport {
+                texts: Texts::Accepted,
+                accept: Some(judge.judging.accept),
+                rows: match refused {
+                    None => rows(Choice::Accepted),
+                    Some(_) => Vec::new(),
+                },
+                refused,
+            });
+        }
+        all
+    }
+}
+
+/// The rewrites that a rule covers, or the reason why they are unknown.
+fn known(results: &RunResults, rule: &BoundRule) -> Result<Choice, String> {
+    match rule.rule.texts {
+        Texts::All => Ok(Choice::All),
+        Texts::Changed => Ok(Choice::Changed),
+        Texts::Accepted => match results.ratings_refusal() {
+            None => Ok(Choice::Accepted),
+            Some(why) => Err(format!("it is not known which rewrites are accepted: {why}")),
+        },
+    }
+}
+
+fn items(results: &RunResults, table: &Table) -> DatasetItems {
+    let (plan, texts) = (&results.plan, table.dataset.item_texts());
+    // The items all of whose transformed texts pass a test, which receives the number of the
+    // original and its result.
+    let chosen = |t: usize, s: usize, test: &dyn Fn(u32, &TextResult) -> bool| -> Mask {
+        let planned = &plan.transformations[t];
+        let requests = table.requests.of(planned);
+        let request = |text: u32| requests.get(text as usize).copied().flatten();
+        let asked: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|own| own.iter().copied().filter(|text| request(*text).is_some()).collect())
+            .collect();
+        items_where(asked.iter().map(Vec::as_slice), |text| {
+            request(text).is_some_and(|request| {
+                let original = plan.requests.of(planned)[request].text;
+                let result = results.transformed.get(t, s, request);
+                result.is_some_and(|result| test(original, result))
+            })
+        })
+    };
+    let each = |mask: &dyn Fn(usize, usize) -> Mask| -> Vec<Vec<Mask>> {
+        let of_transformation = |t: usize| (0..plan.suite.seeds.len()).map(|s| mask(t, s)).collect();
+        (0..plan.transformations.len()).map(of_transformation).collect()
+    };
+    let ratings = plan.judge.as_ref().zip(results.ratings.as_ref());
+    let ratings = ratings.filter(|(judge, ratings)| ratings.refusal(judge).is_none());
+    DatasetItems {
+        clusters: clusters(item_texts(table)),
+        changed: each(&|t, s| chosen(t, s, &|_, result| result.change != Change::Unchanged)),
+        accepted: ratings.map_or_else(Vec::new, |(judge, ratings)| {
+            each(&|t, s| {
+                chosen(t, s, &|original, result| {
+                    ratings.accepts(t, (original, result.text), judge.judging.accept) == Some(true)
+                })
+            })
+        }),
+    }
+}
+
+/// The numbers of each item's texts: equal texts have equal numbers.
+pub(crate) fn item_texts(table: &Table) -> Vec<Vec<u32>> {
+    let numbers = |own: Vec<u32>| {
+        own.iter()
+            .filter_map(|text| table.texts.get(*text as usize).copied())
+            .collect()
+    };
+    table.dataset.item_texts().into_iter().map(numbers).collect()
+}

@@ -1,0 +1,197 @@
+//! Runs the stages in sequence; with a sequential gate, round by round.
+
+use std::collections::BTreeMap;
+
+use super::{live::Live, portions, stages::Stages};
+use crate::{
+    gate,
+    report::{self, RoundReport},
+    run::{
+        RunContext, RunError, decide,
+        decide::{
+            facts::Counts,
+            grid,
+            results::{RoundResults, RunResults},
+        },
+        plan::{
+            Plan,
+            rounds::{self, Round},
+        },
+        progress::RunProgress,
+        record::{Counters, GateOutcome, Generation, Stage},
+        report::build_report,
+        report::items_file,
+        score::EncodingState,
+        transform::Transformed,
+    },
+};
+
+/// Executes a plan and writes its report.
+pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Result<(), RunError> {
+    let context = &context.for_run(&live.record().id);
+    let progress = &live.progress;
+    context.hold_vectors(&plan.encoders);
+    announce(&plan, progress);
+    let workers = context.work.describe_workers().await;
+    if let Some(workers) = workers.map_err(|fault| RunError::Fleet(Box::new(fault)))? {
+        progress.message(workers);
+    }
+    progress.step(Stage::Plan, 1, "inputs checked");
+    let mut stages = Stages::new(context, live);
+    let RoundResults {
+        mut results,
+        places,
+        several,
+    } = if rounds::over_items(&plan) {
+        Box::pin(portions::in_portions(&mut stages, plan)).await?
+    } else {
+        Box::pin(in_rounds(&mut stages, plan)).await?
+    };
+    // Only texts that the report covers are rated, so the rounds come first.
+    if several {
+        stages.judge(&mut results).await?;
+        apply_ratings(&mut results, &places);
+    }
+    let refusal = results.ratings.is_some().then(|| results.ratings_refusal());
+    if let Some(verdicts) = &mut results.verdicts {
+        let mut transformations = results.plan.transformations.iter();
+        verdicts.rewrites_rated = transformations
+            .any(|planned| planned.needs_generator)
+            .then_some(refusal == Some(None));
+        verdicts.ratings_refused = refusal.flatten();
+    }
+
+    progress.step(Stage::Report, 0, "profile, statistics, pages");
+    let outcome = results.verdicts.as_ref().map(|verdicts| GateOutcome {
+        verdict: verdicts.verdict,
+        blocked: verdicts.blocked,
+        undecided: verdicts.undecided,
+    });
+    let durations = stages.durations;
+    let generation = generation(&results.transformed, &progress.counters(), &durations);
+    progress.change(|record| record.generation = generation);
+    let record = live.record();
+    let (examples, units) = (context.config.examples, context.units.clone());
+    let files = context.compute.batch(move || {
+        let report = build_report(&results, &units, &record, durations, examples);
+        let mut files = report::files(&report).map_err(RunError::Report)?;
+        files.push((items_file::FILE, items_file::file(&results, &units, &report)?));
+        Ok::<_, RunError>(files)
+    });
+    let files = files.await??;
+    live.write_files(&files).await?;
+    context.units.flush().await;
+    progress.change(|record| record.gate = outcome);
+    progress.step(Stage::Report, 1, "report written");
+    Ok(())
+}
+
+/// Checks decisions made in rounds against the ratings.
+fn apply_ratings(results: &mut RunResults, places: &[Option<usize>]) {
+    let Some(mut verdicts) = results.verdicts.take() else {
+        return;
+    };
+    if let Some(bound) = &results.plan.gate {
+        // The looks have compared the original scores with chance.
+        let counts = Counts::new(results, gate::ChanceLevels::new());
+        let grid = grid::grid(&results.plan, &results.scores);
+        let seeds = results.plan.suite.seeds.len();
+        gate::apply_ratings(bound, &grid, &mut verdicts, &counts.facts(), (places, seeds));
+    }
+    results.verdicts = Some(verdicts);
+}
+
+/// Duration of the generation, if one generator did all of it.
+fn generation(transformed: &Transformed, counters: &Counters, durations: &BTreeMap<String, f64>) -> Option<Generation> {
+    let mut generators = transformed.generators.keys();
+    let (generator, None) = (generators.next()?, generators.next()) else {
+        return None;
+    };
+    let seconds = durations.get("transform").copied()?;
+    (counters.texts_generated > 0).then(|| Generation {
+        generator: generator.clone(),
+        texts: counters.texts_generated,
+        seconds,
+    })
+}
+
+/// Runs all stages up to the gate, in the rounds of the plan.
+async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, RunError> {
+    let rounds = rounds::rounds(&plan);
+    let mut state = EncodingState::new(&plan);
+    let transformed = Transformed::new(&plan);
+    let mut results = RunResults::new(plan, transformed);
+    let mut taken = 0;
+    for (i, round) in rounds.iter().enumerate() {
+        let last = i + 1 == rounds.len();
+        stages.run(&mut results, &mut state, round, last).await?;
+        taken = round.number;
+        // A single look at everything can use the ratings; rounds do not use them.
+        if rounds.len() == 1 {
+            stages.judge(&mut results).await?;
+        }
+        results = stages.look(results, round.clone(), 1).await?;
+        let Some(report) = &results.verdicts else { continue };
+        let (decided, all) = decide::decided(report);
+        if rounds.len() > 1 {
+            stages.live.progress.message(format!(
+                "round {} of {}: {} data sets, {} seeds; {decided} of {all} decisions made",
+                round.number,
+                rounds.len(),
+                round.tables.len(),
+                round.seeds
+            ));
+        }
+        if decided == all {
+            break;
+        }
+    }
+    drop(state);
+    let gate = results.plan.gate.as_ref();
+    let gate = gate.filter(|gate| gate.sequential.spending().is_some());
+    let report = |round: &Round| RoundReport {
+        datasets: round.tables.len(),
+        seeds: round.seeds,
+        items: None,
+        fraction: round.fraction,
+        alpha: round.alpha,
+    };
+    let sequential = gate.map(|gate| decide::sequential(&results.plan, gate, rounds.iter().map(report).collect()));
+    results.complete(sequential, taken);
+    let places = match rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
+        Some(round) => results.narrow(&round.tables, round.seeds),
+        None => (0..results.plan.tables.len()).map(Some).collect(),
+    };
+    Ok(RoundResults {
+        results,
+        places,
+        several: rounds.len() > 1,
+    })
+}
+
+/// Sends a summary of the plan to the watchers.
+fn announce(plan: &Plan, progress: &RunProgress) {
+    let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    progress.message(format!(
+        "suite {}: {} x {} x {}; {} to transform once for all encoders, {} in all; {}",
+        plan.suite.name,
+        count(plan.tables.len(), "dataset", "datasets"),
+        count(plan.transformations.len(), "transformation", "transformations"),
+        count(plan.suite.seeds.len(), "seed", "seeds"),
+        count(plan.requests.distinct.len(), "distinct text", "distinct texts"),
+        count(
+            plan.texts_planned(),
+            "transformation of a text",
+            "transformations of texts"
+        ),
+        count(plan.encoders.len(), "encoder", "encoders"),
+    ));
+    for table in &plan.tables {
+        for note in table.dataset.notes() {
+            progress.message(format!("{}: {note}", table.dataset.name()));
+        }
+    }
+    for warning in plan.judge.iter().flat_map(|judge| &judge.warnings) {
+        progress.message(warning.as_str());
+    }
+}

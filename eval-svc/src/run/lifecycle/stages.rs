@@ -1,0 +1,143 @@
+//! The stages of a round: transform, encode, score, separate, judge and decide.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use super::live::Live;
+use crate::run::{
+    RunContext, RunError, decide,
+    decide::results::RunResults,
+    encode::inputs::Inputs,
+    judge,
+    plan::rounds::Round,
+    progress::Meter,
+    record::{RecordedLook, Stage},
+    score,
+    score::{EncodingState, RoundSets},
+    separate,
+    separate::SeparationEntry,
+    transform::{self, RequestSender, copies},
+};
+
+/// Runs the stages of the rounds of a run.
+pub(crate) struct Stages<'a> {
+    pub context: &'a RunContext,
+    pub live: &'a Live,
+    /// Durations of the stages, in seconds.
+    pub durations: BTreeMap<String, f64>,
+    /// Progress of the transform stage.
+    meter: Meter,
+}
+
+impl<'a> Stages<'a> {
+    pub(crate) fn new(context: &'a RunContext, live: &'a Live) -> Self {
+        Self {
+            context,
+            live,
+            durations: BTreeMap::new(),
+            meter: Meter::new(Stage::Transform, 0, Instant::now()),
+        }
+    }
+
+    /// Transforms, encodes and scores the texts that a round adds, and compares their rewrites with
+    /// changes of meaning while the vectors of an encoder are in memory. Unless it is the `last`
+    /// round, the vectors of the originals are kept.
+    pub(crate) async fn run(
+        &mut self,
+        results: &mut RunResults,
+        state: &mut EncodingState,
+        round: &Round,
+        last: bool,
+    ) -> Result<(), RunError> {
+        let RunResults {
+            plan,
+            transformed,
+            scores,
+            drifts,
+            separations,
+            ..
+        } = results;
+        let clock = Instant::now();
+        let mut sender = RequestSender {
+            context: self.context,
+            progress: &self.live.progress,
+            meter: &mut self.meter,
+        };
+        transform::transform(&mut sender, plan, round, transformed).await?;
+        copies::copy(&mut sender, plan, round, transformed).await?;
+        let middle = Instant::now();
+        let inputs = Inputs {
+            context: self.context,
+            plan,
+            transformed,
+            progress: &self.live.progress,
+        };
+        let sets = RoundSets::new(inputs, round, scores, &mut state.meters);
+        let known = separations.iter().map(SeparationEntry::set).collect();
+        let separation_sets = separate::sets(plan, transformed, round, &known);
+        for encoder in 0..plan.encoders.len() {
+            let mut vectors = state.take_vectors(plan, encoder);
+            let own = score::measure(inputs, &sets, encoder, &mut vectors, &mut state.meters).await?;
+            scores.extend(own.scores);
+            drifts.extend(own.drifts);
+            if plan.search(encoder).is_none() {
+                let meter = &mut state.meters.encode;
+                let own = separate::measure(inputs, &separation_sets, encoder, &mut vectors, meter).await?;
+                separations.extend(own);
+            }
+            state.keep_vectors(inputs, encoder, last, vectors);
+        }
+        // The same order as after a single round.
+        scores.sort_by_key(|one| (one.encoder, one.table, one.variant));
+        drifts.sort_by_key(|one| (one.encoder, one.table, one.transformation, one.seed));
+        separations.sort_by_key(SeparationEntry::place);
+        let spent = [("transform", middle - clock), ("encode_and_score", middle.elapsed())];
+        for (stage, time) in spent {
+            *self.durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
+        }
+        Ok(())
+    }
+
+    /// Runs the judge's stage, if there is a judge.
+    pub(crate) async fn judge(&mut self, results: &mut RunResults) -> Result<(), RunError> {
+        let clock = Instant::now();
+        let inputs = Inputs {
+            context: self.context,
+            plan: &results.plan,
+            transformed: &results.transformed,
+            progress: &self.live.progress,
+        };
+        results.ratings = judge::judge(inputs).await?;
+        if results.ratings.is_some() {
+            self.durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
+        }
+        Ok(())
+    }
+
+    /// Makes a look and records it, or uses the look recorded by an earlier leader of the run. It
+    /// runs on a thread of runs, since bounds over resampled items take long.
+    pub(crate) async fn look(
+        &self,
+        mut results: RunResults,
+        round: Round,
+        shared_by: usize,
+    ) -> Result<RunResults, RunError> {
+        if results.plan.gate.is_none() {
+            return Ok(results);
+        }
+        let (number, inputs) = (round.number, decide::inputs(&round, &results.scores));
+        if let Some(look) = self.live.look(number).await? {
+            results.verdicts = Some(decide::recorded(look, number, &inputs)?);
+            return Ok(results);
+        }
+        let units = self.context.units.clone();
+        let results = self.context.compute.batch(move || {
+            results.verdicts = decide::look(&mut results, &units, &round, shared_by);
+            results
+        });
+        let results = results.await?;
+        if let Some(report) = results.verdicts.clone() {
+            self.live.record_look(number, &RecordedLook { inputs, report }).await?;
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,107 @@
+//! Requests to the transform service: their specification, their texts and their estimate.
+
+use std::cmp::Reverse;
+
+use isomer_proto::transform::v1::{
+    EstimateRequest, GenerationEstimate, OnFingerprintChange, Sampling, TextItem, TransformSpec,
+    transform_service_client::TransformServiceClient,
+};
+use isomer_service_kit::Fault;
+
+use super::{
+    Plan,
+    table::{Corpus, TextRequest},
+};
+use crate::run::{RunContext, RunError, wire};
+
+/// Maximum bytes of text in one request.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The texts of a request, each with its position in its pass.
+pub(crate) type Chunk = Vec<(usize, TextItem)>;
+
+/// The specification for the service under one transformation and seed.
+pub(crate) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
+    let planned = &plan.transformations[t];
+    TransformSpec {
+        transformation: Some(wire::transformation_of_seed(&planned.transformation, s)),
+        generator_id: if planned.needs_generator {
+            plan.generator.clone()
+        } else {
+            String::new()
+        },
+        seed: Some(plan.suite.seeds[s]),
+        max_attempts: Some(plan.suite.attempts),
+        on_failure: plan.suite.on_failure.into(),
+        sampling: Some(Sampling {
+            temperature: Some(plan.suite.temperature),
+            top_p: Some(plan.suite.top_p),
+            max_tokens: None,
+            top_k: plan.suite.top_k,
+        }),
+        retry_identical: Some(plan.suite.retry_identical),
+        retry_temperature: Some(plan.suite.retry_temperature),
+        guards: plan.suite.guards.into(),
+        on_fingerprint_change: OnFingerprintChange::Report.into(),
+        prompts: planned.transformation.prompt().map(str::to_owned).into_iter().collect(),
+        bypass_cache: false,
+        // Draws for a whole run depend on the suite, not on the time of the run, so that a second
+        // run finds the same texts.
+        run: plan.suite.name.clone(),
+    }
+}
+
+/// Splits requests into chunks of at most `most` texts and `MOST_BYTES` bytes; each item has its
+/// position. The longest texts come first: they take longest, and one that is started last would
+/// delay everything after it.
+pub(crate) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut bytes = 0;
+    let mut order: Vec<(usize, &TextRequest)> = requests.iter().copied().enumerate().collect();
+    order.sort_by_key(|(_, request)| Reverse(corpus.get(request.text).len()));
+    for (position, request) in order {
+        let text = corpus.get(request.text);
+        let full = chunks
+            .last()
+            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
+        if full {
+            chunks.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += text.len();
+        let item = TextItem {
+            id: request.id.clone(),
+            text: text.to_owned(),
+            language: request.language.clone(),
+        };
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push((position, item));
+        }
+    }
+    chunks
+}
+
+/// Estimates the generator calls of a spec that the transform service's caches lack.
+///
+/// # Errors
+/// [`RunError::Transform`].
+pub(crate) async fn estimate_items(
+    context: &RunContext,
+    spec: &TransformSpec,
+    items: Vec<TextItem>,
+    what: &str,
+) -> Result<GenerationEstimate, RunError> {
+    let failed = |fault: Fault| RunError::Transform {
+        what: what.to_owned(),
+        fault: Box::new(fault),
+    };
+    let request = EstimateRequest {
+        spec: Some(spec.clone()),
+        items,
+    };
+    let mut client = TransformServiceClient::new(context.clients.transform.clone());
+    let answer = client.estimate(request).await;
+    let answer = answer.map_err(|status| failed(Fault::from_status(&status)))?;
+    let estimate = answer.into_inner().estimate;
+    estimate.ok_or_else(|| failed(Fault::internal("the transform service answered without an estimate")))
+}

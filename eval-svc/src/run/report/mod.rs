@@ -1,0 +1,386 @@
+//! Builds the report of a run. Its only inputs besides the results are the current time and the
+//! evidence in the store of scores.
+
+pub(super) mod drift;
+pub(super) mod examples;
+pub(super) mod items_file;
+pub(super) mod ratings;
+pub(super) mod scale;
+pub(super) mod truncation;
+
+use isomer_proto::ProtoEnum;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::{
+    change::Change,
+    form::Form,
+    metric::overlap::PERSISTENCE,
+    prompts::{self, Chosen},
+    report::{
+        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GATE_K, GeneratorInfo, LanguageReport, PromptUse, Report,
+        RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, UnusedPrompt, VariantInfo, complete, diff::overlaps,
+    },
+    run::{
+        RunRecord,
+        decide::{items::KnownItems, results::RunResults},
+        plan::{Plan, Variant, encoders::EncoderVariant, table::Table},
+        score::ScoreEntry,
+        separate,
+        transform::{
+            Outcome, TextResult, Transformed,
+            pairs::{requests, results_of},
+        },
+        units::UnitStore,
+    },
+    search_form::SearchForm,
+    stats::mean,
+};
+
+/// Builds the report.
+pub(crate) fn build_report(
+    results: &RunResults,
+    units: &UnitStore,
+    record: &RunRecord,
+    durations: BTreeMap<String, f64>,
+    examples: usize,
+) -> Report {
+    let RunResults { plan, transformed, .. } = results;
+    let scores = results.scores.as_slice();
+    let items = KnownItems::new(results, units);
+    let finished = Timestamp::now();
+    let started = record.started.unwrap_or(record.created);
+    let mut report = Report {
+        schema: SCHEMA.to_owned(),
+        headline: Vec::new(),
+        run: RunInfo {
+            id: record.id.clone(),
+            created: record.created,
+            started,
+            finished,
+            seconds: finished.duration_since(started).as_secs_f64(),
+        },
+        suite: suite(plan),
+        encoders: encoders(plan, scores, units),
+        generators: transformed
+            .generators
+            .iter()
+            .map(|(id, digest)| GeneratorInfo {
+                id: id.clone(),
+                digest: digest.clone(),
+            })
+            .collect(),
+        datasets: plan.tables.iter().map(|table| dataset(plan, table, scores)).collect(),
+        drop_shares: items.drop_shares(),
+        profile: items.profile(),
+        subsets: items.subset_reports(),
+        gate: results.verdicts.clone(),
+        judge: plan
+            .judge
+            .as_ref()
+            .zip(results.ratings.as_ref())
+            .map(|(judge, ratings)| ratings::report(results, judge, ratings)),
+        separation: separate::report(plan, &results.separations),
+        checks: checks(plan, transformed),
+        languages: LanguageReport {
+            draws: draws(plan, transformed),
+            targets: Vec::new(),
+        },
+        error_rates: Vec::new(),
+        drift: drift::rows(plan, &results.drifts, &results.separations),
+        truncation: truncation::rows(plan, scores),
+        scores: scores.iter().map(|scored| score(plan, scored)).collect(),
+        examples: examples::pick(results, examples),
+        tables: Vec::new(),
+        counters: record.counters,
+        durations,
+        notes: plan
+            .tables
+            .iter()
+            .flat_map(|table| {
+                table
+                    .dataset
+                    .notes()
+                    .iter()
+                    .map(|note| format!("{}: {note}", table.dataset.name()))
+            })
+            .collect(),
+        not_computed: Vec::new(),
+        isomer_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    complete(&mut report);
+    report
+}
+
+fn suite(plan: &Plan) -> SuiteInfo {
+    let suite = &plan.suite;
+    SuiteInfo {
+        name: suite.name.clone(),
+        description: suite.description.clone(),
+        digest: plan.suite_digest.clone(),
+        seeds: suite.seeds.clone(),
+        generator: plan.generator.clone(),
+        temperature: suite.temperature,
+        top_p: suite.top_p,
+        top_k: suite.top_k,
+        attempts: suite.attempts,
+        retry_identical: suite.retry_identical,
+        retry_temperature: suite.retry_temperature,
+        guards: suite.guards.name().to_owned(),
+        on_failure: suite.on_failure.name().to_owned(),
+        metrics: suite.profile.stamp().to_owned(),
+        transformations: plan
+            .transformations
+            .iter()
+            .map(|planned| TransformationInfo {
+                label: planned.label.clone(),
+                axis: planned.axis,
+                transformation: planned.transformation.clone(),
+                needs_generator: planned.needs_generator,
+                prompt_version: planned.prompt_version.clone(),
+                prompt_digest: planned.prompt_digest.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// Mean share of the first documents that a variant has in common with its encoder, on the
+/// original queries of each data set of retrieval; absent without one.
+fn overlap(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, encoder: usize) -> Option<f64> {
+    let lists = |encoder: usize, table: usize| {
+        let own = |one: &&ScoreEntry| (one.encoder, one.table, one.variant) == (encoder, table, Variant::Original);
+        units.lists(&scores.iter().find(own)?.unit)
+    };
+    let of_table = |table: usize| {
+        let (full, form) = (lists(plan.served(encoder), table), lists(encoder, table));
+        let (shares, _, _) = overlaps(&[full.as_ref()], &[form.as_ref()], (GATE_K, PERSISTENCE)).ok()?;
+        mean(&shares)
+    };
+    mean(&(0..plan.tables.len()).filter_map(of_table).collect::<Vec<f64>>())
+}
+
+fn variant(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore, position: usize) -> Option<VariantInfo> {
+    let dimensions = plan.encoders[position].dimensions;
+    let (form, prompts, bytes) = match &plan.variants[position] {
+        EncoderVariant::Plain => return None,
+        EncoderVariant::Form(form) => {
+            let bytes = match form {
+                Form::Stored(form) => form.bytes(dimensions),
+                Form::Search(_) => dimensions.saturating_mul(4),
+            };
+            (Some(form.to_string()), None, bytes)
+        }
+        EncoderVariant::Prompts(variant) => (None, Some(variant.name.clone()), dimensions.saturating_mul(4)),
+    };
+    Some(VariantInfo {
+        encoder: plan.encoders[plan.served(position)].id.clone(),
+        form,
+        prompts,
+        bytes,
+        overlap: overlap(plan, scores, units, position),
+    })
+}
+
+fn encoders(plan: &Plan, scores: &[ScoreEntry], units: &UnitStore) -> Vec<EncoderInfo> {
+    plan.encoders
+        .iter()
+        .enumerate()
+        .map(|(position, encoder)| {
+            let space = encoder.vector_space.clone().unwrap_or_default();
+            let (prompts, unused_prompts) = prompt_uses(plan, position);
+            EncoderInfo {
+                id: encoder.id.clone(),
+                revision: encoder.revision.clone(),
+                weights_digest: encoder.weights_digest.clone(),
+                vector_space: space.digest,
+                architecture: encoder.architecture.clone(),
+                dimensions: encoder.dimensions,
+                max_tokens: encoder.max_tokens,
+                pooling: space.pooling,
+                normalised: space.normalised,
+                prompt: space.prompt,
+                prompts,
+                unused_prompts,
+                baseline: plan.baseline == Some(position),
+                variant: variant(plan, scores, units, position),
+            }
+        })
+        .collect()
+}
+
+/// The prompts that were used for an encoder's texts, with the data sets of each, and the prompts
+/// that were not used.
+fn prompt_uses(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPrompt>) {
+    if plan.search(encoder) == Some(SearchForm::Lexical) {
+        return Default::default();
+    }
+    let mut uses: Vec<PromptUse> = Vec::new();
+    let mut all: Vec<&Chosen> = Vec::new();
+    for table in &plan.tables {
+        let Some(own) = table.prompts.get(encoder) else {
+            continue;
+        };
+        for (part, chosen) in own.prompts.parts() {
+            let Some(chosen) = chosen else { continue };
+            all.push(chosen);
+            let dataset = table.dataset.name().to_owned();
+            let known = uses
+                .iter_mut()
+                .find(|one| one.part == part && one.source == chosen.source && one.role == chosen.role);
+            match known {
+                Some(known) => known.datasets.push(dataset),
+                None => uses.push(PromptUse {
+                    part,
+                    source: chosen.source,
+                    role: chosen.role.clone(),
+                    text: chosen.sent.text().map(str::to_owned),
+                    datasets: vec![dataset],
+                }),
+            }
+        }
+    }
+    let unused = plan
+        .prompting
+        .get(encoder)
+        .map(|own| prompts::unused(&own.layers, &all));
+    let unused = unused
+        .into_iter()
+        .flatten()
+        .map(|(source, role)| UnusedPrompt { source, role });
+    (uses, unused.collect())
+}
+
+fn dataset(plan: &Plan, table: &Table, scores: &[ScoreEntry]) -> DatasetInfo {
+    let own = |score: &&ScoreEntry| plan.tables[score.table].dataset.name() == table.dataset.name();
+    DatasetInfo {
+        name: table.dataset.name().to_owned(),
+        group: table.group(),
+        task: table.dataset.task(),
+        source: table.spec.source.display(),
+        split: table.dataset.split().to_owned(),
+        language: match (table.dataset.language(), table.dataset.text_languages().as_slice()) {
+            (Some(subset), _) => Some(subset.to_owned()),
+            (None, [one]) => Some((*one).to_owned()),
+            _ => None,
+        },
+        languages: table.dataset.text_languages().into_iter().map(str::to_owned).collect(),
+        items: table.dataset.items(),
+        texts: table.texts.len(),
+        transformed_texts: table.requests.distinct.iter().flatten().collect::<BTreeSet<_>>().len(),
+        digest: table.dataset.digest().to_owned(),
+        revision: table.dataset.revision().map(str::to_owned),
+        sample: table.dataset.sample().cloned(),
+        main_score: scores
+            .iter()
+            .find(own)
+            .map(|scored| scored.score.main_key.clone())
+            .unwrap_or_default(),
+    }
+}
+
+fn score(plan: &Plan, scored: &ScoreEntry) -> ScoreRow {
+    ScoreRow {
+        encoder: plan.encoders[scored.encoder].id.clone(),
+        dataset: plan.tables[scored.table].dataset.name().to_owned(),
+        transformation: plan.label(scored.variant).map(str::to_owned),
+        seed: plan.seed(scored.variant),
+        texts_digest: scored.texts.clone(),
+        unit: scored.unit.clone(),
+        main_score_key: scored.score.main_key.clone(),
+        main_score: scored.score.main,
+        scores: scored.score.all.clone(),
+        items: scored.score.items,
+        cached: scored.cached,
+    }
+}
+
+fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
+    let mut rows = Vec::new();
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        for (s, seed) in plan.suite.seeds.iter().enumerate() {
+            for table in &plan.tables {
+                let results = results_of(plan, transformed, table, t, s);
+                let results: Vec<&TextResult> = results.map(|(_, result)| result).collect();
+                rows.push(check_row(&planned.label, *seed, table.dataset.name(), &results));
+            }
+        }
+    }
+    rows
+}
+
+/// The target languages of translations, with the number of texts of each data set and source
+/// language.
+fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
+    let mut rows = Vec::new();
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        let asked = plan.requests.of(planned);
+        for (s, seed) in plan.suite.seeds.iter().enumerate() {
+            for table in &plan.tables {
+                let mut texts: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
+                for request in requests(table, planned) {
+                    let target = transformed
+                        .get(t, s, request)
+                        .and_then(|result| result.target.as_deref());
+                    if let (Some(target), Some(asked)) = (target, asked.get(request)) {
+                        *texts.entry((asked.language.as_deref(), target)).or_default() += 1;
+                    }
+                }
+                rows.extend(texts.into_iter().map(|((source, target), texts)| DrawnTarget {
+                    transformation: planned.label.clone(),
+                    seed: *seed,
+                    dataset: table.dataset.name().to_owned(),
+                    source: source.map(str::to_owned),
+                    target: target.to_owned(),
+                    texts,
+                }));
+            }
+        }
+    }
+    rows
+}
+
+fn check_row(transformation: &str, seed: u64, dataset: &str, results: &[&TextResult]) -> CheckRow {
+    let ended = |outcome: Outcome| results.iter().filter(|one| one.outcome == outcome).count() as u64;
+    let changed_by = |change: Change| results.iter().filter(|one| one.change == change).count() as u64;
+    let measured: Vec<(f64, f64, f64)> = results
+        .iter()
+        .filter(|one| is_transformed(one))
+        .filter_map(|one| one.measures)
+        .collect();
+    let mean = |part: fn(&(f64, f64, f64)) -> f64| {
+        (!measured.is_empty()).then(|| measured.iter().map(part).sum::<f64>() / measured.len() as f64)
+    };
+    CheckRow {
+        transformation: transformation.to_owned(),
+        seed,
+        dataset: dataset.to_owned(),
+        texts: results.len() as u64,
+        ok: ended(Outcome::Ok),
+        recovered: ended(Outcome::Recovered),
+        kept_original: ended(Outcome::KeptOriginal),
+        failed: ended(Outcome::Failed),
+        unchanged: Some(changed_by(Change::Unchanged)),
+        near_copies: Some(changed_by(Change::NearCopy) + changed_by(Change::Contained)),
+        failed_checks: count(results.iter().flat_map(|one| one.failed_checks.iter())),
+        retried_checks: count(results.iter().flat_map(|one| one.retried_checks.iter())),
+        first_checks: count(results.iter().flat_map(|one| one.first_checks.iter())),
+        guards: count(results.iter().flat_map(|one| one.guards.iter())),
+        guards_untold: count(results.iter().flat_map(|one| one.guards_untold.iter())),
+        edit_distance: mean(|m| m.0),
+        jaccard: mean(|m| m.1),
+        length_ratio: mean(|m| m.2),
+    }
+}
+
+fn count<'a>(names: impl Iterator<Item = &'a &'static str>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry((*name).to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+fn is_transformed(result: &TextResult) -> bool {
+    matches!(result.outcome, Outcome::Ok | Outcome::Recovered)
+}

@@ -1,0 +1,93 @@
+//! The texts of a data set under one variant: the inputs of one score of each encoder.
+
+use crate::{
+    encoding,
+    run::{
+        encode::{inputs::Inputs, vectors::calibration},
+        plan::{Plan, Variant, table::Key},
+        transform::{
+            Transformed,
+            pairs::{Pair, pairs_of, texts_of},
+        },
+        units::{UnitKey, digest_of_texts},
+    },
+    search_form::SearchForm,
+};
+
+/// A dataset's texts under one variant.
+pub(crate) struct TextSet {
+    pub(crate) table: usize,
+    pub(crate) variant: Variant,
+    pub(crate) texts: Vec<u32>,
+    pub(crate) digest: String,
+    /// Texts with their transformed texts; empty for the originals.
+    pub(crate) pairs: Vec<Pair>,
+    /// Digest of the pairs' texts.
+    pub(crate) pairs_digest: String,
+}
+
+impl TextSet {
+    pub(crate) fn of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Self {
+        let texts = texts_of(plan, transformed, table, variant);
+        let pairs = pairs_of(plan, transformed, table, variant);
+        let both = pairs.iter().flat_map(|(original, rewrite)| [original, rewrite]);
+        Self {
+            table,
+            variant,
+            digest: digest_of_texts(texts.iter().map(|text| plan.corpus.get(*text))),
+            texts,
+            pairs_digest: digest_of_texts(both.map(|text| plan.corpus.get(*text))),
+            pairs,
+        }
+    }
+
+    /// The vectors of its texts under an encoder, in their order.
+    pub(crate) fn keys(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+        plan.tables[self.table].keys(encoder, &self.texts)
+    }
+
+    /// The vectors that its score needs and that are kept: all except the documents of a large
+    /// corpus, and those on which a stored form is calibrated. A search by terms needs none.
+    pub(crate) fn kept(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
+        if inputs.plan.search(encoder) == Some(SearchForm::Lexical) {
+            return Vec::new();
+        }
+        let mut keys = self.keys(inputs.plan, encoder);
+        let table = &inputs.plan.tables[self.table];
+        if let Some(documents) = table.sharded_documents(inputs.context.config.shard_documents) {
+            keys.truncate(documents.start);
+        }
+        keys.extend(calibration(inputs.plan, encoder, self.table));
+        keys
+    }
+
+    /// The vectors that its drift needs: both sides of every pair, and those on which a stored form
+    /// is calibrated. Searches have no drift of their own.
+    pub(crate) fn moving(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+        if plan.search(encoder).is_some() {
+            return Vec::new();
+        }
+        let slot = plan.tables[self.table].prompts[encoder].varied();
+        let both = self.pairs.iter().flat_map(|(original, rewrite)| [*original, *rewrite]);
+        let calibrating = calibration(plan, encoder, self.table);
+        both.map(|text| (slot, text)).chain(calibrating).collect()
+    }
+
+    /// The key of its score under an encoder: everything that the score depends on.
+    pub(crate) fn unit_key(&self, plan: &Plan, encoder: usize) -> UnitKey {
+        let table = &plan.tables[self.table];
+        let dataset = &table.dataset;
+        // The similarity belongs to the encoder's description rather than to its vectors.
+        let similarity = encoding::similarity(&plan.encoders[encoder]);
+        UnitKey {
+            vector_space: table.prompts[encoder].space.clone(),
+            dataset: dataset.digest().to_owned(),
+            texts: self.digest.clone(),
+            task: match dataset.own_main_score(plan.suite.profile) {
+                Some(main) => format!("{}, main score {main}", dataset.task()),
+                None => dataset.task().name().to_owned(),
+            },
+            profile: format!("{}, {similarity:?}", plan.suite.profile.stamp()),
+        }
+    }
+}

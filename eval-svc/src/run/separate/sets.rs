@@ -1,0 +1,98 @@
+//! The pairs of rewrites and copies to compare.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use crate::{
+    run::{
+        plan::{Plan, Variant, rounds::Round, transformations::PlannedTransformation},
+        transform::{Transformed, pairs::rewrites_of},
+        units::digest_of_texts,
+    },
+    separation::{Changed, Triple, differs, stratum},
+};
+
+/// Triples of a data set under one transformation and seed; the same for every encoder.
+#[derive(Debug)]
+pub(crate) struct Set {
+    pub(crate) table: usize,
+    pub(crate) transformation: usize,
+    pub(crate) seed: usize,
+    pub(crate) triples: Arc<Vec<Triple>>,
+    pub(crate) digest: String,
+}
+
+/// The sets that a round adds to the `known` ones, by data set and variant.
+pub(crate) fn sets(
+    plan: &Plan,
+    transformed: &Transformed,
+    round: &Round,
+    known: &HashSet<(usize, Variant)>,
+) -> Vec<Set> {
+    let mut sets = Vec::new();
+    for &table in &round.tables {
+        let Some(changes) = plan.tables.get(table).map(|table| &table.copies.chosen) else {
+            continue;
+        };
+        for variant in round.variants(plan) {
+            let Variant::Transformed { transformation, seed } = variant else {
+                continue;
+            };
+            let planned = plan.transformations.get(transformation);
+            let wanted = planned.is_some_and(PlannedTransformation::keeps_meaning);
+            if !wanted || changes.is_empty() || known.contains(&(table, variant)) {
+                continue;
+            }
+            let mut rewrites: HashMap<u32, Vec<u32>> = HashMap::new();
+            for (original, rewrite) in rewrites_of(plan, transformed, table, variant) {
+                rewrites.entry(original).or_default().push(rewrite);
+            }
+            let triples = triples(plan, changes, &rewrites);
+            if triples.is_empty() {
+                continue;
+            }
+            let digest = digest(plan, &triples);
+            sets.push(Set {
+                table,
+                transformation,
+                seed,
+                triples: Arc::new(triples),
+                digest,
+            });
+        }
+    }
+    sets
+}
+
+/// Every changed copy with every rewrite of its text. A pair whose rewrite equals the changed copy,
+/// apart from case and marks, is omitted.
+fn triples(plan: &Plan, changes: &[Changed<u32>], rewrites: &HashMap<u32, Vec<u32>>) -> Vec<Triple> {
+    let mut triples = Vec::new();
+    for one in changes {
+        let text = plan.corpus.get(one.text);
+        for &rewrite in rewrites.get(&one.text).into_iter().flatten() {
+            let rewritten = plan.corpus.get(rewrite);
+            for &(kind, change) in &one.copies {
+                let changed = plan.corpus.get(change);
+                if differs(changed, rewritten) {
+                    triples.push(Triple {
+                        text: one.text,
+                        counts_as: one.counts_as,
+                        rewrite,
+                        change,
+                        kind,
+                        stratum: stratum(text, rewritten, changed),
+                    });
+                }
+            }
+        }
+    }
+    triples
+}
+
+fn digest(plan: &Plan, triples: &[Triple]) -> String {
+    let texts = triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]);
+    digest_of_texts(texts.map(|text| plan.corpus.get(text)))
+}
