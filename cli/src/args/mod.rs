@@ -202,8 +202,7 @@ pub(crate) enum Command {
     Stats(stats::StatsCommand),
     /// Write a report's files again, from its report.json.
     Report(report::ReportArgs),
-    /// Compare two encoders on the same items: items that turned wrong or right, and which encoder
-    /// loses more.
+    /// Compare two encoders item by item: items that turned wrong, and which loses more.
     Diff(diff::DiffArgs),
     /// Fill a search index with vectors, keep it up to date, check it, compare two.
     #[cfg(feature = "index")]
