@@ -90,7 +90,6 @@ pub enum RunError {
     /// A transformation does not support the language of some texts.
     #[error("{what} of texts in `{language}` ({}): {problem}", .datasets.join(", "))]
     Language {
-        /// The language.
         language: String,
         /// The data sets with texts in this language.
         datasets: Vec<String>,
@@ -110,7 +109,6 @@ pub enum RunError {
     /// An encoder refused or failed.
     #[error("encoder `{id}`: {}", .fault.without_field())]
     Encoder {
-        /// Its id.
         id: String,
         /// The encoder's error.
         fault: Box<Fault>,
@@ -118,7 +116,6 @@ pub enum RunError {
     /// An encoder returned an unusable response.
     #[error("encoder `{id}`: {message}")]
     BadVectors {
-        /// Its id.
         id: String,
         /// The problem with the response.
         message: String,
@@ -150,7 +147,6 @@ pub enum RunError {
     /// The judge is unreachable, does not have its model, or cannot rate.
     #[error("judge `{id}`: {}", .fault.message)]
     Judge {
-        /// Its id.
         id: String,
         /// The field that names it.
         field: String,
@@ -160,7 +156,6 @@ pub enum RunError {
     /// The judge failed on every pair.
     #[error("judge `{id}`: it failed on all of {pairs} pairs")]
     JudgeSilent {
-        /// Its id.
         id: String,
         /// Number of pairs.
         pairs: usize,
@@ -216,7 +211,6 @@ pub enum RunError {
     NoReport {
         /// The run.
         id: String,
-        /// Its state.
         state: RunState,
     },
     /// The run was created by a version that stored no items.

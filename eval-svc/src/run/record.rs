@@ -133,7 +133,6 @@ pub struct RunRecord {
     pub id: String,
     /// Request id chosen by the client.
     pub request_id: Option<String>,
-    /// Its state.
     pub state: RunState,
     /// The request that created the run.
     pub request: RunRequest,

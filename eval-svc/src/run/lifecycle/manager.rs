@@ -105,9 +105,7 @@ fn file_of(format: ReportFormat) -> (&'static str, &'static str) {
 pub struct ReportFile {
     /// Its bytes.
     pub content: Vec<u8>,
-    /// Its media type.
     pub media_type: &'static str,
-    /// Its name.
     pub file_name: &'static str,
 }
 

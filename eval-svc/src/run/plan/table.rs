@@ -122,7 +122,6 @@ pub(crate) struct TextRequest {
     /// The text's place, for example `stsb/test/12:sentence1`, from which its random draws are
     /// derived. Empty if nothing is drawn.
     pub id: String,
-    /// The text.
     pub text: u32,
     /// The language of the text's side, if the dataset names one.
     pub language: Option<String>,

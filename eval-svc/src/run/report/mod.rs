@@ -38,7 +38,6 @@ use crate::{
     stats::mean,
 };
 
-/// Builds the report.
 pub(crate) fn build_report(
     results: &RunResults,
     units: &UnitStore,

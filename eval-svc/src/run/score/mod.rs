@@ -401,7 +401,6 @@ async fn settle(
     Ok(())
 }
 
-/// Counts a score.
 fn count_score(inputs: Inputs<'_>, meters: &mut Meters, cached: bool) {
     inputs.progress.count(|counters| {
         if cached {

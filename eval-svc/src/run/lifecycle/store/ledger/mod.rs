@@ -227,7 +227,6 @@ impl Ledger {
 /// A run that has not ended, as visible to other replicas in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::run) struct ActiveRun {
-    /// Its id.
     pub id: String,
     /// The replica that leads it; empty if it was handed back.
     pub leader: String,
