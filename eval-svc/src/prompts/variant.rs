@@ -220,7 +220,7 @@ mod tests {
         let (position, message) = read(&["none", "typo"]).unwrap_err();
         assert_eq!(position, 1);
         assert!(message.contains("did you mean `typos`?"), "{message}");
-        assert!(read(&["xyz"]).unwrap_err().1.contains("allowed: none, "));
+        assert!(read(&["xyz"]).unwrap_err().1.contains("use one of none, "));
         assert_eq!(
             read(&["none", "all"]).unwrap_err(),
             (1, "`none` is named twice".to_owned())

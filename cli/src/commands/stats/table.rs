@@ -327,6 +327,6 @@ mod tests {
             columns: vec!["mpnt".to_owned()],
         };
         let told = format!("{:?}", Table::read(&args).unwrap_err());
-        assert!(told.contains("did you mean \\\"mpnet\\\"?"), "{told}");
+        assert!(told.contains("did you mean `mpnet`?"), "{told}");
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::support::{Reply, SECRET, Stub, connect, listed, of, provider, surroundings, with_secret};
+use crate::support::{Reply, SECRET, Stub, connect, listed, of, provider, provider_of, surroundings, with_secret};
 
 async fn answered(reply: Reply) -> Fault {
     let stub = Stub::start(move |_| reply.clone()).await;
@@ -179,12 +179,13 @@ async fn addresses_that_are_not_public_are_refused_for_every_kind() {
         "http://[::ffff:7f00:1]:80",
         "http://localhost:1",
     ] {
-        for kind in kinds().map(|declared| declared.value) {
-            let fault = refused(&provider(kind, address), &closed).await;
+        for kind in kinds() {
+            let fault = refused(&provider_of(kind, address), &closed).await;
             assert_eq!(
                 (fault.reason.as_str(), fault.code),
                 ("ADDRESS_REFUSED", Code::PermissionDenied),
-                "{kind:?} {address}: {fault}"
+                "{:?} {address}: {fault}",
+                kind.value
             );
             assert_eq!(fault.field.as_deref(), Some("provider.address"));
         }

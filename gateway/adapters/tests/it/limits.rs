@@ -13,7 +13,7 @@ use tokio::{
 use tonic::Code;
 
 use crate::support::{
-    Reply, Stub, connect, listed, of, provider, rank, rows, surroundings, texts, vectors, with_types,
+    Reply, Stub, connect, listed, of, provider, provider_of, rank, rows, surroundings, texts, vectors,
 };
 
 #[tokio::test]
@@ -179,11 +179,7 @@ async fn every_kind_bounds_its_answers_by_what_was_asked() {
     })
     .await;
     for declared in kinds().filter(|declared| !declared.grpc) {
-        let kind = declared.value;
-        let mut provider = provider(kind, &stub.address);
-        if declared.needs_input_types() {
-            provider = with_types(provider, &[("", "search_document")]);
-        }
+        let (kind, provider) = (declared.value, provider_of(declared, &stub.address));
         let backend = isomer_adapters::connect(&provider, &large_surroundings()).unwrap();
         let fault = backend.encode(of(&["text"]), None).await.unwrap_err();
         assert_eq!(fault.reason, "PROVIDER_ANSWER", "{kind:?}: {fault}");

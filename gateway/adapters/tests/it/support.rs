@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Surroundings};
+use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Kind, Surroundings};
 use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, RerankRequest, Truncation, encode_request::Prompt},
     gateway::v1::{Provider, ProviderKind, SecretRef, secret_ref::Source},
@@ -47,6 +47,15 @@ pub(crate) fn provider(kind: ProviderKind, address: &str) -> Provider {
         address: address.into(),
         encoders: [("ours".to_owned(), "theirs".to_owned())].into(),
         ..Provider::default()
+    }
+}
+
+/// A provider of a kind, with an input type if the kind needs one.
+pub(crate) fn provider_of(kind: &Kind, address: &str) -> Provider {
+    let provider = provider(kind.value, address);
+    match kind.needs_input_types() {
+        true => with_types(provider, &[("", "search_document")]),
+        false => provider,
     }
 }
 
