@@ -23,7 +23,7 @@ use crate::{
         progress::{Meter, RunProgress},
         record::{JudgeCounters, Stage},
         transform::{
-            Transformed,
+            TextResults,
             pairs::{Pair, pairs_of, requests},
         },
         wire,
@@ -108,7 +108,7 @@ impl Ratings {
 }
 
 /// Chooses the transformed texts to be rated.
-fn samples(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<RatingSample> {
+fn samples(plan: &Plan, text_results: &TextResults, judging: &Judging) -> Vec<RatingSample> {
     let seed = plan.first_seed();
     let mut all = Vec::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
@@ -119,11 +119,11 @@ fn samples(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Rat
                     transformation: t,
                     seed: s,
                 };
-                let mut pairs = pairs_of(plan, transformed, d, variant);
-                pairs.retain(|(original, made)| original != made);
+                let mut pairs = pairs_of(plan, text_results, d, variant);
+                pairs.retain(|(original, rewrite)| original != rewrite);
                 let texts: Vec<(&str, &str)> = pairs
                     .iter()
-                    .map(|(original, made)| (plan.corpus.get(*original), plan.corpus.get(*made)))
+                    .map(|(original, rewrite)| (plan.corpus.get(*original), plan.corpus.get(*rewrite)))
                     .collect();
                 all.push(RatingSample {
                     table: d,
@@ -144,10 +144,10 @@ fn samples(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Rat
 
 /// Runs the stage over all transformed texts; `None` without a judge.
 pub(crate) async fn judge(inputs: Inputs<'_>) -> Result<Option<Ratings>, RunError> {
-    let (plan, transformed, progress) = (inputs.plan, inputs.transformed, inputs.progress);
+    let (plan, text_results, progress) = (inputs.plan, inputs.text_results, inputs.progress);
     let Some(judge) = &plan.judge else { return Ok(None) };
     let mut ratings = Ratings {
-        samples: samples(plan, transformed, &judge.judging),
+        samples: samples(plan, text_results, &judge.judging),
         ..Ratings::default()
     };
     let mut passes = Vec::new();
@@ -223,22 +223,19 @@ async fn one_pass(
     judge: &PlannedJudge,
     meter: &mut Meter,
     ratings: &mut Ratings,
-    RatingPass {
-        scale,
-        transformation,
-        pairs,
-    }: &RatingPass,
+    pass: &RatingPass,
 ) -> Result<(), RunError> {
-    let (plan, scale, t) = (inputs.plan, *scale, *transformation);
+    let (plan, scale, t) = (inputs.plan, pass.scale, pass.transformation);
     let planned = &plan.transformations[t];
     let base = JudgeRequest {
         transformation: Some(message(&planned.transformation)),
         ..base_request(&plan.suite, &judge.judging, scale)
     };
     let text = |number: u32| plan.corpus.get(number);
-    let texts: Vec<(&str, &str)> = pairs
+    let texts: Vec<(&str, &str)> = pass
+        .pairs
         .iter()
-        .map(|(original, made)| (text(*original), text(*made)))
+        .map(|(original, rewrite)| (text(*original), text(*rewrite)))
         .collect();
     let what = format!("{} of {}", scale.name(), planned.label);
     let tally = |counters: &mut JudgeCounters, counts: &RatingCounts| {
@@ -247,7 +244,7 @@ async fn one_pass(
         counters.ratings_missing += counts.missing;
     };
     let of_pairs = rate(inputs, judge, meter, base, what, &texts, tally).await?;
-    let of_pairs = pairs.iter().zip(of_pairs);
+    let of_pairs = pass.pairs.iter().zip(of_pairs);
     ratings
         .by_pair
         .extend(of_pairs.map(|(pair, rating)| ((scale, t, *pair), rating)));
@@ -295,10 +292,10 @@ async fn rate(
         .find(|(own, _)| wire::judge_scale(**own) == scale);
     let producer = known.map(|(_, producer)| producer.clone()).unwrap_or_default();
     let request = |(chunk, pairs): (usize, &[(&str, &str)])| {
-        let texts = pairs.iter().map(|(original, made)| ProtoPair {
+        let texts = pairs.iter().map(|(original, rewrite)| ProtoPair {
             id: String::new(),
             original: (*original).to_owned(),
-            transformed: (*made).to_owned(),
+            transformed: (*rewrite).to_owned(),
         });
         let request = JudgeRequest {
             pairs: texts.collect(),

@@ -9,7 +9,7 @@ use crate::{
     run::{
         plan::{Plan, Variant, table::Table},
         score::ScoreEntry,
-        transform::{Transformed, pairs::results_of},
+        transform::{TextResults, pairs::results_of},
     },
 };
 
@@ -27,7 +27,7 @@ impl Counts {
     pub(crate) fn new(results: &RunResults, levels: ChanceLevels) -> Self {
         let plan = &results.plan;
         Self {
-            rewrites: rewrites(plan, &results.transformed),
+            rewrites: rewrites(plan, &results.text_results),
             cuts: cuts(plan, &results.scores),
             ratings: ratings(results),
             levels,
@@ -48,7 +48,7 @@ impl Counts {
 }
 
 /// Counts of rewritten texts, for the gate.
-fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
+fn rewrites(plan: &Plan, text_results: &TextResults) -> RewriteCounts {
     let of_table = |table: &Table| {
         let of_transformation = |t: usize| {
             let axis = plan.transformations.get(t).map(|planned| planned.axis);
@@ -57,7 +57,7 @@ fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
             let of_seed = |s: usize| {
                 let mut counted = Rewrites::default();
                 let mut pairs = Vec::new();
-                for (original, result) in results_of(plan, transformed, table, t, s) {
+                for (original, result) in results_of(plan, text_results, table, t, s) {
                     counted.add(result.change, lengthened, !result.guards.is_empty());
                     if !by_dose && result.change != Change::Unchanged {
                         pairs.push((plan.corpus.get(original), plan.corpus.get(result.text)));

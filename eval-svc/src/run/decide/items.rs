@@ -358,7 +358,7 @@ fn items(results: &RunResults, table: &Table) -> DatasetItems {
         items_where(asked.iter().map(Vec::as_slice), |text| {
             request(text).is_some_and(|request| {
                 let original = plan.requests.of(planned)[request].text;
-                let result = results.transformed.get(t, s, request);
+                let result = results.text_results.get(t, s, request);
                 result.is_some_and(|result| test(original, result))
             })
         })

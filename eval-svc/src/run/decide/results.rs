@@ -7,7 +7,7 @@ use crate::{
         plan::Plan,
         score::{ScoreEntry, drift::DriftEntry},
         separate::SeparationEntry,
-        transform::Transformed,
+        transform::TextResults,
     },
 };
 
@@ -16,8 +16,7 @@ use crate::{
 pub(crate) struct RunResults {
     /// The plan, which numbers the generated texts.
     pub plan: Plan,
-    /// The results of its texts.
-    pub transformed: Transformed,
+    pub text_results: TextResults,
     /// Every score.
     pub scores: Vec<ScoreEntry>,
     /// The distances by which texts moved.
@@ -42,10 +41,10 @@ pub(crate) struct RoundResults {
 
 impl RunResults {
     /// Texts, and nothing measured yet.
-    pub(crate) fn new(plan: Plan, transformed: Transformed) -> Self {
+    pub(crate) fn new(plan: Plan, text_results: TextResults) -> Self {
         Self {
             plan,
-            transformed,
+            text_results,
             scores: Vec::new(),
             drifts: Vec::new(),
             separations: Vec::new(),
@@ -59,7 +58,7 @@ impl RunResults {
         if let Some(verdicts) = &mut self.verdicts {
             verdicts.sequential = sequential.map(|planned| SequentialReport {
                 taken,
-                texts_asked: self.transformed.count() as u64,
+                texts_asked: self.text_results.count() as u64,
                 scores_made: self.scores.len() as u64,
                 ..planned
             });

@@ -1,6 +1,6 @@
 //! The inputs of the stages.
 
-use crate::run::{RunContext, plan::Plan, progress::RunProgress, transform::Transformed};
+use crate::run::{RunContext, plan::Plan, progress::RunProgress, transform::TextResults};
 
 /// The inputs of every stage after the transformations, the same for all encoders, scales and
 /// transformations.
@@ -11,7 +11,7 @@ pub(crate) struct Inputs<'a> {
     /// The plan of the run.
     pub plan: &'a Plan,
     /// The results of its texts.
-    pub transformed: &'a Transformed,
+    pub text_results: &'a TextResults,
     /// Receives progress reports.
     pub progress: &'a RunProgress,
 }

@@ -22,7 +22,7 @@ use crate::{
         report::build_report,
         report::items_file,
         score::EncodingState,
-        transform::Transformed,
+        transform::TextResults,
     },
 };
 
@@ -68,7 +68,7 @@ pub(crate) async fn execute(context: &RunContext, plan: Plan, live: &Live) -> Re
         undecided: verdicts.undecided,
     });
     let durations = stages.durations;
-    let generation = generation(&results.transformed, &progress.counters(), &durations);
+    let generation = generation(&results.text_results, &progress.counters(), &durations);
     progress.change(|record| record.generation = generation);
     let record = live.record();
     let (examples, units) = (context.config.examples, context.units.clone());
@@ -102,8 +102,12 @@ fn apply_ratings(results: &mut RunResults, places: &[Option<usize>]) {
 }
 
 /// Duration of the generation, if one generator did all of it.
-fn generation(transformed: &Transformed, counters: &Counters, durations: &BTreeMap<String, f64>) -> Option<Generation> {
-    let mut generators = transformed.generators.keys();
+fn generation(
+    text_results: &TextResults,
+    counters: &Counters,
+    durations: &BTreeMap<String, f64>,
+) -> Option<Generation> {
+    let mut generators = text_results.generators.keys();
     let (generator, None) = (generators.next()?, generators.next()) else {
         return None;
     };
@@ -119,8 +123,8 @@ fn generation(transformed: &Transformed, counters: &Counters, durations: &BTreeM
 async fn in_rounds(stages: &mut Stages<'_>, plan: Plan) -> Result<RoundResults, RunError> {
     let rounds = rounds::rounds(&plan);
     let mut state = EncodingState::new(&plan);
-    let transformed = Transformed::new(&plan);
-    let mut results = RunResults::new(plan, transformed);
+    let text_results = TextResults::new(&plan);
+    let mut results = RunResults::new(plan, text_results);
     let mut taken = 0;
     for (i, round) in rounds.iter().enumerate() {
         let last = i + 1 == rounds.len();

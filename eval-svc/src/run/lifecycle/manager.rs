@@ -272,8 +272,7 @@ impl RunManager {
         if self.inner.ledger.is_some() {
             context.work = context.work.of_run(&live.record().id);
         }
-        let places = Arc::clone(&self.inner.places);
-        tokio::spawn(drive(context, plan, live, places, turn));
+        tokio::spawn(drive(context, plan, live, self.inner.places.clone(), turn));
     }
 
     /// Whether a run could start immediately.

@@ -16,7 +16,7 @@ use crate::{
             rounds::{Round, rows, sizes},
         },
         score::EncodingState,
-        transform::Transformed,
+        transform::TextResults,
     },
 };
 
@@ -48,16 +48,16 @@ pub(crate) async fn in_portions(stages: &mut Stages<'_>, full: Plan) -> Result<R
         // The producers were queried once, before anything was generated.
         plan.producers.clone_from(&producers);
         plan.ceiling = ceiling;
-        let transformed = match before.take() {
-            Some(earlier) => Transformed::reused(&mut plan, &earlier.plan, earlier.transformed),
-            None => Transformed::new(&plan),
+        let text_results = match before.take() {
+            Some(earlier) => TextResults::reused(&mut plan, &earlier.plan, earlier.text_results),
+            None => TextResults::new(&plan),
         };
         let mut state = EncodingState::new(&plan);
         let round = Round {
             number: i + 1,
             ..Round::whole(&plan)
         };
-        let mut results = RunResults::new(plan, transformed);
+        let mut results = RunResults::new(plan, text_results);
         stages.run(&mut results, &mut state, &round, true).await?;
         results = stages.look(results, round, sizes.len()).await?;
         let Some(verdicts) = &results.verdicts else {

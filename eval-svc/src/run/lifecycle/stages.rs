@@ -50,7 +50,7 @@ impl<'a> Stages<'a> {
     ) -> Result<(), RunError> {
         let RunResults {
             plan,
-            transformed,
+            text_results,
             scores,
             drifts,
             separations,
@@ -62,18 +62,18 @@ impl<'a> Stages<'a> {
             progress: &self.live.progress,
             meter: &mut self.meter,
         };
-        transform::transform(&mut sender, plan, round, transformed).await?;
-        copies::copy(&mut sender, plan, round, transformed).await?;
+        transform::transform(&mut sender, plan, round, text_results).await?;
+        copies::copy(&mut sender, plan, round, text_results).await?;
         let middle = Instant::now();
         let inputs = Inputs {
             context: self.context,
             plan,
-            transformed,
+            text_results,
             progress: &self.live.progress,
         };
         let sets = RoundSets::new(inputs, round, scores, &mut state.meters);
         let known = separations.iter().map(SeparationEntry::set).collect();
-        let separation_sets = separate::sets(plan, transformed, round, &known);
+        let separation_sets = separate::sets(plan, text_results, round, &known);
         for encoder in 0..plan.encoders.len() {
             let mut vectors = state.take_vectors(plan, encoder);
             let own = score::measure(inputs, &sets, encoder, &mut vectors, &mut state.meters).await?;
@@ -103,7 +103,7 @@ impl<'a> Stages<'a> {
         let inputs = Inputs {
             context: self.context,
             plan: &results.plan,
-            transformed: &results.transformed,
+            text_results: &results.text_results,
             progress: &self.live.progress,
         };
         results.ratings = judge::judge(inputs).await?;

@@ -65,7 +65,7 @@ pub(crate) fn figure(rule: &BoundRule) -> Option<Figure> {
 
 /// The rules that are foreseen: of rewrites of all texts. The number of texts that change, or that
 /// a judge accepts, is not known before, and errors made by rule are not rewrites.
-fn foreseen<'a>(gate: &'a Bound, axes: &'a [Axis]) -> impl Iterator<Item = (&'a BoundRule, Figure)> {
+fn drop_rules<'a>(gate: &'a Bound, axes: &'a [Axis]) -> impl Iterator<Item = (&'a BoundRule, Figure)> {
     let known = |rule: &&BoundRule| {
         rule.rule.limit.kind == RuleKind::MaxDrop
             && rule.unit == Unit::Item
@@ -198,7 +198,7 @@ impl RuleForecasts {
                 Adjust::Holm => gate.alpha / gate.judged.len().max(1) as f64,
             }),
             rules: gate.map_or_else(Vec::new, |gate| {
-                foreseen(gate, &axes).take(MOST_RULES).map(of_rule).collect()
+                drop_rules(gate, &axes).take(MOST_RULES).map(of_rule).collect()
             }),
             concentration: concentration(Figure::Total, &axes, &plan.suite),
             rewrites: plan.transformations.len() * plan.suite.seeds.len(),

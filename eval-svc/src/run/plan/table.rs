@@ -67,7 +67,7 @@ pub(crate) struct Table {
     pub spec: DatasetSpec,
     /// Number of each text, in the dataset's order.
     pub texts: Vec<u32>,
-    /// For each text that is transformed, its position in [`Plan::requests`].
+    /// For each text that is transformed, its position in [`super::Plan::requests`].
     pub requests: RequestModes<Vec<Option<usize>>>,
     /// Prompts of its texts, by encoder.
     pub prompts: Vec<TablePrompts>,

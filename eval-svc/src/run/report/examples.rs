@@ -77,7 +77,7 @@ impl<'a> ExampleChoices<'a> {
                 transformation: t,
                 seed,
             };
-            pairs_of(plan, &run.transformed, d, variant)
+            pairs_of(plan, &run.text_results, d, variant)
         };
         let pairs: Vec<Vec<Pair>> = (0..plan.suite.seeds.len()).map(of_seed).collect();
         let is_shown = |one: &&DriftEntry| (one.table, one.transformation) == (d, t) && !plan.is_variant(one.encoder);
@@ -91,7 +91,7 @@ impl<'a> ExampleChoices<'a> {
         }
         for seed in 0..plan.suite.seeds.len() {
             for (request, original) in &choices.requests {
-                if let Some(result) = run.transformed.get(t, seed, *request) {
+                if let Some(result) = run.text_results.get(t, seed, *request) {
                     choices.results.insert((seed, (*original, result.text)), result);
                 }
             }
@@ -124,7 +124,7 @@ impl<'a> ExampleChoices<'a> {
             .collect();
         by_digest.sort_unstable();
         let all = by_digest.into_iter().filter_map(|(_, request, original)| {
-            let result = self.run.transformed.get(self.transformation, 0, request)?;
+            let result = self.run.text_results.get(self.transformation, 0, request)?;
             Some((original, result))
         });
         let (good, bad): (Vec<_>, Vec<_>) = all.partition(|(_, result)| is_transformed(result));

@@ -128,7 +128,7 @@ fn dataset(results: &RunResults, position: usize, texts: &mut Texts) -> ItemsOfD
     let table: &Table = &plan.tables[position];
     let items = table.dataset.item_texts();
     let of_variant = |one: Variant| {
-        let all = texts_of(plan, &results.transformed, position, one);
+        let all = texts_of(plan, &results.text_results, position, one);
         let mut numbers = |own: &Vec<u32>| -> Vec<u32> {
             let own = own.iter().filter_map(|text| all.get(*text as usize));
             own.map(|text| texts.number(plan, *text)).collect()

@@ -29,7 +29,7 @@ use crate::{
         score::ScoreEntry,
         separate,
         transform::{
-            Outcome, TextResult, Transformed,
+            Outcome, TextResult, TextResults,
             pairs::{requests, results_of},
         },
         units::UnitStore,
@@ -45,7 +45,7 @@ pub(crate) fn build_report(
     durations: BTreeMap<String, f64>,
     examples: usize,
 ) -> Report {
-    let RunResults { plan, transformed, .. } = results;
+    let RunResults { plan, text_results, .. } = results;
     let scores = results.scores.as_slice();
     let items = KnownItems::new(results, units);
     let finished = Timestamp::now();
@@ -62,7 +62,7 @@ pub(crate) fn build_report(
         },
         suite: suite(plan),
         encoders: encoders(plan, scores, units),
-        generators: transformed
+        generators: text_results
             .generators
             .iter()
             .map(|(id, digest)| GeneratorInfo {
@@ -81,9 +81,9 @@ pub(crate) fn build_report(
             .zip(results.ratings.as_ref())
             .map(|(judge, ratings)| ratings::report(results, judge, ratings)),
         separation: separate::report(plan, &results.separations),
-        checks: checks(plan, transformed),
+        checks: checks(plan, text_results),
         languages: LanguageReport {
-            draws: draws(plan, transformed),
+            draws: draws(plan, text_results),
             targets: Vec::new(),
         },
         error_rates: Vec::new(),
@@ -294,12 +294,12 @@ fn score(plan: &Plan, scored: &ScoreEntry) -> ScoreRow {
     }
 }
 
-fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
+fn checks(plan: &Plan, text_results: &TextResults) -> Vec<CheckRow> {
     let mut rows = Vec::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
         for (s, seed) in plan.suite.seeds.iter().enumerate() {
             for table in &plan.tables {
-                let results = results_of(plan, transformed, table, t, s);
+                let results = results_of(plan, text_results, table, t, s);
                 let results: Vec<&TextResult> = results.map(|(_, result)| result).collect();
                 rows.push(check_row(&planned.label, *seed, table.dataset.name(), &results));
             }
@@ -310,7 +310,7 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
 
 /// The target languages of translations, with the number of texts of each data set and source
 /// language.
-fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
+fn draws(plan: &Plan, text_results: &TextResults) -> Vec<DrawnTarget> {
     let mut rows = Vec::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
         let asked = plan.requests.of(planned);
@@ -318,7 +318,7 @@ fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
             for table in &plan.tables {
                 let mut texts: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
                 for request in requests(table, planned) {
-                    let target = transformed
+                    let target = text_results
                         .get(t, s, request)
                         .and_then(|result| result.target.as_deref());
                     if let (Some(target), Some(asked)) = (target, asked.get(request)) {

@@ -14,7 +14,7 @@ use crate::{
         },
         score::drift::DriftEntry,
         transform::{
-            Transformed,
+            TextResults,
             pairs::{Pair, pairs_of},
         },
     },
@@ -46,7 +46,7 @@ pub(crate) fn report(results: &RunResults, judge: &PlannedJudge, ratings: &Ratin
                 }
             })
             .collect(),
-        own_texts: own_texts(judge, &results.transformed),
+        own_texts: own_texts(judge, &results.text_results),
         accept: Some(judge.judging.accept),
         inseparable: inseparable(&probes),
         probes,
@@ -96,7 +96,7 @@ fn scopes(plan: &Plan, scale: Scale) -> impl Iterator<Item = RowScope> {
 
 /// Generators that are the same model as the judge: by id, by weights, or by the model's name on
 /// any server.
-fn own_texts(judge: &PlannedJudge, transformed: &Transformed) -> Vec<String> {
+fn own_texts(judge: &PlannedJudge, text_results: &TextResults) -> Vec<String> {
     let model = |id: &str| {
         id.split_once(':')
             .map(|(kind, rest)| (kind.to_owned(), served(kind, rest)))
@@ -105,7 +105,7 @@ fn own_texts(judge: &PlannedJudge, transformed: &Transformed) -> Vec<String> {
         let served = model(id).is_some_and(|own| Some(own) == model(&judge.id));
         **id == judge.id || (!digest.is_empty() && **digest == judge.digest) || served
     };
-    let all = transformed.generators.iter().filter(same);
+    let all = text_results.generators.iter().filter(same);
     all.map(|(id, _)| id.clone()).collect()
 }
 
@@ -219,7 +219,7 @@ fn pair_drifts(results: &RunResults) -> PairDrifts {
             transformation: one.transformation,
             seed: one.seed,
         };
-        let pairs = pairs_of(&results.plan, &results.transformed, one.table, variant);
+        let pairs = pairs_of(&results.plan, &results.text_results, one.table, variant);
         let drift = pairs.into_iter().zip(&one.drift);
         let drift = drift.filter_map(|(pair, drift)| Some((pair, f64::from((*drift)?))));
         ((one.encoder, one.table, one.transformation, one.seed), drift.collect())
@@ -280,15 +280,15 @@ mod tests {
 
     #[test]
     fn a_judge_is_a_generator_of_the_texts_by_id_by_weights_or_by_the_models_name_on_another_server() {
-        let mut transformed = Transformed::default();
+        let mut text_results = TextResults::default();
         for (id, digest) in [
             ("local:a", "77"),
             ("openai:gemma3:27b@http://one/v1", ""),
             ("house", ""),
         ] {
-            transformed.generators.insert(id.to_owned(), digest.to_owned());
+            text_results.generators.insert(id.to_owned(), digest.to_owned());
         }
-        let own = |id: &str, digest: &str| own_texts(&judge(id, digest), &transformed);
+        let own = |id: &str, digest: &str| own_texts(&judge(id, digest), &text_results);
         assert_eq!(own("local:a", ""), ["local:a"]);
         assert_eq!(own("local:/models/copy-of-a.gguf", "77"), ["local:a"]);
         assert_eq!(

@@ -140,20 +140,20 @@ pub(crate) struct RoundSets {
 impl RoundSets {
     /// The sets that have no score yet; `meters` count them.
     pub(crate) fn new(inputs: Inputs<'_>, round: &Round, scores: &[ScoreEntry], meters: &mut Meters) -> Self {
-        let Inputs { plan, transformed, .. } = inputs;
+        let Inputs { plan, text_results, .. } = inputs;
         let known: HashSet<(usize, Variant)> = scores.iter().map(|one| (one.table, one.variant)).collect();
         let of_table = |table: usize| round.variants(plan).into_iter().map(move |variant| (table, variant));
         let added = round.tables.iter().flat_map(|table| of_table(*table));
         let sets: Vec<TextSet> = added
             .filter(|one| !known.contains(one))
-            .map(|(table, variant)| TextSet::of(plan, transformed, table, variant))
+            .map(|(table, variant)| TextSet::of(plan, text_results, table, variant))
             .collect();
         // A later round does not score the originals again, but needs their vectors to measure
         // drift.
         let distinct = |encoder: usize| -> usize {
             let all = sets
                 .iter()
-                .flat_map(|set| [set.kept(inputs, encoder), set.moving(plan, encoder)]);
+                .flat_map(|set| [set.score_keys(inputs, encoder), set.drift_keys(plan, encoder)]);
             all.flatten().collect::<HashSet<Key>>().len()
         };
         let distinct: Vec<usize> = (0..plan.encoders.len()).map(distinct).collect();
@@ -201,8 +201,8 @@ pub(crate) async fn measure(
         !moved.contains_key(&(space, set.pairs_digest.as_str()))
     });
     let needed: HashSet<Key> = to_score
-        .flat_map(|(set, _)| set.kept(inputs, position))
-        .chain(to_move.flat_map(|set| set.moving(plan, position)))
+        .flat_map(|(set, _)| set.score_keys(inputs, position))
+        .chain(to_move.flat_map(|set| set.drift_keys(plan, position)))
         .filter(|text| !vectors.contains(*text))
         .collect();
     let spared = (distinct[position] - needed.len()) as u64;
@@ -247,8 +247,8 @@ pub(crate) async fn measure(
                 Some((score, false))
             }
             None => {
-                let kept = set.kept(inputs, position);
-                fill(inputs, position, set.table, &kept, vectors, &mut meters.encode).await?;
+                let needed = set.score_keys(inputs, position);
+                fill(inputs, position, set.table, &needed, vectors, &mut meters.encode).await?;
                 let stored = StoredVectors::new(plan, position, set.table, vectors);
                 let cuts = match search {
                     Some(SearchForm::Lexical) => Cuts::of(plan, table, set.variant, &texts, &WholeTexts(plan)),
@@ -325,7 +325,7 @@ pub(crate) async fn measure(
         let drift = match moved.get(&(space, set.pairs_digest.as_str())) {
             Some(drift) => drift.clone(),
             None => {
-                let moving = set.moving(plan, position);
+                let moving = set.drift_keys(plan, position);
                 fill(inputs, position, set.table, &moving, vectors, &mut meters.encode).await?;
                 let stored = StoredVectors::new(plan, position, set.table, vectors);
                 let drift = drift::measure(&set.pairs, prompts.varied(), &stored)?;
@@ -448,9 +448,9 @@ async fn score_corpus(
         .collect();
     let only: Vec<&TextSet> = sets.iter().map(|(set, _)| *set).collect();
     let group = corpus::first_group(plan, &only, position, context.config.shard_documents);
-    let searched = corpus::score(inputs, position, group, vectors, meter).await?;
+    let corpus_scores = corpus::score(inputs, position, group, vectors, meter).await?;
     let mut scores = LargeScores::new();
-    for ((set, key), score) in sets.iter().zip(searched.scores) {
+    for ((set, key), score) in sets.iter().zip(corpus_scores.scores) {
         let table = &plan.tables[set.table];
         let first = table
             .sharded_documents(context.config.shard_documents)
@@ -458,7 +458,7 @@ async fn score_corpus(
         let known = WithDocuments {
             vectors: StoredVectors::new(plan, position, set.table, vectors),
             first,
-            facts: &searched.facts,
+            facts: &corpus_scores.facts,
         };
         if let Some(cuts) = Cuts::of(plan, table, set.variant, &set.keys(plan, position), &known) {
             context.units.put_cuts(key, cuts).map_err(RunError::Units)?;

@@ -6,7 +6,7 @@ use crate::{
         encode::{inputs::Inputs, vectors::calibration},
         plan::{Plan, Variant, table::Key},
         transform::{
-            Transformed,
+            TextResults,
             pairs::{Pair, pairs_of, texts_of},
         },
         units::{UnitKey, digest_of_texts},
@@ -27,9 +27,9 @@ pub(crate) struct TextSet {
 }
 
 impl TextSet {
-    pub(crate) fn of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Self {
-        let texts = texts_of(plan, transformed, table, variant);
-        let pairs = pairs_of(plan, transformed, table, variant);
+    pub(crate) fn of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Self {
+        let texts = texts_of(plan, text_results, table, variant);
+        let pairs = pairs_of(plan, text_results, table, variant);
         let both = pairs.iter().flat_map(|(original, rewrite)| [original, rewrite]);
         Self {
             table,
@@ -48,7 +48,7 @@ impl TextSet {
 
     /// The vectors that its score needs and that are kept: all except the documents of a large
     /// corpus, and those on which a stored form is calibrated. A search by terms needs none.
-    pub(crate) fn kept(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
+    pub(crate) fn score_keys(&self, inputs: Inputs<'_>, encoder: usize) -> Vec<Key> {
         if inputs.plan.search(encoder) == Some(SearchForm::Lexical) {
             return Vec::new();
         }
@@ -63,7 +63,7 @@ impl TextSet {
 
     /// The vectors that its drift needs: both sides of every pair, and those on which a stored form
     /// is calibrated. Searches have no drift of their own.
-    pub(crate) fn moving(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+    pub(crate) fn drift_keys(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
         if plan.search(encoder).is_some() {
             return Vec::new();
         }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     run::{
         plan::{Plan, Variant, rounds::Round, transformations::PlannedTransformation},
-        transform::{Transformed, pairs::rewrites_of},
+        transform::{TextResults, pairs::rewrites_of},
         units::digest_of_texts,
     },
     separation::{Changed, Triple, differs, stratum},
@@ -27,7 +27,7 @@ pub(crate) struct Set {
 /// The sets that a round adds to the `known` ones, by data set and variant.
 pub(crate) fn sets(
     plan: &Plan,
-    transformed: &Transformed,
+    text_results: &TextResults,
     round: &Round,
     known: &HashSet<(usize, Variant)>,
 ) -> Vec<Set> {
@@ -46,7 +46,7 @@ pub(crate) fn sets(
                 continue;
             }
             let mut rewrites: HashMap<u32, Vec<u32>> = HashMap::new();
-            for (original, rewrite) in rewrites_of(plan, transformed, table, variant) {
+            for (original, rewrite) in rewrites_of(plan, text_results, table, variant) {
                 rewrites.entry(original).or_default().push(rewrite);
             }
             let triples = triples(plan, changes, &rewrites);

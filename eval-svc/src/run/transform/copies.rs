@@ -7,7 +7,7 @@ use isomer_proto::{
     transform::v1::{Check, Outcome, TransformResult},
 };
 
-use super::{Pass, RequestSender, Transformed, answers::Order, pairs::rewrites_of};
+use super::{Pass, RequestSender, TextResults, answers::Order, pairs::rewrites_of};
 use crate::{
     report::CopyCounts,
     run::{
@@ -29,7 +29,7 @@ pub(crate) async fn copy(
     sender: &mut RequestSender<'_>,
     plan: &mut Plan,
     round: &Round,
-    transformed: &mut Transformed,
+    text_results: &mut TextResults,
 ) -> Result<(), RunError> {
     let Some(settings) = plan.suite.separation.settled() else {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) async fn copy(
                 .collect();
         }
         if settings.kinds.contains(&Kind::Distractors) {
-            distract(sender, plan, round, table, transformed).await?;
+            distract(sender, plan, round, table, text_results).await?;
         }
     }
     Ok(())
@@ -91,7 +91,7 @@ async fn distract(
     plan: &mut Plan,
     round: &Round,
     table: usize,
-    transformed: &mut Transformed,
+    text_results: &mut TextResults,
 ) -> Result<(), RunError> {
     let mut rewritten = HashSet::new();
     for variant in round.variants(plan) {
@@ -101,7 +101,7 @@ async fn distract(
                 .get(transformation)
                 .is_some_and(PlannedTransformation::keeps_meaning)
         {
-            let pairs = rewrites_of(plan, transformed, table, variant);
+            let pairs = rewrites_of(plan, text_results, table, variant);
             rewritten.extend(pairs.into_iter().map(|(text, _)| text));
         }
     }
@@ -112,7 +112,7 @@ async fn distract(
     let requests: Vec<TextRequest> = wanted.iter().map(|at| request(&copies.chosen[*at])).collect();
     let results = ask(sender, plan, Kind::Distractors, &requests).await?;
     for (at, result) in wanted.into_iter().zip(results) {
-        transformed.note_generator(&result);
+        text_results.note_generator(&result);
         let copies = &mut plan.tables[table].copies;
         let text = copies.chosen[at].text;
         copies.asked.insert(text);

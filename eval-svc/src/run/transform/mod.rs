@@ -80,14 +80,14 @@ pub(crate) struct TextResult {
 
 /// The results of all texts.
 #[derive(Debug, Default)]
-pub(crate) struct Transformed {
+pub(crate) struct TextResults {
     /// `[transformation][seed][request]`; `None` if it has not been requested.
     results: Vec<Vec<Vec<Option<TextResult>>>>,
     /// Generators that were used: id, and digest of the weights if known.
     pub generators: BTreeMap<String, String>,
 }
 
-impl Transformed {
+impl TextResults {
     /// Space for all texts of a plan, with no results yet.
     pub(crate) fn new(plan: &Plan) -> Self {
         let requests = |planned| vec![None; plan.requests.of(planned).len()];
@@ -158,12 +158,12 @@ pub(crate) async fn transform(
     sender: &mut RequestSender<'_>,
     plan: &mut Plan,
     round: &Round,
-    transformed: &mut Transformed,
+    text_results: &mut TextResults,
 ) -> Result<(), RunError> {
     let mut passes = Vec::new();
     for t in 0..plan.transformations.len() {
         for s in 0..round.seeds {
-            passes.push((t, s, lacking(plan, round, transformed, t, s)));
+            passes.push((t, s, lacking(plan, round, text_results, t, s)));
         }
     }
     let texts: usize = passes.iter().map(|(_, _, lacking)| lacking.len()).sum();
@@ -175,13 +175,13 @@ pub(crate) async fn transform(
         let of_seed = passes
             .iter()
             .filter(|(_, s, lacking)| *s == seed && !lacking.is_empty());
-        generate(sender, plan, transformed, &of_seed.collect::<Vec<_>>()).await?;
+        generate(sender, plan, text_results, &of_seed.collect::<Vec<_>>()).await?;
     }
     Ok(())
 }
 
 /// Requests of the round's data sets that have not been sent.
-fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, t: usize, s: usize) -> Vec<usize> {
+fn lacking(plan: &Plan, round: &Round, text_results: &TextResults, t: usize, s: usize) -> Vec<usize> {
     let Some(planned) = plan.transformations.get(t) else {
         return Vec::new();
     };
@@ -190,7 +190,7 @@ fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, t: usize, s: u
         .iter()
         .filter_map(|table| plan.tables.get(*table))
         .flat_map(|table| table.requests.of(planned).iter().flatten().copied())
-        .filter(|request| transformed.get(t, s, *request).is_none())
+        .filter(|request| text_results.get(t, s, *request).is_none())
         .collect();
     wanted.into_iter().collect()
 }
@@ -199,7 +199,7 @@ fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, t: usize, s: u
 async fn generate(
     sender: &mut RequestSender<'_>,
     plan: &mut Plan,
-    transformed: &mut Transformed,
+    text_results: &mut TextResults,
     wanted: &[&(usize, usize, Vec<usize>)],
 ) -> Result<(), RunError> {
     let passes: Vec<Pass> = wanted
@@ -230,14 +230,14 @@ async fn generate(
         refuse_silence(&results, &passes[pass].order.what)?;
         let planned = &transformations[*t];
         for (request, result) in lacking.iter().copied().zip(results) {
-            transformed.note_generator(&result);
+            text_results.note_generator(&result);
             let target = target(planned, &result);
             let mut result = record(&mut corpus.lock(), asked[pass][request].text, result);
             // A dose decides how much of a text changes, and a draw may change nothing.
             if planned.axis == Axis::Noise && result.outcome == Outcome::Ok {
                 result.change = Change::Changed;
             }
-            transformed.results[*t][*s][request] = Some(TextResult { target, ..result });
+            text_results.results[*t][*s][request] = Some(TextResult { target, ..result });
         }
         Ok(())
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Outcome, TextResult, Transformed};
+use super::{Outcome, TextResult, TextResults};
 use crate::{
     change::Change,
     run::plan::{Plan, Variant, table::Table, transformations::PlannedTransformation},
@@ -12,7 +12,7 @@ use crate::{
 pub(crate) type Pair = (u32, u32);
 
 /// Numbers of a dataset's texts under a variant.
-pub(crate) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<u32> {
+pub(crate) fn texts_of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Vec<u32> {
     let Some(table) = plan.tables.get(table) else {
         return Vec::new();
     };
@@ -23,7 +23,7 @@ pub(crate) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, var
         Some(planned) => table.requests.of(planned).as_slice(),
         None => &[],
     };
-    let result = |request: &Option<usize>| transformed.get(transformation, seed, (*request)?);
+    let result = |request: &Option<usize>| text_results.get(transformation, seed, (*request)?);
     table
         .texts
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeS
 /// as they have been requested. They are in the order of their requests.
 pub(crate) fn results_of<'a>(
     plan: &'a Plan,
-    transformed: &'a Transformed,
+    text_results: &'a TextResults,
     table: &Table,
     t: usize,
     s: usize,
@@ -50,19 +50,19 @@ pub(crate) fn results_of<'a>(
     let requests = planned.map(|planned| requests(table, planned));
     let asked = planned.map_or(&[][..], |planned| plan.requests.of(planned).as_slice());
     let requests = requests.unwrap_or_default().into_iter();
-    requests.filter_map(move |request| Some((asked.get(request)?.text, transformed.get(t, s, request)?)))
+    requests.filter_map(move |request| Some((asked.get(request)?.text, text_results.get(t, s, request)?)))
 }
 
 /// The results of a data set under a variant; none for the originals.
 fn results_under<'a>(
     plan: &'a Plan,
-    transformed: &'a Transformed,
+    text_results: &'a TextResults,
     table: usize,
     variant: Variant,
 ) -> Vec<(u32, &'a TextResult)> {
     match (plan.tables.get(table), variant) {
         (Some(table), Variant::Transformed { transformation, seed }) => {
-            results_of(plan, transformed, table, transformation, seed).collect()
+            results_of(plan, text_results, table, transformation, seed).collect()
         }
         _ => Vec::new(),
     }
@@ -70,8 +70,8 @@ fn results_under<'a>(
 
 /// A dataset's distinct texts that were transformed, in the order of their requests. A text that is
 /// replaced by its original has not moved and is omitted. Empty for the originals.
-pub(crate) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
-    let results = results_under(plan, transformed, table, variant).into_iter();
+pub(crate) fn pairs_of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Vec<Pair> {
+    let results = results_under(plan, text_results, table, variant).into_iter();
     let moved = results.filter(|(_, result)| matches!(result.outcome, Outcome::Ok | Outcome::Recovered));
     moved.map(|(original, result)| (original, result.text)).collect()
 }
@@ -80,8 +80,8 @@ pub(crate) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, var
 ///
 /// A near copy, and a rewrite that contains the text, are omitted. They share more words with the
 /// text than any copy does, so every encoder that reacts to words at all would separate them.
-pub(crate) fn rewrites_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
-    let results = results_under(plan, transformed, table, variant).into_iter();
+pub(crate) fn rewrites_of(plan: &Plan, text_results: &TextResults, table: usize, variant: Variant) -> Vec<Pair> {
+    let results = results_under(plan, text_results, table, variant).into_iter();
     let changed = results.filter(|(_, result)| result.change == Change::Changed);
     let pairs = changed.map(|(original, result)| (original, result.text));
     let mut seen = HashSet::new();
