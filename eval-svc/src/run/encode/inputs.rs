@@ -10,7 +10,6 @@ pub(crate) struct Inputs<'a> {
     pub context: &'a RunContext,
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// The results of its texts.
     pub text_results: &'a TextResults,
     /// Receives progress reports.
     pub progress: &'a RunProgress,
