@@ -993,9 +993,7 @@ class GateRule:
     title: str
     """Its name, or the rule in words."""
     kind: str
-    """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`,
-    `max_negative_flips` or `min_overlap`.
-    """
+    """`max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation`, `worst`, `max_negative_flips`, `min_overlap`."""
     limit: float
     """Where the limit lies."""
     unit: str
@@ -1973,3 +1971,15 @@ class Report:
     """Figures that are missing, with the reason."""
     isomer_version: str
     """Version of Isomer that wrote this."""
+
+
+GATE_RULE_KINDS = {
+    "margin": "difference from the baseline",
+    "max_drop": "drop",
+    "max_drop_percent": "drop",
+    "max_negative_flips": "negative flips against the baseline",
+    "min_overlap": "overlap with the baseline's first 10",
+    "min_score": "score",
+    "min_separation": "separation",
+    "worst": "drop of the worst data set",
+}
