@@ -243,7 +243,10 @@ async fn what_a_check_came_to_is_signed_and_holds_for_that_encoder_alone() {
     let (code, stdout, stderr) = verified(FIRST);
     assert!(code == 0 && stdout.contains("every rule is kept"), "{stdout}{stderr}");
     let (code, _, stderr) = verified(SECOND);
-    assert!(code == 3 && stderr.contains("other weights"), "{code}: {stderr}");
+    assert!(
+        code == 3 && stderr.contains("does not have the weights"),
+        "{code}: {stderr}"
+    );
     let (code, _, stderr) = attested("min_score=99.9,of=original", "ecdsa.pem").await;
     assert_eq!(code, 1, "{stderr}");
     let (code, stdout, stderr) = verified(FIRST);
@@ -289,7 +292,7 @@ async fn an_attestation_holds_for_no_folder_of_which_a_file_is_another() {
     assert!(code == 0 && !stderr.contains("weights alone"), "{stdout}{stderr}");
     // One byte of each file, with unchanged size and time.
     for (file, words) in [
-        ("model.safetensors", "other weights"),
+        ("model.safetensors", "does not have the weights"),
         ("tokenizer.json", "tokenizer.json has other contents"),
         ("config.json", "config.json has other contents"),
         ("1_Pooling/config.json", "1_Pooling/config.json has other contents"),

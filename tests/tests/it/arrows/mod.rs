@@ -266,13 +266,26 @@ fn the_libraries_of_the_evaluation_do_not_know_what_they_must_not() {
 /// Packages that `cargo tree` lists for a build of one crate by itself, each as `NAME vVERSION`.
 fn tree(of: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "-p", of, "-e", "normal,build", "--prefix", "none"])
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "-p",
+            of,
+            "-e",
+            "normal,build",
+            "--prefix",
+            "none",
+        ])
         .current_dir("..")
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+    lines
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)").to_owned())
+        .collect()
 }
 
 /// The number of packages decides how long a new user waits for the first build.
@@ -281,7 +294,11 @@ fn a_crate_by_itself_is_built_from_few_packages() {
     for (of, maximum) in [("isomer", 460), ("isomer-report", 150)] {
         let built = tree(of);
         assert!(built.len() > maximum / 2, "the tree is read: {of}: {built:#?}");
-        assert!(built.len() <= maximum, "{of}: {} packages, at most {maximum}", built.len());
+        assert!(
+            built.len() <= maximum,
+            "{of}: {} packages, at most {maximum}",
+            built.len()
+        );
     }
     // Features of other members do not count here, unlike in the metadata of the workspace.
     let report = tree("isomer-report");
