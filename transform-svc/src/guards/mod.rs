@@ -39,7 +39,7 @@ pub struct GuardRow {
     look: fn(&Rewrite<'_>, Duty) -> Finding,
 }
 
-/// The guards, in the order of [`Guard::all`].
+/// The guards, in the order of the values of `Guard`.
 pub const GUARDS: [&GuardRow; 3] = [&numbers::GUARD, &negation::GUARD, &names::GUARD];
 
 /// A text and its rewrite, with the codes of their languages; `None` if unknown.
@@ -69,7 +69,7 @@ struct Duty {
     added: bool,
 }
 
-/// Findings of the guards on a rewrite; each list in the order of [`Guard::all`].
+/// Findings of the guards on a rewrite; each list in the order of `GUARDS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guarded {
     /// Guards that found a fact lost or changed.
