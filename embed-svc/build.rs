@@ -1,4 +1,5 @@
-//! Compiles the GPU kernels of feature `cuda` to machine code for one generation of GPUs.
+//! Compiles the GPU kernels of feature `cuda` to machine code for one generation of GPUs, and
+//! strips the server as `cli/build.rs` strips the command.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -6,6 +7,10 @@ const KERNELS: &str = "cuda/kernels.cu";
 
 fn main() {
     println!("cargo::rerun-if-changed={KERNELS}");
+    let is = |name, value| env::var(name).is_ok_and(|found| found == value);
+    if is("PROFILE", "release") && is("DEBUG", "false") && is("CARGO_CFG_TARGET_OS", "linux") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return;
     }

@@ -112,7 +112,8 @@ ensure_postgres() {
 temporary_files_in_memory() {
     [ -z "${TMPDIR:-}" ] || return 0
     local room
-    room="$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -n 1)"
+    # macOS has neither the folder nor the option.
+    room="$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -n 1)" || return 0
     [ "${room:-0}" -ge 4 ] || return 0
     ISOMER_MEMORY_FOLDER="$(mktemp -d /dev/shm/isomer-tests-XXXXXX)"
     export TMPDIR="$ISOMER_MEMORY_FOLDER"

@@ -136,13 +136,13 @@ fn judged(judge: &JudgeReport) -> Option<Value> {
     if judge.inseparable.is_some() {
         return Some(context! {
             share => "–",
-            told => format!("not known: {} does not distinguish pairs of known rating", judge.id),
+            sentence => format!("not known: {} does not distinguish pairs of known rating", judge.id),
         });
     }
     let (accepted, rated) = judge.accepted()?;
     let share = (rated > 0).then(|| percent(accepted as f64 / rated as f64));
     Some(context! {
         share => share.unwrap_or_else(|| "–".to_owned()),
-        told => format!("{accepted} of {rated} rated rewrites have a similarity of at least {threshold}, according to {}", judge.id),
+        sentence => format!("{accepted} of {rated} rated rewrites have a similarity of at least {threshold}, according to {}", judge.id),
     })
 }

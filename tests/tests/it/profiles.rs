@@ -117,3 +117,21 @@ fn overrides_name_crates_that_exist() {
         assert!(members.contains_key(name), "{name}");
     }
 }
+
+/// Cargo forgets the profile's `strip` for a package with an override of its own.
+#[test]
+fn programs_of_packages_with_a_level_of_their_own_are_stripped() {
+    let release = &profiles()["release"];
+    assert_eq!(release["strip"].as_str(), Some("symbols"));
+    let own = release["package"].as_table().unwrap();
+    let mut programs = 0;
+    for (name, folder) in members().iter().filter(|(name, _)| own.contains_key(*name)) {
+        let has_program = folder.join("src/main.rs").exists() || manifest(folder).contains_key("bin");
+        if has_program {
+            programs += 1;
+            let script = fs::read_to_string(folder.join("build.rs")).unwrap_or_default();
+            assert!(script.contains("--strip-all"), "{name}");
+        }
+    }
+    assert!(programs >= 2, "{programs}");
+}

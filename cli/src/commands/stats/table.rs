@@ -304,8 +304,8 @@ mod tests {
     fn an_empty_cell_is_a_missing_rating_and_no_score() {
         let table = table("a,b\n1,\n2,3\n").unwrap();
         assert!(table.ratings().unwrap()[1].1[0].is_nan());
-        let told = format!("{:?}", table.numbers().unwrap_err());
-        assert!(told.contains("row 1: column \\\"b\\\" is empty"), "{told}");
+        let error = format!("{:?}", table.numbers().unwrap_err());
+        assert!(error.contains("row 1: column \\\"b\\\" is empty"), "{error}");
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
             input: Some(file.path().to_owned()),
             columns: vec!["mpnt".to_owned()],
         };
-        let told = format!("{:?}", Table::read(&args).unwrap_err());
-        assert!(told.contains("did you mean `mpnet`?"), "{told}");
+        let error = format!("{:?}", Table::read(&args).unwrap_err());
+        assert!(error.contains("did you mean `mpnet`?"), "{error}");
     }
 }

@@ -42,13 +42,13 @@ pub(super) fn render(report: &Report) -> Result<String, String> {
 /// An error with its causes: the error of an included part is otherwise hidden behind the part's
 /// name.
 pub(super) fn chain(error: &minijinja::Error) -> String {
-    let mut told = error.to_string();
+    let mut message = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        told = format!("{told}: {cause}");
+        message = format!("{message}: {cause}");
         source = cause.source();
     }
-    told
+    message
 }
 
 /// An environment for the templates of a page. Every value is escaped, whatever the template's

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use futures::FutureExt;
-use isomer_config::spelling::nearest;
+use isomer_config::spelling::suggest;
 use isomer_service_kit::{Fault, WorkMemory, long_work};
 use isomer_transformations::scorable;
 
@@ -319,11 +319,8 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
                 own
             };
             if found.is_empty() {
-                let known = || scorable().map(|row| row.name);
-                let hint = match nearest(name, known()) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("allowed: {}", known().collect::<Vec<_>>().join(", ")),
-                };
+                let known: Vec<_> = scorable().map(|row| row.name).collect();
+                let hint = suggest(name, &known);
                 return Err(invalid(field, format!("unknown transformation `{name}`; {hint}")));
             }
             for transformation in found {

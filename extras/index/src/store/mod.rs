@@ -261,8 +261,8 @@ fn locate<'a>(address: &'a str, credentials: &'a Credentials, patience: Duration
     let found = KINDS.iter().find_map(|kind| Some((kind, kind.location(address)?)));
     let (kind, address) = found.ok_or_else(|| IndexError::Setting {
         field: "sink",
-        message: format!("`{}://` is not a kind of store", scheme(address)),
-        hint: "give an address of one of the forms that `isomer index run --help` lists",
+        message: format!("`{}://` is not a kind of store: {}", scheme(address), addresses()),
+        hint: "give an address of one of these forms",
     })?;
     Ok(Location {
         kind,
