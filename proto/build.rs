@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let enums = enums(&descriptors);
     fs::write(
         out.join("enums.rs"),
-        enums.iter().map(Listed::invocation).collect::<String>(),
+        enums.iter().map(EnumInfo::invocation).collect::<String>(),
     )?;
     let mut builder = tonic_prost_build::configure()
         .generate_default_stubs(true)
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// An enum of Isomer's protocol.
-struct Listed {
+struct EnumInfo {
     /// Full name, e.g. `.isomer.eval.v1.GateUnit`.
     proto: String,
     /// Path of the generated type.
@@ -56,7 +56,7 @@ struct Listed {
     values: Vec<String>,
 }
 
-impl Listed {
+impl EnumInfo {
     fn new(proto: &str, rust: &str, one: &EnumDescriptorProto) -> Self {
         let prefix = format!("{}_", one.name().to_shouty_snake_case());
         let values = one.value.iter().skip(1);
@@ -82,7 +82,7 @@ impl Listed {
 }
 
 /// Isomer's enums, those within messages included.
-fn enums(descriptors: &FileDescriptorSet) -> Vec<Listed> {
+fn enums(descriptors: &FileDescriptorSet) -> Vec<EnumInfo> {
     let mut found = Vec::new();
     for file in &descriptors.file {
         if let Some(package) = file.package().strip_prefix("isomer.") {
@@ -90,7 +90,7 @@ fn enums(descriptors: &FileDescriptorSet) -> Vec<Listed> {
                 format!(".{}", file.package()),
                 format!("crate::{}", package.replace('.', "::")),
             );
-            found.extend(file.enum_type.iter().map(|one| Listed::new(&proto, &rust, one)));
+            found.extend(file.enum_type.iter().map(|one| EnumInfo::new(&proto, &rust, one)));
             for message in &file.message_type {
                 within(message, &proto, &rust, &mut found);
             }
@@ -99,10 +99,10 @@ fn enums(descriptors: &FileDescriptorSet) -> Vec<Listed> {
     found
 }
 
-fn within(message: &DescriptorProto, proto: &str, rust: &str, found: &mut Vec<Listed>) {
+fn within(message: &DescriptorProto, proto: &str, rust: &str, found: &mut Vec<EnumInfo>) {
     let proto = format!("{proto}.{}", message.name());
     let rust = format!("{rust}::{}", message.name().to_snake_case());
-    found.extend(message.enum_type.iter().map(|one| Listed::new(&proto, &rust, one)));
+    found.extend(message.enum_type.iter().map(|one| EnumInfo::new(&proto, &rust, one)));
     for inner in &message.nested_type {
         within(inner, &proto, &rust, found);
     }

@@ -3,7 +3,7 @@
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use futures::{TryStreamExt, stream};
-use isomer_encoder_client::{answer::Asked, join::Joiner};
+use isomer_encoder_client::{answer::ExpectedAnswer, join::Joiner};
 use isomer_proto::{
     encoder::v1::EncodeResponse,
     transform::v1::{
@@ -210,9 +210,9 @@ impl Client {
             encoder: encoder.clone(),
             collection: options.collection,
             known: self.batching.check_spaces.then(|| (Arc::clone(&self.spaces), question)),
-            asked: Asked {
+            expected: ExpectedAnswer {
                 dimensions: base.dimensions,
-                ..Asked::floats(0)
+                ..ExpectedAnswer::floats(0)
             },
             first: None,
         };

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tonic::{Status, body::Body};
 use tower::Service;
 
-use crate::token::KeptToken;
+use crate::token::CachedToken;
 
 /// gRPC's header for the time that is left.
 const TIMEOUT: &str = "grpc-timeout";
@@ -41,7 +41,7 @@ pub struct Channel {
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) metadata: HeaderMap,
-    pub(crate) token: Option<KeptToken>,
+    pub(crate) token: Option<CachedToken>,
     pub(crate) interceptors: Vec<Interceptor>,
 }
 
@@ -55,7 +55,7 @@ impl Channel {
         }
     }
 
-    pub(crate) fn token(&self) -> Option<&KeptToken> {
+    pub(crate) fn token(&self) -> Option<&CachedToken> {
         self.shared.token.as_ref()
     }
 

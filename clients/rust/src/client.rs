@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use tonic::{Response, Status};
 
 use crate::{
-    Channel, Error, Keys, Providers, Runs, Statistics, Tasks, batching::Batching, call::Calls, collection::KnownSpaces,
+    Channel, Error, Keys, Providers, Runs, Statistics, Tasks, batching::BatchOptions, call::Calls,
+    collection::KnownSpaces,
 };
 
 /// A client of one Isomer server. Clones are cheap and share everything: make one and keep it. Any
@@ -17,13 +18,13 @@ use crate::{
 #[derive(Clone)]
 pub struct Client {
     pub(crate) calls: Calls,
-    pub(crate) batching: Batching,
+    pub(crate) batching: BatchOptions,
     pub(crate) spaces: Arc<KnownSpaces>,
     pub(crate) encoders: Arc<Mutex<HashMap<String, Arc<Encoder>>>>,
 }
 
 impl Client {
-    pub(crate) fn of(calls: Calls, batching: Batching) -> Self {
+    pub(crate) fn of(calls: Calls, batching: BatchOptions) -> Self {
         Self {
             calls,
             batching,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
 use isomer_encoder_client::{
-    answer::{self, Asked},
+    answer::{self, ExpectedAnswer},
     batches::{Batcher, most_items},
     join::Joiner,
 };
@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use crate::{
     Client, Collection, Dtype, Embeddings, Error, Matrix, Priority, TokenEmbeddings, Truncation, VectorSpace,
-    batching::Batching,
+    batching::BatchOptions,
     call::unary,
     collection::{KnownSpaces, mismatch},
     failed::all_well,
@@ -199,7 +199,7 @@ pub(crate) struct Checker {
     /// The spaces that the client has seen, and the question that this call asks: everything of the
     /// request that the space depends on.
     pub(crate) known: Option<(Arc<KnownSpaces>, Vec<u8>)>,
-    pub(crate) asked: Asked,
+    pub(crate) expected: ExpectedAnswer,
     pub(crate) first: Option<VectorSpace>,
 }
 
@@ -210,23 +210,26 @@ impl Checker {
             truncation: 0,
             ..request.clone()
         };
-        let asked = Asked::of(request);
+        let expected = ExpectedAnswer::of(request);
         Self {
             encoder: options.encoder.clone(),
             collection: options.collection.clone(),
             // Ranges of int8 may come from the texts of each request: the spaces of two calls then
             // differ.
-            known: (client.batching.check_spaces && asked.dtype != Dtype::Int8)
+            known: (client.batching.check_spaces && expected.dtype != Dtype::Int8)
                 .then(|| (Arc::clone(&client.spaces), question.encode_to_vec())),
-            asked,
+            expected,
             first: None,
         }
     }
 
     /// Checks the answer to this number of inputs.
     pub(crate) fn check(&mut self, answer: &EncodeResponse, inputs: usize) -> Result<(), Error> {
-        let asked = Asked { inputs, ..self.asked };
-        answer::matrix(answer, asked).map_err(|what| Error::bad_answer(format!("`{}` {what}", self.encoder)))?;
+        let expected = ExpectedAnswer {
+            inputs,
+            ..self.expected
+        };
+        answer::matrix(answer, expected).map_err(|what| Error::bad_answer(format!("`{}` {what}", self.encoder)))?;
         let space = VectorSpace::from(answer.vector_space.clone().unwrap_or_default());
         match &self.first {
             Some(first) if first.digest == space.digest => return Ok(()),
@@ -258,7 +261,7 @@ pub(crate) struct Part<R> {
 pub(crate) fn ordered<T, R, A>(
     items: impl Stream<Item = T> + Send + 'static,
     size: impl Fn(&T) -> usize + Send + 'static,
-    batching: Batching,
+    batching: BatchOptions,
     work: impl Fn(Vec<T>) -> A + Send + 'static,
 ) -> BoxStream<'static, Result<Part<R>, Error>>
 where
@@ -348,7 +351,7 @@ impl Client {
         let mut batching = self.batching;
         batching.bounds.items = most_items(encoder.max_batch_items, batching.bounds.items);
         let calls = self.calls.clone();
-        let asked = request.clone();
+        let expected = request.clone();
         let work = move |inputs| {
             let calls = calls.clone();
             let request = EncodeRequest {
@@ -367,7 +370,7 @@ impl Client {
         Ok(Call {
             encoder,
             checker,
-            request: asked,
+            request: expected,
             answers: ordered(inputs, size, batching, work),
         })
     }
@@ -382,7 +385,7 @@ impl Client {
             return Ok(Embeddings {
                 matrix: Matrix::empty(
                     options.dimensions.unwrap_or(call.encoder.dimensions) as usize,
-                    call.checker.asked.dtype,
+                    call.checker.expected.dtype,
                 ),
                 space: call.encoder.vector_space.clone().unwrap_or_default().into(),
                 token_counts: Vec::new(),

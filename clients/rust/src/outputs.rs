@@ -2,7 +2,7 @@
 
 use futures::{TryStreamExt, stream};
 use isomer_encoder_client::{
-    answer::{self, Asked},
+    answer::{self, ExpectedAnswer},
     join::Joiner,
 };
 use isomer_proto::{
@@ -71,11 +71,11 @@ impl Client {
         let mut joiner = Joiner::new(&name, count);
         while let Some(part) = call.answers.try_next().await? {
             all_well(&item_errors(part.answer.errors.clone(), part.start), None)?;
-            let asked = Asked {
+            let expected = ExpectedAnswer {
                 inputs: part.count,
-                ..call.checker.asked
+                ..call.checker.expected
             };
-            answer::check(&part.answer, asked)
+            answer::check(&part.answer, expected)
                 .map_err(|what| Error::bad_answer(format!("`{}` {what}", options.encoder)))?;
             let spaces = spaces(&part.answer);
             match &first {
@@ -85,7 +85,7 @@ impl Client {
             first.get_or_insert(spaces);
             joiner.add(part.start, part.answer)?;
         }
-        Ok(split(joiner.finish(), call.checker.asked, count))
+        Ok(split(joiner.finish(), call.checker.expected, count))
     }
 }
 
@@ -158,7 +158,7 @@ fn questions(request: &EncodeRequest) -> [EncodeRequest; 3] {
 }
 
 /// The results of a checked answer.
-fn split(mut whole: EncodeResponse, asked: Asked, count: usize) -> Outputs {
+fn split(mut whole: EncodeResponse, expected: ExpectedAnswer, count: usize) -> Outputs {
     let usage = whole.usage.unwrap_or_default();
     let own = |space: Option<common::VectorSpace>| VectorSpace::from(space.unwrap_or_default());
     let tokens = whole.token_embeddings.take().map(|matrix| {
@@ -175,13 +175,13 @@ fn split(mut whole: EncodeResponse, asked: Asked, count: usize) -> Outputs {
             usage,
         }
     });
-    let sparse = asked.sparse.then(|| SparseEmbeddings {
+    let sparse = expected.sparse.then(|| SparseEmbeddings {
         texts: std::mem::take(&mut whole.sparse_embeddings),
         space: own(whole.sparse_vector_space.take()),
         usage,
     });
     Outputs {
-        text_vector: asked.vectors.map(|_| embeddings(whole, 0, count)),
+        text_vector: expected.vectors.map(|_| embeddings(whole, 0, count)),
         sparse,
         token_vectors: tokens,
         usage,

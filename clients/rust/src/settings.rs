@@ -15,11 +15,11 @@ use isomer_service_kit::{
 
 use crate::{
     Channel, Client, Error, Token, TokenSource,
-    batching::Batching,
+    batching::BatchOptions,
     call::Calls,
     channel::{Interceptor, Shared},
     error::reasons,
-    token::KeptToken,
+    token::CachedToken,
 };
 
 /// Address of a server with default settings.
@@ -244,7 +244,7 @@ impl Builder {
         let channel = connect(&self.config)?;
         let shared = Shared {
             metadata,
-            token: self.token.take().map(KeptToken::new),
+            token: self.token.take().map(CachedToken::new),
             interceptors: self.interceptors,
         };
         let calls = Calls {
@@ -253,7 +253,7 @@ impl Builder {
             timeout: self.timeout,
             until: None,
         };
-        let batching = Batching {
+        let batching = BatchOptions {
             in_flight: self.in_flight,
             bounds: self.bounds,
             check_spaces: self.check_spaces,

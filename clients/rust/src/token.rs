@@ -70,13 +70,13 @@ where
 }
 
 /// The token in use.
-pub(crate) struct KeptToken {
+pub(crate) struct CachedToken {
     source: Box<dyn TokenSource>,
     // A tokio mutex: it is held while the source is asked, so that one caller asks for all.
     token: Mutex<Option<Token>>,
 }
 
-impl KeptToken {
+impl CachedToken {
     pub(crate) fn new(source: Box<dyn TokenSource>) -> Self {
         Self {
             source,
@@ -118,8 +118,8 @@ fn bearer(token: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-impl fmt::Debug for KeptToken {
+impl fmt::Debug for CachedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeptToken")
+        f.write_str("CachedToken")
     }
 }

@@ -1,6 +1,6 @@
-//! The comments of the `.proto` files, and the sentences in them that name a gRPC code.
+//! The comments of the `.proto` files, and the errors that they promise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
 use prost_types::{
@@ -32,45 +32,75 @@ pub fn files() -> Vec<FileDescriptorProto> {
     set.file.into_iter().filter(ours).collect()
 }
 
-/// Comment by element. An element is named without its package: `RunService.CreateRun`,
-/// `GateRule.quantity`. Those of text-embeddings-inference's protocol have `tei.` before their
-/// names. The comment above `package` is the package's.
-pub fn all() -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
+/// Lines of comments, each with its element. An element is named without its package:
+/// `RunService.CreateRun`, `GateRule.quantity`. Those of text-embeddings-inference's protocol have
+/// `tei.` before their names. The comment above `package` is the package's.
+fn lines() -> Vec<(String, String)> {
+    let mut found = Vec::new();
     for file in files() {
         let names = names(&file);
         for location in file.source_code_info.iter().flat_map(|info| &info.location) {
-            let mut comment = location.leading_detached_comments.join("\n\n");
-            comment.push_str("\n\n");
-            comment.push_str(location.leading_comments());
-            comment.push_str(location.trailing_comments());
-            if let Some(name) = names.get(&location.path)
-                && !comment.trim().is_empty()
-            {
-                let known: &mut String = all.entry(name.clone()).or_default();
-                // A package has several files.
-                assert!(
-                    known.is_empty() || name == file.package(),
-                    "two elements are called {name}"
-                );
-                known.push('\n');
-                known.push_str(&flowing(&comment));
-            }
+            let Some(name) = names.get(&location.path) else {
+                continue;
+            };
+            let detached = location.leading_detached_comments.iter().map(String::as_str);
+            let comments = detached.chain([location.leading_comments(), location.trailing_comments()]);
+            let lines = comments.flat_map(str::lines);
+            found.extend(lines.map(|line| (name.clone(), line.trim().to_owned())));
         }
     }
-    all
+    found
 }
 
-/// Joins the lines of each paragraph.
-fn flowing(comment: &str) -> String {
-    // A blank line of a comment still has its leading space.
-    let comment = comment.replace("\n \n", "\n\n");
-    let paragraphs = comment.split("\n\n").map(|paragraph| {
-        let words: Vec<&str> = paragraph.split_whitespace().collect();
-        words.join(" ")
-    });
-    let paragraphs: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
-    paragraphs.join("\n")
+/// The promised errors: an element, and its tag up to the colon. The second list has lines that
+/// name a code and are not a tag.
+pub fn promises() -> (BTreeSet<String>, Vec<String>) {
+    let (mut promises, mut wrong) = (BTreeSet::new(), Vec::new());
+    for (element, line) in lines() {
+        let tag = line.strip_prefix("@error ").and_then(|tag| tag.split_once(':'));
+        let promise = tag.map(|(key, _)| format!("{element} {key}"));
+        match promise.filter(|promise| is_promise(promise)) {
+            Some(promise) => {
+                promises.insert(promise);
+            }
+            None if line.starts_with('@') || CODES.iter().any(|code| names_word(&line, code)) => {
+                wrong.push(format!("{element}: {line}"));
+            }
+            None => {}
+        }
+    }
+    (promises, wrong)
+}
+
+fn names_word(line: &str, word: &str) -> bool {
+    line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .any(|one| one == word)
+}
+
+/// Whether a text is an element, a code, a reason if there is one, and a field if there is one.
+pub fn is_promise(text: &str) -> bool {
+    let words: Vec<&str> = text.split(' ').collect();
+    let (upper, path) = (
+        |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_',
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ['_', '.', '-'].contains(&c),
+    );
+    let element = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    match words.as_slice() {
+        [name, code, rest @ ..] if !name.is_empty() && name.chars().all(element) && CODES.contains(code) => {
+            let reasons = rest.iter().take_while(|word| word.chars().all(upper)).count();
+            let fields = rest[reasons..].iter().filter(|word| word.chars().all(path)).count();
+            reasons <= 1 && fields <= 1 && reasons + fields == rest.len()
+        }
+        _ => false,
+    }
+}
+
+/// The reason of a promise, if it has one of its own.
+pub fn reason(promise: &str) -> Option<&str> {
+    promise
+        .split(' ')
+        .nth(2)
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
 type Names = BTreeMap<Vec<i32>, String>;
@@ -121,70 +151,6 @@ fn enum_names(kind: &EnumDescriptorProto, path: &[i32], within: &str, names: &mu
         names.insert([path, &[2, place as i32]].concat(), format!("{name}.{}", value.name()));
     }
     names.insert(path.to_vec(), name);
-}
-
-/// Element and sentence. `CODE: this, that` is two promises, `CODE: this` and `CODE: that`.
-pub fn promises() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for (element, comment) in all() {
-        for sentence in comment.lines().flat_map(sentences) {
-            if codes(&sentence).is_empty() {
-                continue;
-            }
-            for promise in cases(&sentence) {
-                found.push((element.clone(), promise));
-            }
-        }
-    }
-    found
-}
-
-fn sentences(paragraph: &str) -> Vec<String> {
-    let marked = paragraph.replace(". ", ".\n").replace("; ", ";\n");
-    marked
-        .lines()
-        .map(|sentence| sentence.trim_end_matches(['.', ';']).to_owned())
-        .collect()
-}
-
-/// The codes that a sentence names.
-pub fn codes(sentence: &str) -> Vec<&'static str> {
-    let words = sentence.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '`'));
-    let words: Vec<&str> = words.collect();
-    CODES.into_iter().filter(|code| words.contains(code)).collect()
-}
-
-/// The reason that a sentence names: `the reason NO_LEASE`, or in brackets or alone in backticks.
-pub fn reason(sentence: &str) -> Option<&str> {
-    let upper = |word: &&str| word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-    if let Some((_, rest)) = sentence.split_once("the reason ") {
-        return rest.split(|c: char| !(c.is_ascii_uppercase() || c == '_')).next();
-    }
-    sentence.split('`').skip(1).step_by(2).find(upper)
-}
-
-fn cases(sentence: &str) -> Vec<String> {
-    let Some((head, list)) = sentence
-        .split_once(": ")
-        .filter(|(head, _)| !codes(head).is_empty() && !head.contains(','))
-    else {
-        return vec![sentence.to_owned()];
-    };
-    let (mut cases, mut depth, mut ticked) = (vec![String::new()], 0, false);
-    for c in list.chars() {
-        match c {
-            '`' => ticked = !ticked,
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ',' if depth == 0 && !ticked => {
-                cases.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        cases.last_mut().unwrap().push(c);
-    }
-    cases.iter().map(|case| format!("{head}: {}", case.trim())).collect()
 }
 
 /// All rpcs: path, full name of the request's message without its dot.

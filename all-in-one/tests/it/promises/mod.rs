@@ -1,69 +1,81 @@
 //! The promises that the comments of the `.proto` files make about errors hold.
 //!
-//! The rows of the table are all sentences of the comments that name a gRPC code, read from the
-//! descriptor set: a sentence without a row fails the test, and so does a row without its sentence.
-//! A row is a call that provokes the code, or the name of a test that does.
+//! A promise is a line `@error CODE REASON field: when`. A test that provokes it has it as a
+//! literal, with the name of the element in front: the rows of [`table`], and in other crates the
+//! arguments of [`isomer_stubs::promise::promised`]. A promise without a test fails, and so does a
+//! test of a promise that no comment makes.
 
 mod ask;
 pub(crate) mod comments;
 mod counters;
 mod every;
 mod fields;
-mod held;
 mod services;
-mod stated;
 mod statistics;
 mod table;
 mod tei;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use isomer_service_kit::{Fault, code_name};
-use table::Proof;
+use isomer_service_kit::Fault;
+use isomer_stubs::promise::{keeps, refusal};
+use tonic::Code;
 
-use crate::harness::Harness;
+use crate::{
+    harness::Harness,
+    reference::{reasons, rust_files, workspace},
+};
+
+/// Folders of the tests that provoke promised errors.
+const FOLDERS: [&str; 6] = [
+    "all-in-one",
+    "embed-svc",
+    "eval-svc",
+    "gateway",
+    "tests/tests",
+    "transform-svc",
+];
+
+/// The literals that are promises, each with a file that has it.
+fn tested() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for file in FOLDERS.iter().flat_map(|folder| rust_files(&workspace().join(folder))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        // A quote may begin or end a literal: both are tried.
+        for literal in text.split('"').filter(|literal| comments::is_promise(literal)) {
+            found.insert(literal.to_owned(), file.display().to_string());
+        }
+    }
+    found
+}
 
 #[test]
-fn every_promise_of_a_code_has_a_row() {
-    let promised: BTreeSet<(String, String)> = comments::promises().into_iter().collect();
+fn every_promised_error_is_provoked_by_a_test() {
+    let (promised, wrong) = comments::promises();
+    assert!(wrong.is_empty(), "a code outside of a tag, or a broken tag: {wrong:#?}");
     assert!(promised.len() > 100, "the comments are read: {}", promised.len());
-    let rows: BTreeSet<(String, String)> = table::rows()
-        .into_iter()
-        .map(|row| (row.element.to_owned(), row.promise.to_owned()))
+    let tested = tested();
+    let missing: Vec<_> = promised
+        .iter()
+        .filter(|promise| !tested.contains_key(*promise))
         .collect();
-    let missing: Vec<_> = promised.difference(&rows).collect();
-    let gone: Vec<_> = rows.difference(&promised).collect();
-    assert!(
-        missing.is_empty() && gone.is_empty(),
-        "promised without a row: {missing:#?}\nrows without a promise: {gone:#?}"
-    );
+    assert!(missing.is_empty(), "promised without a test: {missing:#?}");
+    let gone: Vec<_> = tested
+        .iter()
+        .filter(|(promise, _)| !promised.contains(*promise))
+        .collect();
+    assert!(gone.is_empty(), "tested without a promise: {gone:#?}");
 }
 
 #[test]
-fn tests_that_hold_a_promise_elsewhere_are_there() {
-    let root = std::path::Path::new(".").join("..");
-    let named = table::rows().into_iter().flat_map(|row| match row.proof {
-        Proof::Held(tests) => tests.to_vec(),
-        Proof::Calls(_) => Vec::new(),
-    });
-    for (file, test) in named.chain(stated::ALL.iter().map(|row| row.test)) {
-        let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert!(text.contains(&format!("fn {test}(")), "{file} has no test `{test}`");
-    }
-}
-
-#[test]
-fn what_is_stated_stands_in_the_comments() {
-    let comments = comments::all();
-    for row in stated::ALL {
-        let comment = comments.get(row.element).map_or("", String::as_str);
-        assert!(
-            comment.contains(row.quote),
-            "{} says nothing of `{}`: {comment}",
-            row.element,
-            row.quote
-        );
-    }
+fn promised_reasons_are_on_the_page_of_errors() {
+    let (promised, _) = comments::promises();
+    let known = reasons();
+    let unknown: Vec<_> = promised
+        .iter()
+        .filter(|promise| comments::reason(promise).is_some_and(|reason| !known.contains(reason)))
+        .collect();
+    assert!(unknown.is_empty(), "not in docs/reference/errors.md: {unknown:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,9 +84,8 @@ async fn calls_are_refused_as_the_comments_say() {
     let key = harness.key().await;
     let mut wrong = Vec::new();
     for row in table::rows() {
-        let Proof::Calls(calls) = row.proof else { continue };
-        for (number, call) in calls.into_iter().enumerate() {
-            let name = format!("{}: {} ({number})", row.element, row.promise);
+        for (number, call) in row.calls.into_iter().enumerate() {
+            let name = format!("{} ({number})", row.promise);
             let status = match ask::ask(&harness, &key, &call.path, vec![call.message], tei::NAMED).await {
                 Ok(_) => {
                     wrong.push(format!("{name}: it was answered"));
@@ -83,23 +94,16 @@ async fn calls_are_refused_as_the_comments_say() {
                 Err(status) => status,
             };
             let fault = Fault::from_status(&status);
-            let code = code_name(fault.code);
-            if !comments::codes(row.promise).contains(&code) {
-                wrong.push(format!("{name}: {code} {fault}"));
-            }
-            if fault.reason.is_empty() {
-                wrong.push(format!("{name}: no ErrorInfo: {fault}"));
-            }
-            if let Some(reason) = comments::reason(row.promise)
-                && reason != fault.reason
-            {
-                wrong.push(format!("{name}: {} {fault}", fault.reason));
+            if !keeps(row.promise, &fault) {
+                wrong.push(format!("{name}: {}: {fault}", refusal(&fault)));
             }
             match &fault.field {
                 Some(field) if !fields::names(&call.path, field) && !tei::NAMED.iter().any(|(key, _)| key == field) => {
                     wrong.push(format!("{name}: `{field}` is not a field of the request: {fault}"));
                 }
-                None if code == "INVALID_ARGUMENT" => wrong.push(format!("{name}: no field is named: {fault}")),
+                None if fault.code == Code::InvalidArgument => {
+                    wrong.push(format!("{name}: no field is named: {fault}"));
+                }
                 _ => {}
             }
         }
@@ -119,12 +123,11 @@ async fn honest_requests_to_the_same_rpcs_are_served() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let refused = table::rows().into_iter().flat_map(|row| match row.proof {
-        // An unserved rpc has no valid request.
-        Proof::Calls(calls) if !row.promise.starts_with("UNIMPLEMENTED") => calls,
-        _ => Vec::new(),
-    });
-    let refused: BTreeSet<String> = refused.map(|call| call.path).collect();
+    // An unserved rpc has no valid request.
+    let served = table::rows()
+        .into_iter()
+        .filter(|row| !row.promise.contains(" UNIMPLEMENTED "));
+    let refused: BTreeSet<String> = served.flat_map(|row| row.calls).map(|call| call.path).collect();
     let alone: Vec<_> = refused.difference(&asked).collect();
     assert!(alone.is_empty(), "refused and never served: {alone:?}");
 }

@@ -276,21 +276,18 @@ fn encoders() -> Vec<Row> {
     let encoding = |request| vec![call("encoder.v1.EncoderService/Encode", request)];
     vec![
         row(
-            "EncoderService.GetEncoder",
-            "NOT_FOUND when the id is unknown",
+            "EncoderService.GetEncoder NOT_FOUND UNKNOWN_ENCODER",
             vec![call(
                 "encoder.v1.EncoderService/GetEncoder",
                 GetEncoderRequest { id: NOBODY.to_owned() },
             )],
         ),
         row(
-            "EncoderService.Encode",
-            "INVALID_ARGUMENT: no encoder id",
+            "EncoderService.Encode INVALID_ARGUMENT encoder_id",
             encoding(encode("", 1)),
         ),
         row(
-            "EncoderService.Encode",
-            "NOT_FOUND: unknown encoder",
+            "EncoderService.Encode NOT_FOUND UNKNOWN_ENCODER encoder_id",
             encoding(encode(NOBODY, 1)),
         ),
     ]
@@ -299,19 +296,17 @@ fn encoders() -> Vec<Row> {
 fn transforms() -> Vec<Row> {
     let long = "word ".repeat(4001);
     let one = || vec![item(TEXT)];
-    let t = "TransformService.Transform";
-    let j = "TransformService.Judge";
-    let a = "AugmentationService.Augment";
-    let e = "AugmentationService.EncodeAugmented";
     let german = TextItem {
         language: Some("de".to_owned()),
         ..item("Der kleine graue Kater schlief gestern auf der alten Bank am Bahnhof.")
     };
     vec![
-        row(t, "INVALID_ARGUMENT: no texts", transform(spec("writer"), Vec::new())),
         row(
-            t,
-            "INVALID_ARGUMENT: no transformation",
+            "TransformService.Transform INVALID_ARGUMENT items",
+            transform(spec("writer"), Vec::new()),
+        ),
+        row(
+            "TransformService.Transform INVALID_ARGUMENT spec.transformation",
             transform(
                 TransformSpec {
                     transformation: None,
@@ -320,7 +315,7 @@ fn transforms() -> Vec<Row> {
                 one(),
             ),
         ),
-        row(t, "INVALID_ARGUMENT: unknown language", {
+        row("TransformService.Transform INVALID_ARGUMENT target_language", {
             let target_language = Some("Germn".to_owned());
             let translation = kind(Kind::Translation(Translation {
                 target_language,
@@ -335,76 +330,71 @@ fn transforms() -> Vec<Row> {
             )
         }),
         row(
-            t,
-            "INVALID_ARGUMENT: a text over the length limit",
+            "TransformService.Transform INVALID_ARGUMENT items.text",
             transform(spec("writer"), vec![item(&long)]),
         ),
         row(
-            t,
-            "INVALID_ARGUMENT: a generator at an address of the request's own where the server does not allow that",
+            "TransformService.Transform INVALID_ARGUMENT spec.generator_id",
             transform(spec("openai:model@http://203.0.113.7/v1"), one()),
         ),
         row(
-            t,
-            "NOT_FOUND: unknown generator",
+            "TransformService.Transform NOT_FOUND UNKNOWN_GENERATOR",
             ["nope", "local:not-in-catalogue", "local:/etc/passwd"]
                 .into_iter()
                 .flat_map(|id| transform(spec(id), one()))
                 .collect(),
         ),
         row(
-            "TransformService.Inspect",
-            "INVALID_ARGUMENT beyond",
-            [
-                inspect(4097, "A cat."),
-                inspect(1, &"a".repeat(100_001)),
-                inspect(60, &"a ".repeat(40_000)),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
+            "TransformService.Inspect INVALID_ARGUMENT pairs",
+            [inspect(4097, "A cat."), inspect(60, &"a ".repeat(40_000))]
+                .into_iter()
+                .flatten()
+                .collect(),
         ),
-        row(j, "INVALID_ARGUMENT: no scale", judge(|request| request.scale = 0)),
-        row(j, "INVALID_ARGUMENT: no pairs", judge(|request| request.pairs.clear())),
         row(
-            j,
-            "INVALID_ARGUMENT: a text over the length limit",
+            "TransformService.Inspect INVALID_ARGUMENT pairs.original",
+            inspect(1, &"a".repeat(100_001)),
+        ),
+        row(
+            "TransformService.Judge INVALID_ARGUMENT scale",
+            judge(|request| request.scale = 0),
+        ),
+        row(
+            "TransformService.Judge INVALID_ARGUMENT pairs",
+            judge(|request| request.pairs.clear()),
+        ),
+        row(
+            "TransformService.Judge INVALID_ARGUMENT pairs.transformed",
             judge(|request| request.pairs[0].transformed.clone_from(&long)),
         ),
         row(
-            j,
-            "INVALID_ARGUMENT: attempts out of range",
+            "TransformService.Judge INVALID_ARGUMENT max_attempts",
             [0, 11]
                 .into_iter()
                 .flat_map(|n| judge(|request| request.max_attempts = Some(n)))
                 .collect(),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: no texts",
+            "AugmentationService.Augment INVALID_ARGUMENT items",
             augment(|request| request.items.clear()),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: no sources or more than 8",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.sources",
             [0, 9]
                 .into_iter()
                 .flat_map(|n| augment(|request| request.spec = Some(augmentation(n))))
                 .collect(),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: k over the number of sources",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.k",
             augment(|request| request.spec.as_mut().unwrap().k = Some(2)),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: no transformation",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.sources.transformation",
             augment(|request| source(request, None)),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: one that gives several texts (TransformationInfo.gives_several)",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.sources.transformation",
             [
                 Kind::Distractors(Distractors::default()),
                 Kind::MultiSwap(MultiSwap::default()),
@@ -414,18 +404,15 @@ fn transforms() -> Vec<Row> {
             .collect(),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: noise",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.sources.transformation",
             augment(|request| source(request, Some(noise("keyboard", None)))),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: a mode without what it needs or with what contradicts it",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.generation_budget",
             augment(|request| request.spec.as_mut().unwrap().set_mode(AugmentationMode::Budget)),
         ),
         row(
-            a,
-            "INVALID_ARGUMENT: AUGMENTATION_MODE_CASCADE",
+            "AugmentationService.Augment INVALID_ARGUMENT spec.mode",
             augment(|request| {
                 let spec = request.spec.as_mut().unwrap();
                 spec.set_mode(AugmentationMode::Cascade);
@@ -436,36 +423,30 @@ fn transforms() -> Vec<Row> {
             }),
         ),
         row(
-            a,
-            "NOT_FOUND: unknown generator",
+            "AugmentationService.Augment NOT_FOUND UNKNOWN_GENERATOR",
             augment(|request| request.spec.as_mut().unwrap().sources[0].generator_id = NOBODY.to_owned()),
         ),
         row(
-            e,
-            "INVALID_ARGUMENT also: no encoder",
+            "AugmentationService.EncodeAugmented INVALID_ARGUMENT encoder_id",
             encode_augmented(|request| request.encoder_id.clear()),
         ),
         row(
-            e,
-            "INVALID_ARGUMENT also: a weight outside 0 to 1",
+            "AugmentationService.EncodeAugmented INVALID_ARGUMENT original_weight",
             encode_augmented(|request| {
                 request.pooling = 3;
                 request.original_weight = Some(1.5);
             }),
         ),
         row(
-            e,
-            "INVALID_ARGUMENT also: a weight without WEIGHTED",
+            "AugmentationService.EncodeAugmented INVALID_ARGUMENT original_weight",
             encode_augmented(|request| request.original_weight = Some(0.5)),
         ),
         row(
-            e,
-            "INVALID_ARGUMENT also: evidence for another number of items or without CASCADE",
+            "AugmentationService.EncodeAugmented INVALID_ARGUMENT evidence",
             encode_augmented(|request| request.evidence = vec![SearchEvidence::default()]),
         ),
         row(
-            e,
-            "INVALID_ARGUMENT also: a cascade without a condition",
+            "AugmentationService.EncodeAugmented INVALID_ARGUMENT spec.cascade",
             encode_augmented(|request| {
                 let spec = request.spec.as_mut().unwrap();
                 spec.set_mode(AugmentationMode::Cascade);
@@ -473,22 +454,19 @@ fn transforms() -> Vec<Row> {
             }),
         ),
         row(
-            e,
-            "INVALID_ARGUMENT also: an unknown prompt name",
+            "AugmentationService.EncodeAugmented INVALID_ARGUMENT prompt_name",
             encode_augmented(|request| request.prompt_name = NOBODY.to_owned()),
         ),
         row(
-            e,
-            "NOT_FOUND: unknown encoder",
+            "AugmentationService.EncodeAugmented NOT_FOUND UNKNOWN_ENCODER encoder_id",
             encode_augmented(|request| request.encoder_id = NOBODY.to_owned()),
         ),
-        row("MultiSwap", "An item whose `language` is another: INVALID_ARGUMENT", {
+        row("MultiSwap INVALID_ARGUMENT items.language", {
             let swap = kind(Kind::MultiSwap(MultiSwap::default()));
             transform(wanting(swap), vec![german])
         }),
         row(
-            "Transformation",
-            "INVALID_ARGUMENT: neither or both",
+            "Transformation INVALID_ARGUMENT transformation",
             [
                 Transformation::default(),
                 Transformation {
@@ -501,18 +479,15 @@ fn transforms() -> Vec<Row> {
             .collect(),
         ),
         row(
-            "Transformation",
-            "INVALID_ARGUMENT: an unknown name (the error names the nearest one)",
+            "Transformation INVALID_ARGUMENT transformation.name",
             transform(wanting(Transformation::named("paraphase")), one()),
         ),
         row(
-            "Transformation",
-            "INVALID_ARGUMENT: an unknown parameter",
+            "Transformation INVALID_ARGUMENT",
             transform(wanting(open("keywords", "count", 3.0)), one()),
         ),
         row(
-            "Transformation",
-            "INVALID_ARGUMENT: or a value of another type or out of its range",
+            "Transformation INVALID_ARGUMENT",
             [
                 open("distractors", "count", 2.5),
                 open("distractors", "count", 11.0),
@@ -523,29 +498,23 @@ fn transforms() -> Vec<Row> {
             .collect(),
         ),
         row(
-            "Noise",
-            "INVALID_ARGUMENT: no channel or an unknown one",
+            "Noise INVALID_ARGUMENT channel",
             ["", "keybord"]
                 .into_iter()
                 .flat_map(|channel| transform(noisy(channel, None), one()))
                 .collect(),
         ),
         row(
-            "Noise",
-            "INVALID_ARGUMENT: another dose",
+            "Noise INVALID_ARGUMENT dose",
             transform(noisy("keyboard", Some(0.3)), one()),
         ),
-        row(
-            "Noise",
-            "INVALID_ARGUMENT: or an item whose `language` the channel does not know",
-            {
-                let japanese = TextItem {
-                    language: Some("ja".to_owned()),
-                    ..item("猫が寝ている。")
-                };
-                transform(noisy("case", None), vec![japanese])
-            },
-        ),
+        row("Noise INVALID_ARGUMENT items.language", {
+            let japanese = TextItem {
+                language: Some("ja".to_owned()),
+                ..item("猫が寝ている。")
+            };
+            transform(noisy("case", None), vec![japanese])
+        }),
     ]
 }
 
@@ -582,7 +551,6 @@ fn open(name: &str, parameter: &str, value: f64) -> Transformation {
 }
 
 fn tasks() -> Vec<Row> {
-    let s = "TaskService.Score";
     let rows = pairs();
     let dataset = |change: fn(&mut DatasetRef)| {
         score(&pairs(), |request| {
@@ -591,62 +559,52 @@ fn tasks() -> Vec<Row> {
     };
     vec![
         row(
-            s,
-            "INVALID_ARGUMENT: a broken row (file, line and field named)",
+            "TaskService.Score INVALID_ARGUMENT BROKEN_DATASET dataset",
             score("{}\n", |_| ()),
         ),
         row(
-            s,
-            "NOT_FOUND: unknown dataset",
+            "TaskService.Score NOT_FOUND UNKNOWN_DATASET dataset",
             dataset(|wanted| wanted.source = Some(dataset_ref::Source::Builtin(NOBODY.to_owned()))),
         ),
         row(
-            s,
-            "NOT_FOUND: unknown encoder",
+            "TaskService.Score NOT_FOUND UNKNOWN_ENCODER",
             score(&rows, |request| {
                 request::dataset(request).encoder_id = NOBODY.to_owned()
             }),
         ),
         row(
-            s,
-            "FAILED_PRECONDITION: a metric that is undefined on this data (constant gold scores, one class only)",
+            "TaskService.Score FAILED_PRECONDITION UNDEFINED_SCORE",
             score(
                 &"{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 3}\n".repeat(4),
                 |_| (),
             ),
         ),
         row(
-            "DatasetRef.config",
-            "INVALID_ARGUMENT for other sources",
+            "DatasetRef.config INVALID_ARGUMENT config",
             dataset(|wanted| wanted.config = "en".to_owned()),
         ),
         row(
-            "DatasetRef.revision",
-            "INVALID_ARGUMENT for other sources",
+            "DatasetRef.revision INVALID_ARGUMENT revision",
             dataset(|wanted| wanted.revision = "main".to_owned()),
         ),
         row(
-            "DatasetRef.languages",
-            "INVALID_ARGUMENT: more than the task has sides",
+            "DatasetRef.languages INVALID_ARGUMENT BROKEN_DATASET",
             dataset(|wanted| wanted.languages = ["en", "de", "fr"].map(str::to_owned).to_vec()),
         ),
         row(
-            "EncoderPrompt.role",
-            "INVALID_ARGUMENT when it is neither a part, nor a task type, nor the name of a data set",
+            "EncoderPrompt.role INVALID_ARGUMENT role",
             score(&rows, |request| {
                 request::dataset(request).prompts = vec![prompt("quarry", "")]
             }),
         ),
         row(
-            "DatasetInput.prompts",
-            "INVALID_ARGUMENT for one with another encoder_id",
+            "DatasetInput.prompts INVALID_ARGUMENT prompts.encoder_id",
             score(&rows, |request| {
                 request::dataset(request).prompts = vec![prompt("sts", NOBODY)]
             }),
         ),
         row(
-            "ScoreRequest.index",
-            "Retrieval only (INVALID_ARGUMENT elsewhere): look for documents through an approximate index",
+            "ScoreRequest.index INVALID_ARGUMENT index",
             score(&rows, |request| {
                 request.index = Some(SearchIndex {
                     kind: Some(search_index::Kind::Hnsw(search_index::Hnsw::default())),
@@ -671,31 +629,33 @@ fn runs() -> Vec<Row> {
     };
     vec![
         row(
-            "RunService.CreateRun",
-            "INVALID_ARGUMENT names the line or field of a broken suite",
+            "RunService.CreateRun INVALID_ARGUMENT BROKEN_SUITE spec.suite",
             create_run(|spec| suite(spec, "name = \"small\"\nseeds = \"many\"\n")),
         ),
         row(
-            "RunService.CreateRun",
-            "NOT_FOUND an unknown encoder, generator, judge or dataset",
+            "RunService.CreateRun NOT_FOUND UNKNOWN_ENCODER",
+            create_run(|spec| spec.encoder_ids = vec![NOBODY.to_owned()]),
+        ),
+        row(
+            "RunService.CreateRun NOT_FOUND UNKNOWN_GENERATOR",
             [
-                create_run(|spec| spec.encoder_ids = vec![NOBODY.to_owned()]),
                 create_run(|spec| spec.generator_id = NOBODY.to_owned()),
                 create_run(|spec| spec.judge.get_or_insert_default().generator_id = NOBODY.to_owned()),
-                create_run(|spec| suite(spec, &request::SMALL_SUITE.replace("quick/sts", NOBODY))),
             ]
             .into_iter()
             .flatten()
             .collect(),
         ),
         row(
-            "RunSpec.prompts",
-            "INVALID_ARGUMENT for an encoder_id that the run does not have",
+            "RunService.CreateRun NOT_FOUND UNKNOWN_DATASET",
+            create_run(|spec| suite(spec, &request::SMALL_SUITE.replace("quick/sts", NOBODY))),
+        ),
+        row(
+            "RunSpec.prompts INVALID_ARGUMENT prompts.encoder_id",
             create_run(|spec| spec.prompts = vec![prompt("sts", NOBODY)]),
         ),
         row(
-            "Separation.kinds",
-            "INVALID_ARGUMENT names one that is unknown",
+            "Separation.kinds INVALID_ARGUMENT kinds",
             create_run(|spec| {
                 spec.separation = Some(Separation {
                     kinds: vec!["negatoin".to_owned()],
@@ -704,51 +664,41 @@ fn runs() -> Vec<Row> {
             }),
         ),
         row(
-            "Judge.generator_id",
-            "INVALID_ARGUMENT when it has none and a field below is set",
+            "Judge.generator_id INVALID_ARGUMENT generator_id",
             create_run(|spec| spec.judge.get_or_insert_default().sample = Some(5)),
         ),
         row(
-            "GateRule",
-            "INVALID_ARGUMENT names its field and the nearest valid name when it names an axis, a transformation or a data set that \
-             the run does not have, and what would help when the data sets there are can never decide it",
+            "GateRule INVALID_ARGUMENT BROKEN_GATE",
             [
-                gate(
-                    GateRule {
-                        quantity: "lexcal".to_owned(),
-                        ..points()
-                    },
-                    |_| (),
-                ),
-                gate(
-                    GateRule {
-                        dataset: "quick/st".to_owned(),
-                        ..points()
-                    },
-                    |_| (),
-                ),
-                gate(
-                    GateRule {
-                        task_type: "stss".to_owned(),
-                        ..points()
-                    },
-                    |_| (),
-                ),
-                gate(
-                    GateRule {
-                        task_type: "retrieval".to_owned(),
-                        ..points()
-                    },
-                    |_| (),
-                ),
+                GateRule {
+                    quantity: "lexcal".to_owned(),
+                    ..points()
+                },
+                GateRule {
+                    dataset: "quick/st".to_owned(),
+                    ..points()
+                },
+                GateRule {
+                    task_type: "retrieval".to_owned(),
+                    ..points()
+                },
             ]
             .into_iter()
-            .flatten()
+            .flat_map(|rule| gate(rule, |_| ()))
             .collect(),
         ),
         row(
-            "Gate.validity",
-            "INVALID_ARGUMENT for an unknown name, and for one that a field above gives too",
+            "GateRule INVALID_ARGUMENT task_type",
+            gate(
+                GateRule {
+                    task_type: "stss".to_owned(),
+                    ..points()
+                },
+                |_| (),
+            ),
+        ),
+        row(
+            "Gate.validity INVALID_ARGUMENT",
             [
                 gate(points(), |gate| {
                     gate.validity.insert("max_gaurded".to_owned(), 0.1);
@@ -763,13 +713,11 @@ fn runs() -> Vec<Row> {
             .collect(),
         ),
         row(
-            "GateRule.limit",
-            "Neither this nor `text` is set: INVALID_ARGUMENT",
+            "GateRule.limit INVALID_ARGUMENT limit",
             gate(GateRule::default(), |_| ()),
         ),
         row(
-            "GateRule.text",
-            "INVALID_ARGUMENT where it cannot be read, and together with another field",
+            "GateRule.text INVALID_ARGUMENT text",
             [
                 gate(
                     GateRule {
@@ -791,8 +739,7 @@ fn runs() -> Vec<Row> {
             .collect(),
         ),
         row(
-            "GateRule.min_separation",
-            "INVALID_ARGUMENT where separation is off",
+            "GateRule.min_separation INVALID_ARGUMENT BROKEN_GATE",
             create_run(|spec| {
                 spec.separation = Some(Separation {
                     off: Some(true),
@@ -805,8 +752,7 @@ fn runs() -> Vec<Row> {
             }),
         ),
         row(
-            "GateRule.max_negative_flips",
-            "INVALID_ARGUMENT where the rule looks at data sets of other tasks",
+            "GateRule.max_negative_flips INVALID_ARGUMENT BROKEN_GATE",
             gate(
                 GateRule {
                     task_type: "sts".to_owned(),
@@ -816,8 +762,7 @@ fn runs() -> Vec<Row> {
             ),
         ),
         row(
-            "GateRule.min_overlap",
-            "INVALID_ARGUMENT where the rule looks at data sets other than retrieval",
+            "GateRule.min_overlap INVALID_ARGUMENT BROKEN_GATE",
             gate(
                 GateRule {
                     task_type: "sts".to_owned(),
@@ -827,8 +772,7 @@ fn runs() -> Vec<Row> {
             ),
         ),
         row(
-            "GateTexts",
-            "INVALID_ARGUMENT with GateSequential for all but GATE_TEXTS_ALL",
+            "GateTexts INVALID_ARGUMENT BROKEN_GATE",
             gate(
                 GateRule {
                     texts: GateTexts::Changed.into(),
@@ -838,8 +782,7 @@ fn runs() -> Vec<Row> {
             ),
         ),
         row(
-            "GateTexts.GATE_TEXTS_ACCEPTED",
-            "INVALID_ARGUMENT without a judge of similarity",
+            "GateTexts.GATE_TEXTS_ACCEPTED INVALID_ARGUMENT BROKEN_GATE",
             gate(
                 GateRule {
                     texts: GateTexts::Accepted.into(),
@@ -849,13 +792,11 @@ fn runs() -> Vec<Row> {
             ),
         ),
         row(
-            "GateSequential",
-            "INVALID_ARGUMENT with rules on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP, which no early look can decide",
+            "GateSequential INVALID_ARGUMENT BROKEN_GATE",
             gate(points(), |gate| gate.sequential = GateSequential::Pocock.into()),
         ),
         row(
-            "GateSequential.GATE_SEQUENTIAL_BETTING",
-            "INVALID_ARGUMENT for all other rules",
+            "GateSequential.GATE_SEQUENTIAL_BETTING INVALID_ARGUMENT BROKEN_GATE",
             gate(rule(Limit::MaxDropPercent(5.0)), |gate| {
                 gate.sequential = GateSequential::Betting.into()
             }),
@@ -864,13 +805,10 @@ fn runs() -> Vec<Row> {
 }
 
 fn gateway() -> Vec<Row> {
-    let p = "ProviderService";
     let named = |name: &str, id: &str| rpc_id(&format!("gateway.v1.ProviderService/{name}"), id);
-    let declared = "FAILED_PRECONDITION with the reason DECLARED when the file declares it";
     vec![
         row(
-            "AccessService.CreateKey",
-            "INVALID_ARGUMENT names the invalid field",
+            "AccessService.CreateKey INVALID_ARGUMENT",
             vec![
                 call(
                     "gateway.v1.AccessService/CreateKey",
@@ -882,8 +820,7 @@ fn gateway() -> Vec<Row> {
             ],
         ),
         row(
-            p,
-            "An invalid provider is answered INVALID_ARGUMENT with the path of the field in google.rpc.BadRequest",
+            "ProviderService INVALID_ARGUMENT",
             vec![
                 create_provider(provider("Not An Id", SILENT)),
                 create_provider(provider("new", "ftp://127.0.0.1")),
@@ -898,9 +835,7 @@ fn gateway() -> Vec<Row> {
             ],
         ),
         row(
-            p,
-            "CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason ADDRESS_REFUSED to an IP address that is \
-             neither public nor allowed by `addresses.allow`",
+            "ProviderService PERMISSION_DENIED ADDRESS_REFUSED",
             ["grpc://10.1.2.3:50051", "grpc://169.254.169.254:80", "grpc://[::1]:9"]
                 .into_iter()
                 .flat_map(|address| {
@@ -910,38 +845,31 @@ fn gateway() -> Vec<Row> {
                 .collect(),
         ),
         row(
-            "ProviderService.CreateProvider",
-            "ALREADY_EXISTS when the id is taken",
+            "ProviderService.CreateProvider ALREADY_EXISTS PROVIDER_EXISTS",
             vec![create_provider(provider(DECLARED, SILENT))],
         ),
         row(
-            "ProviderService.UpdateProvider",
-            "NOT_FOUND unless `allow_missing`",
+            "ProviderService.UpdateProvider NOT_FOUND UNKNOWN_PROVIDER",
             vec![update_provider(provider(NOBODY, SILENT), false)],
         ),
         row(
-            "ProviderService.UpdateProvider",
-            declared,
+            "ProviderService.UpdateProvider FAILED_PRECONDITION DECLARED",
             vec![update_provider(provider(DECLARED, SILENT), false)],
         ),
         row(
-            "ProviderService.RenewLease",
-            "NOT_FOUND when there is no such provider, or no longer",
+            "ProviderService.RenewLease NOT_FOUND UNKNOWN_PROVIDER",
             vec![named("RenewLease", NOBODY)],
         ),
         row(
-            "ProviderService.DeleteProvider",
-            "NOT_FOUND when there is none",
+            "ProviderService.DeleteProvider NOT_FOUND UNKNOWN_PROVIDER",
             vec![delete_provider(NOBODY, "")],
         ),
         row(
-            "ProviderService.DeleteProvider",
-            declared,
+            "ProviderService.DeleteProvider FAILED_PRECONDITION DECLARED",
             vec![delete_provider(DECLARED, "")],
         ),
         row(
-            "ProviderService.CheckProvider",
-            "NOT_FOUND when it is asked about an id that is not registered",
+            "ProviderService.CheckProvider NOT_FOUND UNKNOWN_PROVIDER",
             vec![named("CheckProvider", NOBODY)],
         ),
     ]

@@ -107,7 +107,7 @@ fn plan(differences: &[&[f64]]) -> PlanDesignRequest {
     }
 }
 
-/// A request with `count` values.
+/// A request for exact tests of `count` values.
 fn exact(count: usize) -> CompareRequest {
     let values: Vec<f64> = (0..count).map(|i| (i as f64).sqrt()).collect();
     let zeros = vec![0.0; count];
@@ -164,18 +164,25 @@ pub fn rows() -> Vec<Row> {
     // 2,000 items that two raters rate with a thousand and one distinct values.
     let fine: Vec<f64> = (0..1001).map(f64::from).collect();
     let wide: Vec<f64> = (0..5000).map(|i| f64::from(i % 900)).collect();
-    let table: [(&'static str, &'static str, Vec<Call>); 39] = [
-        ("Compare", "unequal lengths", rpc("Compare", compare(A, &[B, short]))),
-        (
-            "Compare",
-            "NaN",
+    vec![
+        row(
+            "StatisticsService.Compare INVALID_ARGUMENT values",
+            rpc("Compare", compare(A, &[B, short])),
+        ),
+        row(
+            "StatisticsService.Compare INVALID_ARGUMENT values",
             [rpc("Compare", compare(nan, &[B])), rpc("Compare", compare(A, &[nan]))].concat_calls(),
         ),
-        ("Compare", "no pairs", rpc("Compare", compare(&[], &[&[]]))),
-        ("Compare", "exact tests of too many values", rpc("Compare", exact(2000))),
-        (
-            "RankStability",
-            "encoders that are not the same in both",
+        row(
+            "StatisticsService.Compare INVALID_ARGUMENT values",
+            rpc("Compare", compare(&[], &[&[]])),
+        ),
+        row(
+            "StatisticsService.Compare INVALID_ARGUMENT method",
+            rpc("Compare", exact(2000)),
+        ),
+        row(
+            "StatisticsService.RankStability INVALID_ARGUMENT transformed.name",
             rpc(
                 "RankStability",
                 RankStabilityRequest {
@@ -184,29 +191,31 @@ pub fn rows() -> Vec<Row> {
                 },
             ),
         ),
-        (
-            "RankStability",
-            "unequal lengths",
+        row(
+            "StatisticsService.RankStability INVALID_ARGUMENT values",
             rpc("RankStability", stability(&[A, short], &[A, B])),
         ),
-        (
-            "RankStability",
-            "NaN",
+        row(
+            "StatisticsService.RankStability INVALID_ARGUMENT values",
             rpc("RankStability", stability(&[A, B], &[A, nan])),
         ),
-        (
-            "RankStability",
-            "a data set on which all encoders tie",
+        row(
+            "StatisticsService.RankStability INVALID_ARGUMENT values",
             rpc(
                 "RankStability",
                 stability(&[&[1.0, 2.0], &[1.0, 3.0]], &[&[1.0, 2.0], &[2.0, 3.0]]),
             ),
         ),
-        ("Agreement", "one rater", rpc("Agreement", agreement(&[A]))),
-        ("Agreement", "unequal lengths", rpc("Agreement", agreement(&[A, short]))),
-        (
-            "Agreement",
-            "unknown weights",
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT raters",
+            rpc("Agreement", agreement(&[A])),
+        ),
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT raters",
+            rpc("Agreement", agreement(&[A, short])),
+        ),
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT weights",
             rpc(
                 "Agreement",
                 AgreementRequest {
@@ -215,9 +224,8 @@ pub fn rows() -> Vec<Row> {
                 },
             ),
         ),
-        (
-            "Agreement",
-            "a rating off the scale",
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT raters",
             rpc(
                 "Agreement",
                 AgreementRequest {
@@ -226,96 +234,94 @@ pub fn rows() -> Vec<Row> {
                 },
             ),
         ),
-        (
-            "Agreement",
-            "no item rated twice",
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT raters",
             rpc("Agreement", agreement(&[&[1.0, NAN, 1.0], &[NAN, 2.0, NAN]])),
         ),
-        (
-            "Agreement",
-            "more than 1000 values on the scale",
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT raters",
             rpc("Agreement", agreement(&[&fine, &fine])),
         ),
-        (
-            "Agreement",
-            "more than 4194304 items x values",
+        row(
+            "StatisticsService.Agreement INVALID_ARGUMENT raters",
             rpc("Agreement", agreement(&[&wide, &wide])),
         ),
-        (
-            "Reliability",
-            "fewer than three encoders",
+        row(
+            "StatisticsService.Reliability INVALID_ARGUMENT encoders",
             rpc("Reliability", reliability(&[A, B])),
         ),
-        (
-            "Reliability",
-            "fewer than two data sets",
+        row(
+            "StatisticsService.Reliability INVALID_ARGUMENT encoders",
             rpc("Reliability", reliability(&[&A[..1], &B[..1], &C[..1]])),
         ),
-        (
-            "Reliability",
-            "unequal lengths",
+        row(
+            "StatisticsService.Reliability INVALID_ARGUMENT encoders.values",
             rpc("Reliability", reliability(&[A, B, short])),
         ),
-        ("Reliability", "NaN", rpc("Reliability", reliability(&[A, B, nan]))),
-        (
-            "ComparePairs",
-            "fewer than two systems",
+        row(
+            "StatisticsService.Reliability INVALID_ARGUMENT encoders.values",
+            rpc("Reliability", reliability(&[A, B, nan])),
+        ),
+        row(
+            "StatisticsService.ComparePairs INVALID_ARGUMENT systems",
             rpc("ComparePairs", pairs(all(&[A]))),
         ),
-        (
-            "ComparePairs",
-            "more than 100 systems",
+        row(
+            "StatisticsService.ComparePairs INVALID_ARGUMENT systems",
             rpc("ComparePairs", pairs(many(101))),
         ),
-        (
-            "ComparePairs",
-            "unequal lengths",
+        row(
+            "StatisticsService.ComparePairs INVALID_ARGUMENT systems.values",
             rpc("ComparePairs", pairs(all(&[A, short]))),
         ),
-        ("ComparePairs", "NaN", rpc("ComparePairs", pairs(all(&[A, nan])))),
-        (
-            "CompareRanks",
-            "fewer than three systems",
+        row(
+            "StatisticsService.ComparePairs INVALID_ARGUMENT systems.values",
+            rpc("ComparePairs", pairs(all(&[A, nan]))),
+        ),
+        row(
+            "StatisticsService.CompareRanks INVALID_ARGUMENT systems",
             rpc("CompareRanks", ranks(all(&[A, B]))),
         ),
-        (
-            "CompareRanks",
-            "more than 100 systems",
+        row(
+            "StatisticsService.CompareRanks INVALID_ARGUMENT systems",
             rpc("CompareRanks", ranks(many(101))),
         ),
-        (
-            "CompareRanks",
-            "fewer than two data sets",
+        row(
+            "StatisticsService.CompareRanks INVALID_ARGUMENT systems",
             rpc("CompareRanks", ranks(all(&[&A[..1], &B[..1], &C[..1]]))),
         ),
-        (
-            "CompareRanks",
-            "unequal lengths",
+        row(
+            "StatisticsService.CompareRanks INVALID_ARGUMENT systems.values",
             rpc("CompareRanks", ranks(all(&[A, B, short]))),
         ),
-        ("CompareRanks", "NaN", rpc("CompareRanks", ranks(all(&[A, B, nan])))),
-        (
-            "CompareRanks",
-            "all systems tied everywhere",
+        row(
+            "StatisticsService.CompareRanks INVALID_ARGUMENT systems.values",
+            rpc("CompareRanks", ranks(all(&[A, B, nan]))),
+        ),
+        row(
+            "StatisticsService.CompareRanks INVALID_ARGUMENT systems",
             rpc("CompareRanks", ranks(all(&[A, A, A]))),
         ),
-        (
-            "AdjustPValues",
-            "no p-values",
+        row(
+            "StatisticsService.AdjustPValues INVALID_ARGUMENT p_values",
             rpc("AdjustPValues", AdjustPValuesRequest::default()),
         ),
-        (
-            "AdjustPValues",
-            "a value outside 0 to 1",
+        row(
+            "StatisticsService.AdjustPValues INVALID_ARGUMENT p_values",
             [-0.1, 1.1, NAN]
                 .map(|p| rpc("AdjustPValues", AdjustPValuesRequest { p_values: vec![0.5, p] }))
                 .concat_calls(),
         ),
-        ("Bootstrap", "no values", rpc("Bootstrap", bootstrap(&[]))),
-        ("Bootstrap", "NaN", rpc("Bootstrap", bootstrap(nan))),
-        (
-            "Bootstrap",
-            "a statistic that is undefined on these",
+        row(
+            "StatisticsService.Bootstrap INVALID_ARGUMENT values",
+            rpc("Bootstrap", bootstrap(&[])),
+        ),
+        row(
+            "StatisticsService.Bootstrap INVALID_ARGUMENT values",
+            rpc("Bootstrap", bootstrap(nan)),
+        ),
+        row(
+            "StatisticsService.Bootstrap INVALID_ARGUMENT second",
             rpc(
                 "Bootstrap",
                 BootstrapRequest {
@@ -325,43 +331,38 @@ pub fn rows() -> Vec<Row> {
                 },
             ),
         ),
-        ("Correlate", "unequal lengths", rpc("Correlate", correlate(A, short))),
-        ("Correlate", "NaN", rpc("Correlate", correlate(A, nan))),
-        (
-            "Correlate",
-            "a constant series (its correlation is undefined, not 0)",
+        row(
+            "StatisticsService.Correlate INVALID_ARGUMENT y",
+            rpc("Correlate", correlate(A, short)),
+        ),
+        row(
+            "StatisticsService.Correlate INVALID_ARGUMENT values",
+            rpc("Correlate", correlate(A, nan)),
+        ),
+        row(
+            "StatisticsService.Correlate INVALID_ARGUMENT y",
             rpc("Correlate", correlate(A, &[1.0; 4])),
         ),
-        (
-            "PlanDesign",
-            "fewer than two data sets",
+        row(
+            "StatisticsService.PlanDesign INVALID_ARGUMENT differences",
             rpc("PlanDesign", plan(&[&[0.1, 0.2]])),
         ),
-        (
-            "PlanDesign",
-            "numbers of seeds that differ",
+        row(
+            "StatisticsService.PlanDesign INVALID_ARGUMENT differences.values",
             rpc("PlanDesign", plan(&[&[0.1, 0.2], &[0.1]])),
         ),
-    ];
-    let neither = row(
-        "StatisticsService.PlanDesign",
-        "INVALID_ARGUMENT: neither differences nor spreads",
-        rpc(
-            "PlanDesign",
-            PlanDesignRequest {
-                datasets: 5,
-                seeds: 2,
-                ..PlanDesignRequest::default()
-            },
+        row(
+            "StatisticsService.PlanDesign INVALID_ARGUMENT sd_between",
+            rpc(
+                "PlanDesign",
+                PlanDesignRequest {
+                    datasets: 5,
+                    seeds: 2,
+                    ..PlanDesignRequest::default()
+                },
+            ),
         ),
-    );
-    let named = table.into_iter().map(|(rpc, case, calls)| {
-        // Rows live as long as the test.
-        let element: &'static str = format!("StatisticsService.{rpc}").leak();
-        let promise: &'static str = format!("INVALID_ARGUMENT: {case}").leak();
-        row(element, promise, calls)
-    });
-    named.chain([neither]).collect()
+    ]
 }
 
 trait Concat {

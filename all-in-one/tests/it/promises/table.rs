@@ -1,23 +1,13 @@
-//! The table: promises of the comments, and the proof of each.
+//! Calls that provoke promised errors, and valid calls of the same rpcs.
 
 use prost::Message;
 
-use super::{held, services, statistics, tei};
+use super::{services, statistics, tei};
 
-/// A promise with its proof.
+/// A promise, as in [`super::comments::promises`]. Each of the calls is refused so.
 pub struct Row {
-    /// As in [`super::comments::all`].
-    pub element: &'static str,
-    /// As in [`super::comments::promises`].
     pub promise: &'static str,
-    pub proof: Proof,
-}
-
-pub enum Proof {
-    /// Each of these calls is refused as promised.
-    Calls(Vec<Call>),
-    /// Tests in other files: file and name.
-    Held(&'static [(&'static str, &'static str)]),
+    pub calls: Vec<Call>,
 }
 
 /// A call with one message.
@@ -34,25 +24,15 @@ pub fn call(rpc: &str, message: impl Message) -> Call {
     }
 }
 
-pub fn row(element: &'static str, promise: &'static str, calls: Vec<Call>) -> Row {
-    Row {
-        element,
-        promise,
-        proof: Proof::Calls(calls),
-    }
+pub fn row(promise: &'static str, calls: Vec<Call>) -> Row {
+    Row { promise, calls }
 }
 
 pub fn rows() -> Vec<Row> {
-    let elsewhere = held::ALL.iter().map(|(element, promise, tests)| Row {
-        element,
-        promise,
-        proof: Proof::Held(tests),
-    });
     services::rows()
         .into_iter()
         .chain(statistics::rows())
         .chain(tei::rows())
-        .chain(elsewhere)
         .collect()
 }
 

@@ -53,23 +53,19 @@ pub fn honest() -> Vec<Call> {
 pub fn rows() -> Vec<Row> {
     vec![
         row(
-            "tei.Embed.EmbedSparse",
-            "UNIMPLEMENTED: the encoder has no sparse vectors",
+            "tei.Embed.EmbedSparse UNIMPLEMENTED NOT_SERVED_YET",
             sparse("Embed/EmbedSparse"),
         ),
         row(
-            "tei.Embed.EmbedSparseStream",
-            "UNIMPLEMENTED, as EmbedSparse",
+            "tei.Embed.EmbedSparseStream UNIMPLEMENTED NOT_SERVED_YET",
             sparse("Embed/EmbedSparseStream"),
         ),
         row(
-            "tei.Predict.Predict",
-            "UNIMPLEMENTED: the models here that classify read pairs",
+            "tei.Predict.Predict UNIMPLEMENTED NOT_SERVED_YET",
             predict("Predict/Predict"),
         ),
         row(
-            "tei.Predict.PredictStream",
-            "UNIMPLEMENTED, as Predict",
+            "tei.Predict.PredictStream UNIMPLEMENTED NOT_SERVED_YET",
             predict("Predict/PredictStream"),
         ),
     ]

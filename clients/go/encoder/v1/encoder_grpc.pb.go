@@ -39,16 +39,23 @@ const (
 type EncoderServiceClient interface {
 	// Lists the encoders of this server, loaded or not, installed or not.
 	ListEncoders(ctx context.Context, in *ListEncodersRequest, opts ...grpc.CallOption) (*ListEncodersResponse, error)
-	// Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown.
+	// Describes one encoder, loading it if need be.
+	//
+	// @error NOT_FOUND UNKNOWN_ENCODER: The id is unknown.
 	GetEncoder(ctx context.Context, in *GetEncoderRequest, opts ...grpc.CallOption) (*GetEncoderResponse, error)
 	// Encodes a batch. The result depends on the text alone: never on batch mates, order or load. An
 	// answer is 4 bytes x rows x dimensions: over 4 MiB a client has to raise its own receive limit
 	// (gRPC's default).
 	//
-	// INVALID_ARGUMENT: no encoder id, no inputs, unknown prompt name, dimensions not permitted, a
-	// text longer than the model's maximum under TRUNCATION_ERROR. NOT_FOUND: unknown encoder.
-	// RESOURCE_EXHAUSTED with RetryInfo: the queue is full. FAILED_PRECONDITION: the model's files
-	// are unusable. UNIMPLEMENTED: a dtype or capability this encoder lacks.
+	// @error INVALID_ARGUMENT encoder_id: It is empty.
+	// @error INVALID_ARGUMENT inputs: There are none.
+	// @error INVALID_ARGUMENT inputs.text: Longer than the model's maximum under TRUNCATION_ERROR.
+	// @error INVALID_ARGUMENT prompt_name: It is unknown.
+	// @error INVALID_ARGUMENT dimensions: They are not permitted.
+	// @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+	// @error RESOURCE_EXHAUSTED OVERLOADED: The queue is full. RetryInfo says when to come back.
+	// @error FAILED_PRECONDITION MODEL_UNUSABLE: The model's files are unusable.
+	// @error UNIMPLEMENTED NOT_SERVED_YET: The encoder lacks the dtype or capability.
 	Encode(ctx context.Context, in *EncodeRequest, opts ...grpc.CallOption) (*EncodeResponse, error)
 	// The same over a stream: each message is a batch and is answered by one message with its
 	// `client_index`, in the order sent. The server reads ahead only as far as its queue allows, so a
@@ -58,18 +65,24 @@ type EncoderServiceClient interface {
 	// Counts tokens as Encode would see them, special tokens and prompt included, before truncation.
 	CountTokens(ctx context.Context, in *CountTokensRequest, opts ...grpc.CallOption) (*CountTokensResponse, error)
 	// Tokens of texts as Encode would see them, before truncation, with the part of the text that
-	// each stands for. NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more texts than
-	// `max_batch_items`, texts of more than 16 MiB in all, unknown prompt name, an answer of more
-	// tokens than a message holds, an answer of more than 200000 tokens. UNIMPLEMENTED: a provider
-	// that only encodes.
+	// each stands for. An answer has at most 200000 tokens, and not more than a message holds.
+	//
+	// @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+	// @error INVALID_ARGUMENT texts: More than `max_batch_items`, more than 16 MiB in all, or too
+	//        many tokens for an answer.
+	// @error INVALID_ARGUMENT prompt_name: It is unknown.
+	// @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
 	Tokenize(ctx context.Context, in *TokenizeRequest, opts ...grpc.CallOption) (*TokenizeResponse, error)
 	// Texts of tokens, as the encoder's tokenizer writes them; not always the texts that the tokens
-	// were made of (letter case, white space). NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more
-	// lists than `max_batch_items`, an id that the tokenizer does not know. UNIMPLEMENTED: as
-	// Tokenize.
+	// were made of (letter case, white space).
+	//
+	// @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+	// @error INVALID_ARGUMENT token_ids: More lists than `max_batch_items`, or an unknown id.
+	// @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
 	Detokenize(ctx context.Context, in *DetokenizeRequest, opts ...grpc.CallOption) (*DetokenizeResponse, error)
-	// Scores query-document pairs with a cross-encoder. UNIMPLEMENTED: an encoder without
-	// CAPABILITY_RERANK.
+	// Scores query-document pairs with a cross-encoder.
+	//
+	// @error UNIMPLEMENTED NOT_SERVED_YET encoder_id: The encoder lacks CAPABILITY_RERANK.
 	Rerank(ctx context.Context, in *RerankRequest, opts ...grpc.CallOption) (*RerankResponse, error)
 }
 
@@ -189,16 +202,23 @@ func (c *encoderServiceClient) Rerank(ctx context.Context, in *RerankRequest, op
 type EncoderServiceServer interface {
 	// Lists the encoders of this server, loaded or not, installed or not.
 	ListEncoders(context.Context, *ListEncodersRequest) (*ListEncodersResponse, error)
-	// Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown.
+	// Describes one encoder, loading it if need be.
+	//
+	// @error NOT_FOUND UNKNOWN_ENCODER: The id is unknown.
 	GetEncoder(context.Context, *GetEncoderRequest) (*GetEncoderResponse, error)
 	// Encodes a batch. The result depends on the text alone: never on batch mates, order or load. An
 	// answer is 4 bytes x rows x dimensions: over 4 MiB a client has to raise its own receive limit
 	// (gRPC's default).
 	//
-	// INVALID_ARGUMENT: no encoder id, no inputs, unknown prompt name, dimensions not permitted, a
-	// text longer than the model's maximum under TRUNCATION_ERROR. NOT_FOUND: unknown encoder.
-	// RESOURCE_EXHAUSTED with RetryInfo: the queue is full. FAILED_PRECONDITION: the model's files
-	// are unusable. UNIMPLEMENTED: a dtype or capability this encoder lacks.
+	// @error INVALID_ARGUMENT encoder_id: It is empty.
+	// @error INVALID_ARGUMENT inputs: There are none.
+	// @error INVALID_ARGUMENT inputs.text: Longer than the model's maximum under TRUNCATION_ERROR.
+	// @error INVALID_ARGUMENT prompt_name: It is unknown.
+	// @error INVALID_ARGUMENT dimensions: They are not permitted.
+	// @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+	// @error RESOURCE_EXHAUSTED OVERLOADED: The queue is full. RetryInfo says when to come back.
+	// @error FAILED_PRECONDITION MODEL_UNUSABLE: The model's files are unusable.
+	// @error UNIMPLEMENTED NOT_SERVED_YET: The encoder lacks the dtype or capability.
 	Encode(context.Context, *EncodeRequest) (*EncodeResponse, error)
 	// The same over a stream: each message is a batch and is answered by one message with its
 	// `client_index`, in the order sent. The server reads ahead only as far as its queue allows, so a
@@ -208,18 +228,24 @@ type EncoderServiceServer interface {
 	// Counts tokens as Encode would see them, special tokens and prompt included, before truncation.
 	CountTokens(context.Context, *CountTokensRequest) (*CountTokensResponse, error)
 	// Tokens of texts as Encode would see them, before truncation, with the part of the text that
-	// each stands for. NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more texts than
-	// `max_batch_items`, texts of more than 16 MiB in all, unknown prompt name, an answer of more
-	// tokens than a message holds, an answer of more than 200000 tokens. UNIMPLEMENTED: a provider
-	// that only encodes.
+	// each stands for. An answer has at most 200000 tokens, and not more than a message holds.
+	//
+	// @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+	// @error INVALID_ARGUMENT texts: More than `max_batch_items`, more than 16 MiB in all, or too
+	//        many tokens for an answer.
+	// @error INVALID_ARGUMENT prompt_name: It is unknown.
+	// @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
 	Tokenize(context.Context, *TokenizeRequest) (*TokenizeResponse, error)
 	// Texts of tokens, as the encoder's tokenizer writes them; not always the texts that the tokens
-	// were made of (letter case, white space). NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more
-	// lists than `max_batch_items`, an id that the tokenizer does not know. UNIMPLEMENTED: as
-	// Tokenize.
+	// were made of (letter case, white space).
+	//
+	// @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+	// @error INVALID_ARGUMENT token_ids: More lists than `max_batch_items`, or an unknown id.
+	// @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
 	Detokenize(context.Context, *DetokenizeRequest) (*DetokenizeResponse, error)
-	// Scores query-document pairs with a cross-encoder. UNIMPLEMENTED: an encoder without
-	// CAPABILITY_RERANK.
+	// Scores query-document pairs with a cross-encoder.
+	//
+	// @error UNIMPLEMENTED NOT_SERVED_YET encoder_id: The encoder lacks CAPABILITY_RERANK.
 	Rerank(context.Context, *RerankRequest) (*RerankResponse, error)
 	mustEmbedUnimplementedEncoderServiceServer()
 }

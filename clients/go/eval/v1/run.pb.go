@@ -274,8 +274,9 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 }
 
 // Rewrites that a rule covers: an item counts if all its texts that were to be rewritten do.
-// Original and rewritten texts are scored on the same items. INVALID_ARGUMENT with GateSequential
-// for all but GATE_TEXTS_ALL.
+// Original and rewritten texts are scored on the same items.
+//
+// @error INVALID_ARGUMENT BROKEN_GATE: With GateSequential, for all but GATE_TEXTS_ALL.
 type GateTexts int32
 
 const (
@@ -286,8 +287,7 @@ const (
 	GateTexts_GATE_TEXTS_CHANGED GateTexts = 2
 	// Those that the judge rated at or above its threshold.
 	//
-	// INVALID_ARGUMENT without a judge of
-	// similarity.
+	// @error INVALID_ARGUMENT BROKEN_GATE: The run has no judge of similarity.
 	GateTexts_GATE_TEXTS_ACCEPTED GateTexts = 3
 )
 
@@ -585,9 +585,12 @@ func (GateUndecided) EnumDescriptor() ([]byte, []int) {
 
 // Whether the run goes in rounds (data sets, then seeds) and stops as soon as every rule of every
 // encoder is decided, and how the chance of error is spent on the looks. Over all looks together it
-// stays at most alpha. INVALID_ARGUMENT with rules on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP,
-// which no early look can decide. A run that stopped early reports on the data sets and seeds, or
-// on the items, that it has finished.
+// stays at most alpha. A run that stopped early reports on the data sets and seeds, or on the
+// items, that it has finished.
+//
+// @error INVALID_ARGUMENT BROKEN_GATE: A rule is on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP, which
+//
+//	no early look can decide.
 type GateSequential int32
 
 const (
@@ -603,7 +606,9 @@ const (
 	// 100 rows of each data set, drawn by chance, then twice as many, and so on.
 	// Each max_drop or min_score looks at one data set, whose score is a mean of its items, and is
 	// decided by a betting test, which holds its error whenever one looks. min_separation has its
-	// bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other rules.
+	// bounds at alpha divided by the number of looks.
+	//
+	// @error INVALID_ARGUMENT BROKEN_GATE: The gate has any other rule.
 	GateSequential_GATE_SEQUENTIAL_BETTING GateSequential = 4
 )
 
@@ -964,7 +969,9 @@ type RunSpec struct {
 	// Overrides the suite's sampling temperature, 0 to 2.
 	Temperature *float64 `protobuf:"fixed64,30,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
 	// Prompts of the encoders; they go before those of the suite and of the encoders themselves (see
-	// EncoderPrompt). INVALID_ARGUMENT for an encoder_id that the run does not have.
+	// EncoderPrompt).
+	//
+	// @error INVALID_ARGUMENT prompts.encoder_id: The run does not have the encoder.
 	Prompts []*EncoderPrompt `protobuf:"bytes,11,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	// Whether encoders distinguish rewrites from changes of meaning; fields that are set here
 	// override the suite's `[separation]`. Absent: the suite's, else on.
@@ -980,21 +987,25 @@ type RunSpec struct {
 	// finds documents by the terms of the texts, without the encoder; `hybrid:FUSION` fuses the 1000
 	// best documents of vectors and of BM25, with FUSION `rrf` (reciprocal ranks), `dbsf`
 	// (distribution-based) or `rsf` (relative scores) as in mteb, and `hybrid:FUSION:WEIGHT` with a
-	// weight of vectors other than 0.5. Empty: the suite's; `off` alone: none. INVALID_ARGUMENT for
-	// an unknown form, for dimensions that the encoder does not have, for a corpus that is searched
-	// in shards, and for a search form beside data sets of other tasks than retrieval.
+	// weight of vectors other than 0.5. Empty: the suite's; `off` alone: none.
+	//
+	// @error INVALID_ARGUMENT forms: A form is unknown, the encoder does not have the dimensions, a
+	//        corpus is searched in shards, or data sets of other tasks stand beside a search form.
 	Forms []string `protobuf:"bytes,32,rep,name=forms,proto3" json:"forms,omitempty"`
 	// Variants of the encoders' prompts. Each encoder is scored with each of them too, as one more
 	// encoder named `ID+prompt:NAME`. A name is a rule that changes every prompt: `none` (no prompt),
 	// `synonyms`, `lower_case`, `upper_case`, `no_punctuation`, `typos`; `all` names every rule. Or
 	// it is a variant of the suite's own (`[prompt_variant.NAME]`). Empty: all of the suite's; `off`
-	// alone: none. INVALID_ARGUMENT for an unknown name, and if they change no prompt of any encoder.
+	// alone: none.
+	//
+	// @error INVALID_ARGUMENT prompt_variants: A name is unknown, or they change no encoder's prompt.
 	PromptVariants []string `protobuf:"bytes,33,rep,name=prompt_variants,json=promptVariants,proto3" json:"prompt_variants,omitempty"`
 	// Overrides the suite's `total_items`: the number of rows of all datasets together. They are
 	// divided so that the total varies least for the texts that are rewritten: most go to the
 	// datasets whose score varies most, and at least 50, or an equal share if that is less, to each.
-	// The limits of the suite's datasets then do not apply. INVALID_ARGUMENT for fewer rows than
-	// datasets, and beside `limit`.
+	// The limits of the suite's datasets then do not apply.
+	//
+	// @error INVALID_ARGUMENT total_items: Fewer rows than datasets, or beside `limit`.
 	TotalItems    *uint32 `protobuf:"varint,34,opt,name=total_items,json=totalItems,proto3,oneof" json:"total_items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1151,9 +1162,9 @@ func (x *RunSpec) GetTotalItems() uint32 {
 
 // Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
 // limit. The most that a request may take is reserved before it is sent, so what is in flight does
-// not take a run above a limit; a run that cannot continue within it fails (RESOURCE_EXHAUSTED),
-// and finished work is kept. Calls that are repeated because a generator failed or was overloaded
-// are not reserved: they count, and stop the run when they are reported.
+// not take a run above a limit; a run that cannot continue within it fails (`error_code` 8), and
+// finished work is kept. Calls that are repeated because a generator failed or was overloaded are
+// not reserved: they count, and stop the run when they are reported.
 type RunLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Calls to generators for texts (RunCounters.generator_calls); the judge's are not among them.
@@ -1223,7 +1234,8 @@ type Separation struct {
 	// `multi_swap` and `distractors` are the transformations of that name: the first swaps words
 	// without a generator, the second asks the run's generator, at temperature 1 and with the run's
 	// first seed, once for each text that is compared. Empty: the suite's, else the first four.
-	// INVALID_ARGUMENT names one that is unknown.
+	//
+	// @error INVALID_ARGUMENT kinds: One is unknown.
 	Kinds []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// Maximum number of texts per data set, drawn by the run's first seed and the text; 1 or more.
 	// Absent: the suite's, else 200.
@@ -1295,8 +1307,10 @@ func (x *Separation) GetTexts() uint32 {
 // never guessed.
 type Judge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in isomer.transform.v1.TransformSpec. Empty: the suite's; INVALID_ARGUMENT when it has none
-	// and a field below is set. `none`: no judge, whatever the suite says.
+	// As in isomer.transform.v1.TransformSpec. Empty: the suite's. `none`: no judge, whatever
+	// the suite says.
+	//
+	// @error INVALID_ARGUMENT generator_id: The suite has none either, and a field below is set.
 	GeneratorId string `protobuf:"bytes,1,opt,name=generator_id,json=generatorId,proto3" json:"generator_id,omitempty"`
 	// Maximum number of texts rated per data set, transformation and seed, drawn by the run's first
 	// seed and the text: the same ones under every transformation. 0: all. Absent: the suite's,
@@ -1416,8 +1430,9 @@ type Gate struct {
 	WithoutSuiteRules bool `protobuf:"varint,13,opt,name=without_suite_rules,json=withoutSuiteRules,proto3" json:"without_suite_rules,omitempty"`
 	// Shares beyond which a rule is invalid, 0 to 1, by the name that a suite gives them: those
 	// above, and `max_zero`, `max_leak`, `max_at_chance`, `max_same_rewrites` and `max_guarded`.
-	// INVALID_ARGUMENT for an unknown name, and for one that a field above gives too. Absent: the
-	// suite's, else the default.
+	// Absent: the suite's, else the default.
+	//
+	// @error INVALID_ARGUMENT: A name is unknown, or a field above gives it too.
 	Validity      map[string]float64 `protobuf:"bytes,14,rep,name=validity,proto3" json:"validity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1551,14 +1566,21 @@ func (x *Gate) GetValidity() map[string]float64 {
 	return nil
 }
 
-// A rule. INVALID_ARGUMENT names its field and the nearest valid name when it names an axis, a
-// transformation or a data set that the run does not have, and what would help when the data sets
-// there are can never decide it.
+// A rule.
+//
+// @error INVALID_ARGUMENT BROKEN_GATE: It names an axis, a transformation or a data set that the
+//
+//	run does not have, and the message names the nearest valid one; or the data sets there are
+//	can never decide it, and the message says what would help.
+//
+// @error INVALID_ARGUMENT task_type: It is unknown. The message names the nearest one.
 type GateRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Shown in reports; empty: the rule in words.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its limit. Neither this nor `text` is set: INVALID_ARGUMENT.
+	// Its limit.
+	//
+	// @error INVALID_ARGUMENT limit: Neither this nor `text` is set.
 	//
 	// Types that are valid to be assigned to Limit:
 	//
@@ -1604,8 +1626,9 @@ type GateRule struct {
 	// The rule as text, in place of all other fields: KEY=VALUE, separated by commas, e.g.
 	// `max_drop=3,of=length`. The keys are those of a suite's `[[gate.rule]]`; a comma in a value is
 	// not possible. `form` is in no field: it limits a rule to encoders in one of RunSpec.forms, or
-	// in none (`form=dense`). INVALID_ARGUMENT where it cannot be read, and together with another
-	// field.
+	// in none (`form=dense`).
+	//
+	// @error INVALID_ARGUMENT text: It cannot be read, or stands beside another field.
 	Text          string `protobuf:"bytes,18,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1847,7 +1870,9 @@ type GateRule_Margin struct {
 type GateRule_MinSeparation struct {
 	// Least share of texts whose rewrite is nearer to the text than to a copy with another meaning,
 	// 0 to 1; see Separation. Chance is 0.5. Clopper-Pearson bounds over texts decide; `basis` is
-	// not set. INVALID_ARGUMENT where separation is off.
+	// not set.
+	//
+	// @error INVALID_ARGUMENT BROKEN_GATE: Separation is off.
 	MinSeparation float64 `protobuf:"fixed64,20,opt,name=min_separation,json=minSeparation,proto3,oneof"`
 }
 
@@ -1862,16 +1887,19 @@ type GateRule_MaxNegativeFlips struct {
 	// wrong; 0 to 100. Needs a baseline, as margin. Items are right or wrong in pair-classification
 	// (at the threshold of the cosine that has most of the baseline's original pairs right),
 	// retrieval (a relevant document among the first 10), bitext (the translation is nearest) and
-	// classification (most fits label the text correctly); INVALID_ARGUMENT where the rule looks at
-	// data sets of other tasks. Bounds over items decide; `basis` is not set.
+	// classification (most fits label the text correctly). Bounds over items decide; `basis` is not
+	// set.
+	//
+	// @error INVALID_ARGUMENT BROKEN_GATE: The rule looks at data sets of other tasks.
 	MaxNegativeFlips float64 `protobuf:"fixed64,22,opt,name=max_negative_flips,json=maxNegativeFlips,proto3,oneof"`
 }
 
 type GateRule_MinOverlap struct {
 	// Least share, in percent, of the first 10 documents of a query that both the baseline encoder
 	// and this encoder find, mean over queries; 0 to 100. Needs a baseline, as margin.
-	// INVALID_ARGUMENT where the rule looks at data sets other than retrieval. Bounds over items
-	// decide; `basis` is not set.
+	// Bounds over items decide; `basis` is not set.
+	//
+	// @error INVALID_ARGUMENT BROKEN_GATE: The rule looks at data sets other than retrieval.
 	MinOverlap float64 `protobuf:"fixed64,23,opt,name=min_overlap,json=minOverlap,proto3,oneof"`
 }
 
@@ -3384,7 +3412,9 @@ type CancelRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The reason: sent as a message to the run's watchers, and kept as its `error`. At most 1,000
-	// bytes; INVALID_ARGUMENT otherwise.
+	// bytes.
+	//
+	// @error INVALID_ARGUMENT reason: It is longer.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -39,12 +39,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type RunServiceClient interface {
-	// Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-	// NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-	// before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-	// cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-	// RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-	// FAILED_PRECONDITION where the plan is above RunSpec.limits.
+	// Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+	// judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+	// know its model, is reported now (field `spec.judge`).
+	//
+	// @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+	// @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+	// @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+	// @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+	// @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+	// @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
 	CreateRun(ctx context.Context, in *CreateRunRequest, opts ...grpc.CallOption) (*CreateRunResponse, error)
 	// Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
 	// money, and what the caches hold already. Generators, encoders and judges are asked only for
@@ -59,20 +63,28 @@ type RunServiceClient interface {
 	WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (RunService_WatchRunClient, error)
 	// Stops a run; finished units stay stored. One that has ended stays as it is.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active.
+	// Forgets a run that has ended, its report included.
+	//
+	// @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
 	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
-	// The report of a run that succeeded. FAILED_PRECONDITION before that.
+	// The report of a run that succeeded.
+	//
+	// @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
 	GetReport(ctx context.Context, in *GetReportRequest, opts ...grpc.CallOption) (*GetReportResponse, error)
 	// The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-	// active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-	// and workers without their host.
+	// active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+	// own runs only, the lanes that these wait for, and workers without their host.
+	//
+	// @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
 	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-	// reference, with one chance of error over all of them. NOT_FOUND where no kept
-	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-	// and say in `earlier` how many releases they tested.
+	// reference, with one chance of error over all of them.
+	//
+	// @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+	// @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+	// @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+	// @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+	//        of them, and say in `earlier` how many releases they tested.
 	GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error)
 }
 
@@ -211,12 +223,16 @@ func (c *runServiceClient) GetHistory(ctx context.Context, in *GetHistoryRequest
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility
 type RunServiceServer interface {
-	// Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-	// NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-	// before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-	// cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-	// RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-	// FAILED_PRECONDITION where the plan is above RunSpec.limits.
+	// Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+	// judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+	// know its model, is reported now (field `spec.judge`).
+	//
+	// @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+	// @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+	// @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+	// @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+	// @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+	// @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
 	CreateRun(context.Context, *CreateRunRequest) (*CreateRunResponse, error)
 	// Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
 	// money, and what the caches hold already. Generators, encoders and judges are asked only for
@@ -231,20 +247,28 @@ type RunServiceServer interface {
 	WatchRun(*WatchRunRequest, RunService_WatchRunServer) error
 	// Stops a run; finished units stay stored. One that has ended stays as it is.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active.
+	// Forgets a run that has ended, its report included.
+	//
+	// @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
 	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
-	// The report of a run that succeeded. FAILED_PRECONDITION before that.
+	// The report of a run that succeeded.
+	//
+	// @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
 	GetReport(context.Context, *GetReportRequest) (*GetReportResponse, error)
 	// The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-	// active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-	// keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-	// and workers without their host.
+	// active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+	// own runs only, the lanes that these wait for, and workers without their host.
+	//
+	// @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
 	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
 	// The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-	// reference, with one chance of error over all of them. NOT_FOUND where no kept
-	// run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-	// range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-	// and say in `earlier` how many releases they tested.
+	// reference, with one chance of error over all of them.
+	//
+	// @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+	// @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+	// @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+	// @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+	//        of them, and say in `earlier` how many releases they tested.
 	GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }

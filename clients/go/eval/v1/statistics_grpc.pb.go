@@ -39,41 +39,64 @@ const (
 type StatisticsServiceClient interface {
 	// Compares paired scores of two or more systems: Hodges-Lehmann shift, Wilcoxon signed-rank,
 	// percentile bootstrap interval, Holm over the comparisons. Differences are treatment less
-	// reference. INVALID_ARGUMENT: unequal lengths, NaN, no pairs, exact tests of too many values. A
-	// test that n does not allow is left out and `note` says why.
+	// reference. A test that n does not allow is left out and `note` says why.
+	//
+	// @error INVALID_ARGUMENT values: There are none, lengths differ, or one is not finite.
+	// @error INVALID_ARGUMENT method: There are too many values for an exact test.
 	Compare(ctx context.Context, in *CompareRequest, opts ...grpc.CallOption) (*CompareResponse, error)
 	// Stability of a ranking of encoders: Kendall's tau-b between their original and transformed
-	// scores, per data set. INVALID_ARGUMENT: encoders that are not the same in both, unequal
-	// lengths, NaN, a data set on which all encoders tie.
+	// scores, per data set.
+	//
+	// @error INVALID_ARGUMENT transformed.name: Not the encoder of `original` at this position.
+	// @error INVALID_ARGUMENT values: Lengths differ, one is not finite, or all encoders tie on a
+	//        data set.
 	RankStability(ctx context.Context, in *RankStabilityRequest, opts ...grpc.CallOption) (*RankStabilityResponse, error)
 	// Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha; ratings may be missing.
-	// INVALID_ARGUMENT: one rater, unequal lengths, unknown weights, a rating off the scale, no item
-	// rated twice, more than 1000 values on the scale, more than 4194304 items x values.
+	//
+	// @error INVALID_ARGUMENT raters: There is one, lengths differ, a rating is off the scale, no
+	//        item is rated twice, or there are more than 1000 values or 4194304 items x values.
+	// @error INVALID_ARGUMENT weights: They are unknown.
 	Agreement(ctx context.Context, in *AgreementRequest, opts ...grpc.CallOption) (*AgreementResponse, error)
 	// Split-half reliability of a profile: Spearman's correlation between the encoders' means on two
-	// halves of the data sets, halved within every stratum. INVALID_ARGUMENT: fewer than three
-	// encoders, fewer than two data sets, unequal lengths, NaN.
+	// halves of the data sets, halved within every stratum.
+	//
+	// @error INVALID_ARGUMENT encoders: Fewer than three, or fewer than two data sets.
+	// @error INVALID_ARGUMENT encoders.values: Lengths differ, or one is not finite.
 	Reliability(ctx context.Context, in *ReliabilityRequest, opts ...grpc.CallOption) (*ReliabilityResponse, error)
 	// Every system against every other: mean with interval, tests adjusted by Holm over all pairs,
-	// significance letters. INVALID_ARGUMENT: fewer than two systems, more than 100 systems, unequal
-	// lengths, NaN.
+	// significance letters.
+	//
+	// @error INVALID_ARGUMENT systems: Fewer than two, or more than 100.
+	// @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
 	ComparePairs(ctx context.Context, in *ComparePairsRequest, opts ...grpc.CallOption) (*ComparePairsResponse, error)
 	// Do systems differ in rank over the data sets? Friedman's test, Iman and Davenport's F,
-	// Nemenyi's critical difference. INVALID_ARGUMENT: fewer than three systems, more than 100
-	// systems, fewer than two data sets, unequal lengths, NaN, all systems tied everywhere.
+	// Nemenyi's critical difference.
+	//
+	// @error INVALID_ARGUMENT systems: Fewer than three, more than 100, fewer than two data sets, or
+	//        all tied everywhere.
+	// @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
 	CompareRanks(ctx context.Context, in *CompareRanksRequest, opts ...grpc.CallOption) (*CompareRanksResponse, error)
-	// Holm's and Benjamini and Hochberg's adjustment of p-values. INVALID_ARGUMENT: no p-values, a
-	// value outside 0 to 1.
+	// Holm's and Benjamini and Hochberg's adjustment of p-values.
+	//
+	// @error INVALID_ARGUMENT p_values: There are none, or one is outside 0 to 1.
 	AdjustPValues(ctx context.Context, in *AdjustPValuesRequest, opts ...grpc.CallOption) (*AdjustPValuesResponse, error)
-	// Bootstrap interval of a statistic. INVALID_ARGUMENT: no values, NaN, a statistic that is
-	// undefined on these.
+	// Bootstrap interval of a statistic.
+	//
+	// @error INVALID_ARGUMENT values: There are none, or one is not finite.
+	// @error INVALID_ARGUMENT second: The correlation is undefined.
 	Bootstrap(ctx context.Context, in *BootstrapRequest, opts ...grpc.CallOption) (*BootstrapResponse, error)
-	// Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
-	// unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
+	// Pearson's, Spearman's and Kendall's correlation with tests and intervals.
+	//
+	// @error INVALID_ARGUMENT y: Lengths differ, or a series is constant (its correlation is
+	//        undefined, not 0).
+	// @error INVALID_ARGUMENT values: One is not finite.
 	Correlate(ctx context.Context, in *CorrelateRequest, opts ...grpc.CallOption) (*CorrelateResponse, error)
 	// Computes the effect that a design with these numbers of data sets and seeds can detect, and the
-	// design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
-	// differ, neither differences nor spreads.
+	// design that an effect needs.
+	//
+	// @error INVALID_ARGUMENT differences: Fewer than two data sets.
+	// @error INVALID_ARGUMENT differences.values: Numbers of seeds differ.
+	// @error INVALID_ARGUMENT sd_between: There are neither differences nor spreads.
 	PlanDesign(ctx context.Context, in *PlanDesignRequest, opts ...grpc.CallOption) (*PlanDesignResponse, error)
 }
 
@@ -191,41 +214,64 @@ func (c *statisticsServiceClient) PlanDesign(ctx context.Context, in *PlanDesign
 type StatisticsServiceServer interface {
 	// Compares paired scores of two or more systems: Hodges-Lehmann shift, Wilcoxon signed-rank,
 	// percentile bootstrap interval, Holm over the comparisons. Differences are treatment less
-	// reference. INVALID_ARGUMENT: unequal lengths, NaN, no pairs, exact tests of too many values. A
-	// test that n does not allow is left out and `note` says why.
+	// reference. A test that n does not allow is left out and `note` says why.
+	//
+	// @error INVALID_ARGUMENT values: There are none, lengths differ, or one is not finite.
+	// @error INVALID_ARGUMENT method: There are too many values for an exact test.
 	Compare(context.Context, *CompareRequest) (*CompareResponse, error)
 	// Stability of a ranking of encoders: Kendall's tau-b between their original and transformed
-	// scores, per data set. INVALID_ARGUMENT: encoders that are not the same in both, unequal
-	// lengths, NaN, a data set on which all encoders tie.
+	// scores, per data set.
+	//
+	// @error INVALID_ARGUMENT transformed.name: Not the encoder of `original` at this position.
+	// @error INVALID_ARGUMENT values: Lengths differ, one is not finite, or all encoders tie on a
+	//        data set.
 	RankStability(context.Context, *RankStabilityRequest) (*RankStabilityResponse, error)
 	// Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha; ratings may be missing.
-	// INVALID_ARGUMENT: one rater, unequal lengths, unknown weights, a rating off the scale, no item
-	// rated twice, more than 1000 values on the scale, more than 4194304 items x values.
+	//
+	// @error INVALID_ARGUMENT raters: There is one, lengths differ, a rating is off the scale, no
+	//        item is rated twice, or there are more than 1000 values or 4194304 items x values.
+	// @error INVALID_ARGUMENT weights: They are unknown.
 	Agreement(context.Context, *AgreementRequest) (*AgreementResponse, error)
 	// Split-half reliability of a profile: Spearman's correlation between the encoders' means on two
-	// halves of the data sets, halved within every stratum. INVALID_ARGUMENT: fewer than three
-	// encoders, fewer than two data sets, unequal lengths, NaN.
+	// halves of the data sets, halved within every stratum.
+	//
+	// @error INVALID_ARGUMENT encoders: Fewer than three, or fewer than two data sets.
+	// @error INVALID_ARGUMENT encoders.values: Lengths differ, or one is not finite.
 	Reliability(context.Context, *ReliabilityRequest) (*ReliabilityResponse, error)
 	// Every system against every other: mean with interval, tests adjusted by Holm over all pairs,
-	// significance letters. INVALID_ARGUMENT: fewer than two systems, more than 100 systems, unequal
-	// lengths, NaN.
+	// significance letters.
+	//
+	// @error INVALID_ARGUMENT systems: Fewer than two, or more than 100.
+	// @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
 	ComparePairs(context.Context, *ComparePairsRequest) (*ComparePairsResponse, error)
 	// Do systems differ in rank over the data sets? Friedman's test, Iman and Davenport's F,
-	// Nemenyi's critical difference. INVALID_ARGUMENT: fewer than three systems, more than 100
-	// systems, fewer than two data sets, unequal lengths, NaN, all systems tied everywhere.
+	// Nemenyi's critical difference.
+	//
+	// @error INVALID_ARGUMENT systems: Fewer than three, more than 100, fewer than two data sets, or
+	//        all tied everywhere.
+	// @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
 	CompareRanks(context.Context, *CompareRanksRequest) (*CompareRanksResponse, error)
-	// Holm's and Benjamini and Hochberg's adjustment of p-values. INVALID_ARGUMENT: no p-values, a
-	// value outside 0 to 1.
+	// Holm's and Benjamini and Hochberg's adjustment of p-values.
+	//
+	// @error INVALID_ARGUMENT p_values: There are none, or one is outside 0 to 1.
 	AdjustPValues(context.Context, *AdjustPValuesRequest) (*AdjustPValuesResponse, error)
-	// Bootstrap interval of a statistic. INVALID_ARGUMENT: no values, NaN, a statistic that is
-	// undefined on these.
+	// Bootstrap interval of a statistic.
+	//
+	// @error INVALID_ARGUMENT values: There are none, or one is not finite.
+	// @error INVALID_ARGUMENT second: The correlation is undefined.
 	Bootstrap(context.Context, *BootstrapRequest) (*BootstrapResponse, error)
-	// Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
-	// unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
+	// Pearson's, Spearman's and Kendall's correlation with tests and intervals.
+	//
+	// @error INVALID_ARGUMENT y: Lengths differ, or a series is constant (its correlation is
+	//        undefined, not 0).
+	// @error INVALID_ARGUMENT values: One is not finite.
 	Correlate(context.Context, *CorrelateRequest) (*CorrelateResponse, error)
 	// Computes the effect that a design with these numbers of data sets and seeds can detect, and the
-	// design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
-	// differ, neither differences nor spreads.
+	// design that an effect needs.
+	//
+	// @error INVALID_ARGUMENT differences: Fewer than two data sets.
+	// @error INVALID_ARGUMENT differences.values: Numbers of seeds differ.
+	// @error INVALID_ARGUMENT sd_between: There are neither differences nor spreads.
 	PlanDesign(context.Context, *PlanDesignRequest) (*PlanDesignResponse, error)
 	mustEmbedUnimplementedStatisticsServiceServer()
 }

@@ -685,19 +685,22 @@ type DatasetRef struct {
 	Language string `protobuf:"bytes,6,opt,name=language,proto3" json:"language,omitempty"`
 	// Name shown in reports; default: from the source.
 	Name string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
-	// Hub: configuration; default: the language's, `default`, or the only one. INVALID_ARGUMENT for
-	// other sources.
+	// Hub: configuration; default: the language's, `default`, or the only one.
+	//
+	// @error INVALID_ARGUMENT config: The source is another.
 	Config string `protobuf:"bytes,10,opt,name=config,proto3" json:"config,omitempty"`
 	// Hub: commit, tag or branch; default: the catalogue's, else `main`. The result names the commit.
-	// INVALID_ARGUMENT for other sources.
+	//
+	// @error INVALID_ARGUMENT revision: The source is another.
 	Revision string `protobuf:"bytes,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Columns whose names differ from ours: our name (`sentence1`) to theirs (`text_a`).
 	Fields map[string]string `protobuf:"bytes,12,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Languages of the texts (BCP-47): one for all, or those of the first and of the second side
 	// (queries and documents). Default: the catalogue's; else those that `language` names, which is
 	// two for a pair task and a name such as `en-ar` (two codes in lower case; `pt-BR` and `zh-Hant`
-	// are one language each); else detected text by text. INVALID_ARGUMENT: more than the task has
-	// sides.
+	// are one language each); else detected text by text.
+	//
+	// @error INVALID_ARGUMENT BROKEN_DATASET: More than the task has sides.
 	Languages     []string `protobuf:"bytes,13,rep,name=languages,proto3" json:"languages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1540,8 +1543,10 @@ type TaskOptions struct {
 	// Classification: a sample of at most this many train rows, in proportion to labels; absent: all.
 	TrainLimit *uint32 `protobuf:"varint,4,opt,name=train_limit,json=trainLimit,proto3,oneof" json:"train_limit,omitempty"`
 	// Clsd, from a data set: the part of speech of each word that differs, from a tagger of English,
-	// where the data does not give it (`distractor_pos`). INVALID_ARGUMENT where the targets are in
-	// another language, or the data does not say in which.
+	// where the data does not give it (`distractor_pos`).
+	//
+	// @error INVALID_ARGUMENT tag_parts_of_speech: The targets are in another language, or the data
+	//        does not say in which.
 	TagPartsOfSpeech bool `protobuf:"varint,5,opt,name=tag_parts_of_speech,json=tagPartsOfSpeech,proto3" json:"tag_parts_of_speech,omitempty"`
 	// Classification: fits (mteb's n_experiments), 1 to 1000. Absent: 10. No meaning under the
 	// profile hteb.
@@ -1897,8 +1902,9 @@ func (x *SearchReport) GetComparedQueries() uint64 {
 // be spelt as mteb spells them (`BitextMining`).
 type EncoderPrompt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`. INVALID_ARGUMENT
-	// when it is neither a part, nor a task type, nor the name of a data set.
+	// Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`.
+	//
+	// @error INVALID_ARGUMENT role: Neither a part, nor a task type, nor the name of a data set.
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	// The text; empty for no prompt, whatever the encoder's default is.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
@@ -2166,13 +2172,16 @@ type DatasetInput struct {
 	SampleSeed *uint64 `protobuf:"varint,5,opt,name=sample_seed,json=sampleSeed,proto3,oneof" json:"sample_seed,omitempty"`
 	// Clsd only: put every text into one language first; not together with augmentation.
 	Pivot *DatasetPivot `protobuf:"bytes,6,opt,name=pivot,proto3" json:"pivot,omitempty"`
-	// Prompts of the encoder; they go before its own. INVALID_ARGUMENT for one with another
-	// encoder_id.
+	// Prompts of the encoder; they go before its own.
+	//
+	// @error INVALID_ARGUMENT prompts.encoder_id: Another encoder than that of the data set.
 	Prompts []*EncoderPrompt `protobuf:"bytes,7,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	// Retrieval only: how documents are found, as in RunSpec.forms: `bm25`, by the terms of the texts
 	// and without the encoder, or `hybrid:FUSION`, by vectors and terms. Empty: by vectors alone. The
-	// stamp says so. INVALID_ARGUMENT for any other form or task, together with ScoreRequest.index,
-	// and for `bm25` together with augmentation.
+	// stamp says so.
+	//
+	// @error INVALID_ARGUMENT form: Any other form or task, together with ScoreRequest.index, or
+	//        `bm25` together with augmentation.
 	Form          string `protobuf:"bytes,8,opt,name=form,proto3" json:"form,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2469,11 +2478,14 @@ type DatasetAugmentation struct {
 	NormaliseBefore *bool    `protobuf:"varint,4,opt,name=normalise_before,json=normaliseBefore,proto3,oneof" json:"normalise_before,omitempty"`
 	// See EncodeAugmentedRequest.
 	NormaliseAfter *bool `protobuf:"varint,5,opt,name=normalise_after,json=normaliseAfter,proto3,oneof" json:"normalise_after,omitempty"`
-	// Augment the queries only and leave the documents as they are: the cheap form. INVALID_ARGUMENT
-	// for a task without documents.
+	// Augment the queries only and leave the documents as they are: the cheap form.
+	//
+	// @error INVALID_ARGUMENT queries_only: The task has no documents.
 	QueriesOnly bool `protobuf:"varint,6,opt,name=queries_only,json=queriesOnly,proto3" json:"queries_only,omitempty"`
 	// `ScoreResponse.evidence` of the same request without augmentation: the report then has the
-	// interval of the difference. INVALID_ARGUMENT where it is not of this data set and metric.
+	// interval of the difference.
+	//
+	// @error INVALID_ARGUMENT plain: It is of another data set or metric.
 	Plain         *ItemEvidence `protobuf:"bytes,7,opt,name=plain,proto3" json:"plain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2868,8 +2880,9 @@ type ScoreRequest struct {
 	// How vectors are meant to be compared; unspecified: cosine. With a dataset the encoder's own
 	// similarity is taken and this must be unspecified.
 	Similarity v1.Similarity `protobuf:"varint,15,opt,name=similarity,proto3,enum=isomer.common.v1.Similarity" json:"similarity,omitempty"`
-	// Retrieval only (INVALID_ARGUMENT elsewhere): look for documents through an approximate index.
-	// Absent: the exact search.
+	// Retrieval only: look for documents through an approximate index. Absent: the exact search.
+	//
+	// @error INVALID_ARGUMENT index: The task is not retrieval.
 	Index *SearchIndex `protobuf:"bytes,16,opt,name=index,proto3" json:"index,omitempty"`
 	// With a dataset: answer with the evidence of the main score too. Together with `per_item` there
 	// are further columns: `words`, the mean number of words of an item's own texts (of a query, of

@@ -34,11 +34,16 @@ type TaskServiceClient interface {
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	// Scores a task from vectors, or from a dataset and an encoder.
 	//
-	// INVALID_ARGUMENT: shapes that disagree, labels that are not numbers, a broken row (file, line
-	// and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
-	// that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
-	// type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-	// nor available from the hub; the message says where the server looked and how to get it.
+	// @error INVALID_ARGUMENT pairs.first: Shapes disagree.
+	// @error INVALID_ARGUMENT pairs.labels: A label is not a number.
+	// @error INVALID_ARGUMENT BROKEN_DATASET dataset: A row is broken; file, line and field are
+	//        named.
+	// @error NOT_FOUND UNKNOWN_DATASET dataset: It is unknown.
+	// @error NOT_FOUND UNKNOWN_ENCODER: The encoder is unknown.
+	// @error FAILED_PRECONDITION UNDEFINED_SCORE: The metric is undefined on this data (constant gold
+	//        scores, one class only).
+	// @error UNAVAILABLE DATASET_UNREACHABLE dataset: Neither on the server nor available from the
+	//        hub. The message says where the server looked and how to get it.
 	Score(ctx context.Context, in *ScoreRequest, opts ...grpc.CallOption) (*ScoreResponse, error)
 	// Lists the catalogue: the data sets of the papers, which DatasetRef can name.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
@@ -90,11 +95,16 @@ type TaskServiceServer interface {
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	// Scores a task from vectors, or from a dataset and an encoder.
 	//
-	// INVALID_ARGUMENT: shapes that disagree, labels that are not numbers, a broken row (file, line
-	// and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
-	// that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
-	// type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-	// nor available from the hub; the message says where the server looked and how to get it.
+	// @error INVALID_ARGUMENT pairs.first: Shapes disagree.
+	// @error INVALID_ARGUMENT pairs.labels: A label is not a number.
+	// @error INVALID_ARGUMENT BROKEN_DATASET dataset: A row is broken; file, line and field are
+	//        named.
+	// @error NOT_FOUND UNKNOWN_DATASET dataset: It is unknown.
+	// @error NOT_FOUND UNKNOWN_ENCODER: The encoder is unknown.
+	// @error FAILED_PRECONDITION UNDEFINED_SCORE: The metric is undefined on this data (constant gold
+	//        scores, one class only).
+	// @error UNAVAILABLE DATASET_UNREACHABLE dataset: Neither on the server nor available from the
+	//        hub. The message says where the server looked and how to get it.
 	Score(context.Context, *ScoreRequest) (*ScoreResponse, error)
 	// Lists the catalogue: the data sets of the papers, which DatasetRef can name.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)

@@ -34,14 +34,18 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type AccessServiceClient interface {
 	// Makes a key. Its text is in this answer and nowhere else: only its SHA-256 is kept.
-	// INVALID_ARGUMENT names the invalid field.
+	//
+	// @error INVALID_ARGUMENT: A field is missing or not valid.
 	CreateKey(ctx context.Context, in *CreateKeyRequest, opts ...grpc.CallOption) (*CreateKeyResponse, error)
-	// A key with what it has used, without its text. NOT_FOUND (`UNKNOWN_KEY`).
+	// A key with what it has used, without its text.
+	//
+	// @error NOT_FOUND UNKNOWN_KEY: There is no such key.
 	GetKey(ctx context.Context, in *GetKeyRequest, opts ...grpc.CallOption) (*GetKeyResponse, error)
 	// Keys, revoked ones too, oldest first.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
-	// Changes name, scopes, limits or expiry. FAILED_PRECONDITION (`REVOKED_KEY`) for a key that was
-	// revoked.
+	// Changes name, scopes, limits or expiry.
+	//
+	// @error FAILED_PRECONDITION REVOKED_KEY: The key was revoked.
 	UpdateKey(ctx context.Context, in *UpdateKeyRequest, opts ...grpc.CallOption) (*UpdateKeyResponse, error)
 	// Ends a key for good: at this gateway at once, at others of the same database within a second.
 	// Its record stays. Revoking twice is not an error.
@@ -124,14 +128,18 @@ func (c *accessServiceClient) ListAuditEvents(ctx context.Context, in *ListAudit
 // for forward compatibility
 type AccessServiceServer interface {
 	// Makes a key. Its text is in this answer and nowhere else: only its SHA-256 is kept.
-	// INVALID_ARGUMENT names the invalid field.
+	//
+	// @error INVALID_ARGUMENT: A field is missing or not valid.
 	CreateKey(context.Context, *CreateKeyRequest) (*CreateKeyResponse, error)
-	// A key with what it has used, without its text. NOT_FOUND (`UNKNOWN_KEY`).
+	// A key with what it has used, without its text.
+	//
+	// @error NOT_FOUND UNKNOWN_KEY: There is no such key.
 	GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error)
 	// Keys, revoked ones too, oldest first.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
-	// Changes name, scopes, limits or expiry. FAILED_PRECONDITION (`REVOKED_KEY`) for a key that was
-	// revoked.
+	// Changes name, scopes, limits or expiry.
+	//
+	// @error FAILED_PRECONDITION REVOKED_KEY: The key was revoked.
 	UpdateKey(context.Context, *UpdateKeyRequest) (*UpdateKeyResponse, error)
 	// Ends a key for good: at this gateway at once, at others of the same database within a second.
 	// Its record stays. Revoking twice is not an error.

@@ -34,30 +34,41 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ProviderServiceClient interface {
-	// Registers a provider. ALREADY_EXISTS when the id is taken; one whose lease ran out is not in
-	// the way. FAILED_PRECONDITION when it offers an encoder that another provider offers with
-	// different weights. FAILED_PRECONDITION with the reason NO_DATABASE when it has no lease and the
-	// gateway no database. RESOURCE_EXHAUSTED when there are `providers.max_providers` already.
+	// Registers a provider. One of the same id whose lease ran out is not in the way.
+	//
+	// @error ALREADY_EXISTS PROVIDER_EXISTS: The id is taken.
+	// @error FAILED_PRECONDITION OTHER_SPACE: Another provider offers an encoder of it with different
+	//        weights.
+	// @error FAILED_PRECONDITION NO_DATABASE: It has no lease, and the gateway no database.
+	// @error RESOURCE_EXHAUSTED TOO_MANY_PROVIDERS: There are `providers.max_providers` already.
 	CreateProvider(ctx context.Context, in *CreateProviderRequest, opts ...grpc.CallOption) (*CreateProviderResponse, error)
-	// NOT_FOUND when there is none, or its lease ran out.
+	// A provider by its id.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is none, or its lease ran out.
 	GetProvider(ctx context.Context, in *GetProviderRequest, opts ...grpc.CallOption) (*GetProviderResponse, error)
 	// All providers in order of id, a page at a time (AIP-158).
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
-	// Changes fields of a provider (AIP-134). NOT_FOUND unless `allow_missing`. ABORTED when
-	// `provider.etag` is given and is not the current one, or when somebody else changed the provider
-	// at the same moment: read it and try again. FAILED_PRECONDITION with the reason DECLARED when
-	// the file declares it. Otherwise as CreateProvider.
+	// Changes fields of a provider (AIP-134). Other errors as CreateProvider.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is none, and `allow_missing` is not set.
+	// @error ABORTED ETAG_MISMATCH: `provider.etag` is not the current one, or somebody else changed
+	//        the provider at the same moment: read it and try again.
+	// @error FAILED_PRECONDITION DECLARED: The file declares it.
 	UpdateProvider(ctx context.Context, in *UpdateProviderRequest, opts ...grpc.CallOption) (*UpdateProviderResponse, error)
-	// Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
-	// FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
-	// changes.
+	// Restarts a provider's lease. Neither `update_time` nor `etag` changes.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is no such provider, or its lease ran out.
+	// @error FAILED_PRECONDITION NO_LEASE: It has none.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*RenewLeaseResponse, error)
 	// Removes a provider: no request is sent to it from now on; requests in flight are completed.
-	// NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
-	// FAILED_PRECONDITION with the reason DECLARED when the file declares it.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is none.
+	// @error ABORTED ETAG_MISMATCH: `etag` is given and is not the current one.
+	// @error FAILED_PRECONDITION DECLARED: The file declares it.
 	DeleteProvider(ctx context.Context, in *DeleteProviderRequest, opts ...grpc.CallOption) (*DeleteProviderResponse, error)
-	// Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
-	// an id that is not registered.
+	// Probes a provider with real requests and returns the findings.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: The id is not registered.
 	CheckProvider(ctx context.Context, in *CheckProviderRequest, opts ...grpc.CallOption) (*CheckProviderResponse, error)
 }
 
@@ -143,30 +154,41 @@ func (c *providerServiceClient) CheckProvider(ctx context.Context, in *CheckProv
 // All implementations must embed UnimplementedProviderServiceServer
 // for forward compatibility
 type ProviderServiceServer interface {
-	// Registers a provider. ALREADY_EXISTS when the id is taken; one whose lease ran out is not in
-	// the way. FAILED_PRECONDITION when it offers an encoder that another provider offers with
-	// different weights. FAILED_PRECONDITION with the reason NO_DATABASE when it has no lease and the
-	// gateway no database. RESOURCE_EXHAUSTED when there are `providers.max_providers` already.
+	// Registers a provider. One of the same id whose lease ran out is not in the way.
+	//
+	// @error ALREADY_EXISTS PROVIDER_EXISTS: The id is taken.
+	// @error FAILED_PRECONDITION OTHER_SPACE: Another provider offers an encoder of it with different
+	//        weights.
+	// @error FAILED_PRECONDITION NO_DATABASE: It has no lease, and the gateway no database.
+	// @error RESOURCE_EXHAUSTED TOO_MANY_PROVIDERS: There are `providers.max_providers` already.
 	CreateProvider(context.Context, *CreateProviderRequest) (*CreateProviderResponse, error)
-	// NOT_FOUND when there is none, or its lease ran out.
+	// A provider by its id.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is none, or its lease ran out.
 	GetProvider(context.Context, *GetProviderRequest) (*GetProviderResponse, error)
 	// All providers in order of id, a page at a time (AIP-158).
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
-	// Changes fields of a provider (AIP-134). NOT_FOUND unless `allow_missing`. ABORTED when
-	// `provider.etag` is given and is not the current one, or when somebody else changed the provider
-	// at the same moment: read it and try again. FAILED_PRECONDITION with the reason DECLARED when
-	// the file declares it. Otherwise as CreateProvider.
+	// Changes fields of a provider (AIP-134). Other errors as CreateProvider.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is none, and `allow_missing` is not set.
+	// @error ABORTED ETAG_MISMATCH: `provider.etag` is not the current one, or somebody else changed
+	//        the provider at the same moment: read it and try again.
+	// @error FAILED_PRECONDITION DECLARED: The file declares it.
 	UpdateProvider(context.Context, *UpdateProviderRequest) (*UpdateProviderResponse, error)
-	// Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
-	// FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
-	// changes.
+	// Restarts a provider's lease. Neither `update_time` nor `etag` changes.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is no such provider, or its lease ran out.
+	// @error FAILED_PRECONDITION NO_LEASE: It has none.
 	RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error)
 	// Removes a provider: no request is sent to it from now on; requests in flight are completed.
-	// NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
-	// FAILED_PRECONDITION with the reason DECLARED when the file declares it.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: There is none.
+	// @error ABORTED ETAG_MISMATCH: `etag` is given and is not the current one.
+	// @error FAILED_PRECONDITION DECLARED: The file declares it.
 	DeleteProvider(context.Context, *DeleteProviderRequest) (*DeleteProviderResponse, error)
-	// Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
-	// an id that is not registered.
+	// Probes a provider with real requests and returns the findings.
+	//
+	// @error NOT_FOUND UNKNOWN_PROVIDER: The id is not registered.
 	CheckProvider(context.Context, *CheckProviderRequest) (*CheckProviderResponse, error)
 	mustEmbedUnimplementedProviderServiceServer()
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::Failed;
+use crate::BoxError;
 
 const BATCH_ITEMS: usize = 256;
 const IN_FLIGHT: usize = 4;
@@ -32,13 +32,13 @@ fn texts(count: usize) -> Vec<String> {
     (0..count).map(text).collect()
 }
 
-enum Way {
+enum Target {
     Client(Client),
     Stub(EncoderServiceClient<Channel>),
 }
 
-impl Way {
-    async fn encode(&self, texts: &[String]) -> Result<Vec<u8>, Failed> {
+impl Target {
+    async fn encode(&self, texts: &[String]) -> Result<Vec<u8>, BoxError> {
         match self {
             Self::Client(client) => Ok(client.encode(texts, "wide").await?.bytes().to_vec()),
             Self::Stub(stub) => {
@@ -67,7 +67,7 @@ impl Way {
 }
 
 /// CPU seconds and the most memory of this process.
-fn used() -> Result<(f64, u64), Failed> {
+fn used() -> Result<(f64, u64), BoxError> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     // After the name, which may hold anything: utime and stime are the 12th and 13th.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -81,15 +81,15 @@ fn used() -> Result<(f64, u64), Failed> {
     Ok((ticks / TICKS, peak * 1024))
 }
 
-pub(crate) async fn run(way: &str, address: &str, count: usize) -> Result<(), Failed> {
+pub(crate) async fn run(way: &str, address: &str, count: usize) -> Result<(), BoxError> {
     let way = match way {
         "client" => {
             let builder = Client::builder(address).batch_items(BATCH_ITEMS).in_flight(IN_FLIGHT);
-            Way::Client(builder.build()?)
+            Target::Client(builder.build()?)
         }
         _ => {
             let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
-            Way::Stub(EncoderServiceClient::new(channel).max_decoding_message_size(usize::MAX))
+            Target::Stub(EncoderServiceClient::new(channel).max_decoding_message_size(usize::MAX))
         }
     };
     let texts = texts(count);
@@ -110,10 +110,10 @@ pub(crate) async fn run(way: &str, address: &str, count: usize) -> Result<(), Fa
         .iter()
         .map(|number| f64::from(f32::from_le_bytes(*number)));
     let sum: f64 = floats.sum();
-    let told = json!({ "seconds": took, "cpu": (after - before) / f64::from(TIMES), "peak": peak, "sum": sum });
+    let measurements = json!({ "seconds": took, "cpu": (after - before) / f64::from(TIMES), "peak": peak, "sum": sum });
     #[allow(clippy::print_stdout)] // what the harness reads
     {
-        println!("{told}");
+        println!("{measurements}");
     }
     Ok(())
 }

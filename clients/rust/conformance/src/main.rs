@@ -23,12 +23,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use case::{Case, Connect, Step, code_name};
 use steps::Runner;
 
-type Failed = Box<dyn StdError + Send + Sync>;
+type BoxError = Box<dyn StdError + Send + Sync>;
 
 const MOST_OF_A_CASE: Duration = Duration::from_secs(120);
 
 #[tokio::main]
-async fn main() -> Result<(), Failed> {
+async fn main() -> Result<(), BoxError> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Failed> {
     }
 }
 
-async fn conformance(cases: &str, results: &str) -> Result<(), Failed> {
+async fn conformance(cases: &str, results: &str) -> Result<(), BoxError> {
     let traces = SdkTracerProvider::builder().build();
     let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer("conformance"));
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
@@ -151,7 +151,7 @@ async fn run(case: Case) -> Value {
 }
 
 /// The step, within its time; nothing where its future was dropped before.
-async fn bounded(runner: &Runner, step: &Step) -> Result<Option<Value>, Failed> {
+async fn bounded(runner: &Runner, step: &Step) -> Result<Option<Value>, BoxError> {
     let runner = match step.timeout_ms {
         Some(millis) => &runner.within(Duration::from_millis(millis)),
         None => runner,

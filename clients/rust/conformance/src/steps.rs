@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Failed,
+    BoxError,
     case::{Step, code_name, word},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Runner {
     collections: Arc<Mutex<HashMap<String, Arc<Collection>>>>,
 }
 
-type Done = Result<Value, Failed>;
+type StepResult = Result<Value, BoxError>;
 
 fn digest(row: &[u8]) -> String {
     let mut digits = hex::encode(Sha256::digest(row));
@@ -59,15 +59,15 @@ fn scored(found: &ScoreResponse) -> Value {
     json!({ "main_score_key": found.main_score_key, "main_score": found.main_score, "items": found.items })
 }
 
-fn unknown(what: &str) -> Failed {
+fn unknown(what: &str) -> BoxError {
     format!("there is no {what}").into()
 }
 
-fn task(step: &Step) -> Result<TaskType, Failed> {
+fn task(step: &Step) -> Result<TaskType, BoxError> {
     TaskType::from_str_name(&word("TASK_TYPE_", &step.task)).ok_or_else(|| unknown(&step.task))
 }
 
-fn spec(step: &Step) -> Result<RunSpec, Failed> {
+fn spec(step: &Step) -> Result<RunSpec, BoxError> {
     let encoders: Vec<String> = serde_json::from_value(step.encoders.clone())?;
     let mut spec = run_spec(&step.suite, encoders)?;
     spec.transformations.clone_from(&step.transformations);
@@ -76,7 +76,7 @@ fn spec(step: &Step) -> Result<RunSpec, Failed> {
     Ok(spec)
 }
 
-fn provider(step: &Step) -> Result<Provider, Failed> {
+fn provider(step: &Step) -> Result<Provider, BoxError> {
     Ok(Provider {
         id: step.id.clone(),
         kind: ProviderKind::Isomer.into(),
@@ -86,7 +86,7 @@ fn provider(step: &Step) -> Result<Provider, Failed> {
     })
 }
 
-fn new_key(step: &Step) -> Result<ApiKey, Failed> {
+fn new_key(step: &Step) -> Result<ApiKey, BoxError> {
     let scopes = step.scopes.iter().map(|scope| {
         let scope = word("ACCESS_SCOPE_", scope);
         let found = AccessScope::from_str_name(&scope).ok_or_else(|| unknown(&scope));
@@ -117,7 +117,7 @@ impl Runner {
         }
     }
 
-    pub(crate) async fn step(&self, step: &Step) -> Done {
+    pub(crate) async fn step(&self, step: &Step) -> StepResult {
         match step.op.as_str() {
             "encode" => self.encode(step).await,
             "encode_stream" => self.encode_stream(step).await,
@@ -136,7 +136,7 @@ impl Runner {
         }
     }
 
-    fn options(&self, step: &Step) -> Result<EncodeOptions, Failed> {
+    fn options(&self, step: &Step) -> Result<EncodeOptions, BoxError> {
         let mut options = EncodeOptions::new(&step.encoder);
         if let Some(prompt) = &step.prompt {
             options = options.prompt(prompt);
@@ -156,9 +156,9 @@ impl Runner {
         if let Some(dtype) = &step.dtype {
             options = options.dtype(Dtype::from_str_name(&word("DTYPE_", dtype)).ok_or_else(|| unknown(dtype))?);
         }
-        if let Some(told) = &step.truncation {
-            let truncation = Truncation::from_str_name(&word("TRUNCATION_", told));
-            options = options.truncation(truncation.ok_or_else(|| unknown(told))?);
+        if let Some(given) = &step.truncation {
+            let truncation = Truncation::from_str_name(&word("TRUNCATION_", given));
+            options = options.truncation(truncation.ok_or_else(|| unknown(given))?);
         }
         if step.partial {
             options = options.partial();
@@ -173,7 +173,7 @@ impl Runner {
         Ok(options)
     }
 
-    async fn encode(&self, step: &Step) -> Done {
+    async fn encode(&self, step: &Step) -> StepResult {
         let found = self.client.encode(&step.texts, self.options(step)?).await?;
         let failed: Vec<_> = found.errors.iter().map(|error| error.index).collect();
         Ok(json!({
@@ -182,7 +182,7 @@ impl Runner {
         }))
     }
 
-    async fn encode_stream(&self, step: &Step) -> Done {
+    async fn encode_stream(&self, step: &Step) -> StepResult {
         let read = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&read);
         let texts = stream::iter(step.texts.clone()).inspect(move |_| {
@@ -203,14 +203,14 @@ impl Runner {
         Ok(json!({ "rows": rows, "read_at_first": at_first }))
     }
 
-    async fn encode_tokens(&self, step: &Step) -> Done {
+    async fn encode_tokens(&self, step: &Step) -> StepResult {
         let found = self.client.encode_tokens(&step.texts, self.options(step)?).await?;
         let rows: Vec<_> = found.texts.iter().flat_map(digests).collect();
         let counts: Vec<_> = found.texts.iter().map(Matrix::rows).collect();
         Ok(json!({ "rows": rows, "counts": counts }))
     }
 
-    async fn encode_outputs(&self, step: &Step) -> Done {
+    async fn encode_outputs(&self, step: &Step) -> StepResult {
         let outputs = step.outputs.iter().map(|output| {
             let found = Output::from_str_name(&word("OUTPUT_", output));
             found.ok_or_else(|| unknown(output))
@@ -238,7 +238,7 @@ impl Runner {
         Ok(value)
     }
 
-    async fn threads(&self, step: &Step) -> Done {
+    async fn threads(&self, step: &Step) -> StepResult {
         // Tasks of a runtime with several threads, each with a clone of the client.
         let tasks = (0..step.threads).map(|_| {
             let (client, texts, encoder) = (self.client.clone(), step.texts.clone(), step.encoder.clone());
@@ -252,7 +252,7 @@ impl Runner {
         Ok(json!({ "rows": rows }))
     }
 
-    async fn described(&self, step: &Step) -> Done {
+    async fn described(&self, step: &Step) -> StepResult {
         match step.op.as_str() {
             "encoders" => {
                 let encoders: Vec<_> = self.client.encoders().try_collect().await?;
@@ -283,7 +283,7 @@ impl Runner {
         }
     }
 
-    async fn rerank(&self, step: &Step) -> Done {
+    async fn rerank(&self, step: &Step) -> StepResult {
         let mut options = RerankOptions::new(&step.encoder);
         if let Some(top_n) = step.top_n {
             options = options.top_n(top_n);
@@ -293,7 +293,7 @@ impl Runner {
         Ok(json!({ "ranking": ranking.collect::<Vec<_>>() }))
     }
 
-    async fn transform(&self, step: &Step) -> Done {
+    async fn transform(&self, step: &Step) -> StepResult {
         let options = TransformOptions::new(&step.transformation).generator(&step.generator);
         let mut results = if step.op == "transform" {
             self.client.transform(items(&step.texts), options).await?.results
@@ -308,11 +308,11 @@ impl Runner {
         Ok(json!({ "texts": texts, "indices": indices }))
     }
 
-    async fn encode_augmented(&self, step: &Step) -> Done {
+    async fn encode_augmented(&self, step: &Step) -> StepResult {
         let mut options = AugmentOptions::new(&step.encoder);
-        if let Some(told) = &step.pooling {
-            let pooling = AugmentationPooling::from_str_name(&word("AUGMENTATION_POOLING_", told));
-            options = options.pooling(pooling.ok_or_else(|| unknown(told))?);
+        if let Some(given) = &step.pooling {
+            let pooling = AugmentationPooling::from_str_name(&word("AUGMENTATION_POOLING_", given));
+            options = options.pooling(pooling.ok_or_else(|| unknown(given))?);
         }
         if let Some(weight) = step.original_weight {
             options = options.original_weight(weight);
@@ -324,7 +324,7 @@ impl Runner {
         Ok(json!({ "rows": digests(&found) }))
     }
 
-    async fn scored(&self, step: &Step) -> Done {
+    async fn scored(&self, step: &Step) -> StepResult {
         let (tasks, statistics) = (self.client.tasks(), self.client.statistics());
         match step.op.as_str() {
             "score_pairs" => {
@@ -360,7 +360,7 @@ impl Runner {
         }
     }
 
-    async fn run(&self, step: &Step) -> Done {
+    async fn run(&self, step: &Step) -> StepResult {
         let runs = self.client.runs();
         if step.op == "watch_run" {
             let events: Vec<_> = runs.watch(&step.id, 0).try_collect().await?;
@@ -384,7 +384,7 @@ impl Runner {
         Ok(json!({ "state": state, "events": events, "reports": reports }))
     }
 
-    async fn providers(&self, step: &Step) -> Done {
+    async fn providers(&self, step: &Step) -> StepResult {
         let providers = self.client.providers();
         let made = providers.create(provider(step)?).await?;
         if step.op == "create_provider" {
@@ -411,7 +411,7 @@ impl Runner {
         }))
     }
 
-    async fn keys(&self, step: &Step) -> Done {
+    async fn keys(&self, step: &Step) -> StepResult {
         let keys = self.client.keys();
         if step.op == "list_keys" {
             let listed: Vec<_> = keys.list().try_collect().await?;

@@ -6,9 +6,16 @@ item errors.
 
 Errors follow AIP-193. Each failed rpc carries `google.rpc.ErrorInfo` (domain `isomer`, a stable
 UPPER_SNAKE reason and metadata); a bad argument adds `google.rpc.BadRequest` (field path, what
-is wrong, how to mend it); overload adds `google.rpc.RetryInfo`. A message that cannot be decoded
-is answered INVALID_ARGUMENT with the reason UNDECODABLE_MESSAGE, a method that is not served
-UNIMPLEMENTED. A List rpc answers INVALID_ARGUMENT to a `page_token` that it did not give out.
+is wrong, how to mend it); overload adds `google.rpc.RetryInfo`.
+
+A line `@error CODE REASON field: when` of a comment promises an error. The reason is left out
+where it is the name of the code. The field is the end of its path, without indexes; it is left
+out where it depends on the request. The errors of a service are those of each of its methods.
+
+@error INVALID_ARGUMENT UNDECODABLE_MESSAGE: The message is not the protobuf of its type.
+@error UNIMPLEMENTED NOT_SERVED_YET: The method is not served.
+@error UNIMPLEMENTED UNSUPPORTED_ENCODING: The message is compressed in a form that is not read.
+@error INVALID_ARGUMENT page_token: A List rpc did not give out the token.
 """
 
 from collections import abc as _abc

@@ -89,7 +89,9 @@ class EncoderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetEncoder(self, request, context):
-        """Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown.
+        """Describes one encoder, loading it if need be.
+
+        @error NOT_FOUND UNKNOWN_ENCODER: The id is unknown.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,10 +102,15 @@ class EncoderServiceServicer(object):
         answer is 4 bytes x rows x dimensions: over 4 MiB a client has to raise its own receive limit
         (gRPC's default).
 
-        INVALID_ARGUMENT: no encoder id, no inputs, unknown prompt name, dimensions not permitted, a
-        text longer than the model's maximum under TRUNCATION_ERROR. NOT_FOUND: unknown encoder.
-        RESOURCE_EXHAUSTED with RetryInfo: the queue is full. FAILED_PRECONDITION: the model's files
-        are unusable. UNIMPLEMENTED: a dtype or capability this encoder lacks.
+        @error INVALID_ARGUMENT encoder_id: It is empty.
+        @error INVALID_ARGUMENT inputs: There are none.
+        @error INVALID_ARGUMENT inputs.text: Longer than the model's maximum under TRUNCATION_ERROR.
+        @error INVALID_ARGUMENT prompt_name: It is unknown.
+        @error INVALID_ARGUMENT dimensions: They are not permitted.
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error RESOURCE_EXHAUSTED OVERLOADED: The queue is full. RetryInfo says when to come back.
+        @error FAILED_PRECONDITION MODEL_UNUSABLE: The model's files are unusable.
+        @error UNIMPLEMENTED NOT_SERVED_YET: The encoder lacks the dtype or capability.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,10 +135,13 @@ class EncoderServiceServicer(object):
 
     def Tokenize(self, request, context):
         """Tokens of texts as Encode would see them, before truncation, with the part of the text that
-        each stands for. NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more texts than
-        `max_batch_items`, texts of more than 16 MiB in all, unknown prompt name, an answer of more
-        tokens than a message holds, an answer of more than 200000 tokens. UNIMPLEMENTED: a provider
-        that only encodes.
+        each stands for. An answer has at most 200000 tokens, and not more than a message holds.
+
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error INVALID_ARGUMENT texts: More than `max_batch_items`, more than 16 MiB in all, or too
+        many tokens for an answer.
+        @error INVALID_ARGUMENT prompt_name: It is unknown.
+        @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,17 +149,20 @@ class EncoderServiceServicer(object):
 
     def Detokenize(self, request, context):
         """Texts of tokens, as the encoder's tokenizer writes them; not always the texts that the tokens
-        were made of (letter case, white space). NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more
-        lists than `max_batch_items`, an id that the tokenizer does not know. UNIMPLEMENTED: as
-        Tokenize.
+        were made of (letter case, white space).
+
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error INVALID_ARGUMENT token_ids: More lists than `max_batch_items`, or an unknown id.
+        @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Rerank(self, request, context):
-        """Scores query-document pairs with a cross-encoder. UNIMPLEMENTED: an encoder without
-        CAPABILITY_RERANK.
+        """Scores query-document pairs with a cross-encoder.
+
+        @error UNIMPLEMENTED NOT_SERVED_YET encoder_id: The encoder lacks CAPABILITY_RERANK.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,16 +39,24 @@ class EncoderServiceStub:
     ListEncoders: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.ListEncodersRequest, _encoder_pb2.ListEncodersResponse]
     """Lists the encoders of this server, loaded or not, installed or not."""
     GetEncoder: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.GetEncoderRequest, _encoder_pb2.GetEncoderResponse]
-    """Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown."""
+    """Describes one encoder, loading it if need be.
+
+    @error NOT_FOUND UNKNOWN_ENCODER: The id is unknown.
+    """
     Encode: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.EncodeRequest, _encoder_pb2.EncodeResponse]
     """Encodes a batch. The result depends on the text alone: never on batch mates, order or load. An
     answer is 4 bytes x rows x dimensions: over 4 MiB a client has to raise its own receive limit
     (gRPC's default).
 
-    INVALID_ARGUMENT: no encoder id, no inputs, unknown prompt name, dimensions not permitted, a
-    text longer than the model's maximum under TRUNCATION_ERROR. NOT_FOUND: unknown encoder.
-    RESOURCE_EXHAUSTED with RetryInfo: the queue is full. FAILED_PRECONDITION: the model's files
-    are unusable. UNIMPLEMENTED: a dtype or capability this encoder lacks.
+    @error INVALID_ARGUMENT encoder_id: It is empty.
+    @error INVALID_ARGUMENT inputs: There are none.
+    @error INVALID_ARGUMENT inputs.text: Longer than the model's maximum under TRUNCATION_ERROR.
+    @error INVALID_ARGUMENT prompt_name: It is unknown.
+    @error INVALID_ARGUMENT dimensions: They are not permitted.
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error RESOURCE_EXHAUSTED OVERLOADED: The queue is full. RetryInfo says when to come back.
+    @error FAILED_PRECONDITION MODEL_UNUSABLE: The model's files are unusable.
+    @error UNIMPLEMENTED NOT_SERVED_YET: The encoder lacks the dtype or capability.
     """
     EncodeStream: _grpc.StreamStreamMultiCallable[_encoder_pb2.EncodeStreamRequest, _encoder_pb2.EncodeStreamResponse]
     """The same over a stream: each message is a batch and is answered by one message with its
@@ -60,20 +68,26 @@ class EncoderServiceStub:
     """Counts tokens as Encode would see them, special tokens and prompt included, before truncation."""
     Tokenize: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.TokenizeRequest, _encoder_pb2.TokenizeResponse]
     """Tokens of texts as Encode would see them, before truncation, with the part of the text that
-    each stands for. NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more texts than
-    `max_batch_items`, texts of more than 16 MiB in all, unknown prompt name, an answer of more
-    tokens than a message holds, an answer of more than 200000 tokens. UNIMPLEMENTED: a provider
-    that only encodes.
+    each stands for. An answer has at most 200000 tokens, and not more than a message holds.
+
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error INVALID_ARGUMENT texts: More than `max_batch_items`, more than 16 MiB in all, or too
+           many tokens for an answer.
+    @error INVALID_ARGUMENT prompt_name: It is unknown.
+    @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
     """
     Detokenize: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.DetokenizeRequest, _encoder_pb2.DetokenizeResponse]
     """Texts of tokens, as the encoder's tokenizer writes them; not always the texts that the tokens
-    were made of (letter case, white space). NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more
-    lists than `max_batch_items`, an id that the tokenizer does not know. UNIMPLEMENTED: as
-    Tokenize.
+    were made of (letter case, white space).
+
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error INVALID_ARGUMENT token_ids: More lists than `max_batch_items`, or an unknown id.
+    @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
     """
     Rerank: _grpc.UnaryUnaryMultiCallable[_encoder_pb2.RerankRequest, _encoder_pb2.RerankResponse]
-    """Scores query-document pairs with a cross-encoder. UNIMPLEMENTED: an encoder without
-    CAPABILITY_RERANK.
+    """Scores query-document pairs with a cross-encoder.
+
+    @error UNIMPLEMENTED NOT_SERVED_YET encoder_id: The encoder lacks CAPABILITY_RERANK.
     """
 
 @_typing.type_check_only
@@ -84,16 +98,24 @@ class EncoderServiceAsyncStub(EncoderServiceStub):
     ListEncoders: _aio.UnaryUnaryMultiCallable[_encoder_pb2.ListEncodersRequest, _encoder_pb2.ListEncodersResponse]  # type: ignore[assignment]
     """Lists the encoders of this server, loaded or not, installed or not."""
     GetEncoder: _aio.UnaryUnaryMultiCallable[_encoder_pb2.GetEncoderRequest, _encoder_pb2.GetEncoderResponse]  # type: ignore[assignment]
-    """Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown."""
+    """Describes one encoder, loading it if need be.
+
+    @error NOT_FOUND UNKNOWN_ENCODER: The id is unknown.
+    """
     Encode: _aio.UnaryUnaryMultiCallable[_encoder_pb2.EncodeRequest, _encoder_pb2.EncodeResponse]  # type: ignore[assignment]
     """Encodes a batch. The result depends on the text alone: never on batch mates, order or load. An
     answer is 4 bytes x rows x dimensions: over 4 MiB a client has to raise its own receive limit
     (gRPC's default).
 
-    INVALID_ARGUMENT: no encoder id, no inputs, unknown prompt name, dimensions not permitted, a
-    text longer than the model's maximum under TRUNCATION_ERROR. NOT_FOUND: unknown encoder.
-    RESOURCE_EXHAUSTED with RetryInfo: the queue is full. FAILED_PRECONDITION: the model's files
-    are unusable. UNIMPLEMENTED: a dtype or capability this encoder lacks.
+    @error INVALID_ARGUMENT encoder_id: It is empty.
+    @error INVALID_ARGUMENT inputs: There are none.
+    @error INVALID_ARGUMENT inputs.text: Longer than the model's maximum under TRUNCATION_ERROR.
+    @error INVALID_ARGUMENT prompt_name: It is unknown.
+    @error INVALID_ARGUMENT dimensions: They are not permitted.
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error RESOURCE_EXHAUSTED OVERLOADED: The queue is full. RetryInfo says when to come back.
+    @error FAILED_PRECONDITION MODEL_UNUSABLE: The model's files are unusable.
+    @error UNIMPLEMENTED NOT_SERVED_YET: The encoder lacks the dtype or capability.
     """
     EncodeStream: _aio.StreamStreamMultiCallable[_encoder_pb2.EncodeStreamRequest, _encoder_pb2.EncodeStreamResponse]  # type: ignore[assignment]
     """The same over a stream: each message is a batch and is answered by one message with its
@@ -105,20 +127,26 @@ class EncoderServiceAsyncStub(EncoderServiceStub):
     """Counts tokens as Encode would see them, special tokens and prompt included, before truncation."""
     Tokenize: _aio.UnaryUnaryMultiCallable[_encoder_pb2.TokenizeRequest, _encoder_pb2.TokenizeResponse]  # type: ignore[assignment]
     """Tokens of texts as Encode would see them, before truncation, with the part of the text that
-    each stands for. NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more texts than
-    `max_batch_items`, texts of more than 16 MiB in all, unknown prompt name, an answer of more
-    tokens than a message holds, an answer of more than 200000 tokens. UNIMPLEMENTED: a provider
-    that only encodes.
+    each stands for. An answer has at most 200000 tokens, and not more than a message holds.
+
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error INVALID_ARGUMENT texts: More than `max_batch_items`, more than 16 MiB in all, or too
+           many tokens for an answer.
+    @error INVALID_ARGUMENT prompt_name: It is unknown.
+    @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
     """
     Detokenize: _aio.UnaryUnaryMultiCallable[_encoder_pb2.DetokenizeRequest, _encoder_pb2.DetokenizeResponse]  # type: ignore[assignment]
     """Texts of tokens, as the encoder's tokenizer writes them; not always the texts that the tokens
-    were made of (letter case, white space). NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more
-    lists than `max_batch_items`, an id that the tokenizer does not know. UNIMPLEMENTED: as
-    Tokenize.
+    were made of (letter case, white space).
+
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error INVALID_ARGUMENT token_ids: More lists than `max_batch_items`, or an unknown id.
+    @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
     """
     Rerank: _aio.UnaryUnaryMultiCallable[_encoder_pb2.RerankRequest, _encoder_pb2.RerankResponse]  # type: ignore[assignment]
-    """Scores query-document pairs with a cross-encoder. UNIMPLEMENTED: an encoder without
-    CAPABILITY_RERANK.
+    """Scores query-document pairs with a cross-encoder.
+
+    @error UNIMPLEMENTED NOT_SERVED_YET encoder_id: The encoder lacks CAPABILITY_RERANK.
     """
 
 class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -138,7 +166,10 @@ class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _encoder_pb2.GetEncoderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_encoder_pb2.GetEncoderResponse, _abc.Awaitable[_encoder_pb2.GetEncoderResponse]]:
-        """Describes one encoder, loading it if need be. NOT_FOUND when the id is unknown."""
+        """Describes one encoder, loading it if need be.
+
+        @error NOT_FOUND UNKNOWN_ENCODER: The id is unknown.
+        """
 
     @_abc_1.abstractmethod
     def Encode(
@@ -150,10 +181,15 @@ class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
         answer is 4 bytes x rows x dimensions: over 4 MiB a client has to raise its own receive limit
         (gRPC's default).
 
-        INVALID_ARGUMENT: no encoder id, no inputs, unknown prompt name, dimensions not permitted, a
-        text longer than the model's maximum under TRUNCATION_ERROR. NOT_FOUND: unknown encoder.
-        RESOURCE_EXHAUSTED with RetryInfo: the queue is full. FAILED_PRECONDITION: the model's files
-        are unusable. UNIMPLEMENTED: a dtype or capability this encoder lacks.
+        @error INVALID_ARGUMENT encoder_id: It is empty.
+        @error INVALID_ARGUMENT inputs: There are none.
+        @error INVALID_ARGUMENT inputs.text: Longer than the model's maximum under TRUNCATION_ERROR.
+        @error INVALID_ARGUMENT prompt_name: It is unknown.
+        @error INVALID_ARGUMENT dimensions: They are not permitted.
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error RESOURCE_EXHAUSTED OVERLOADED: The queue is full. RetryInfo says when to come back.
+        @error FAILED_PRECONDITION MODEL_UNUSABLE: The model's files are unusable.
+        @error UNIMPLEMENTED NOT_SERVED_YET: The encoder lacks the dtype or capability.
         """
 
     @_abc_1.abstractmethod
@@ -183,10 +219,13 @@ class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_encoder_pb2.TokenizeResponse, _abc.Awaitable[_encoder_pb2.TokenizeResponse]]:
         """Tokens of texts as Encode would see them, before truncation, with the part of the text that
-        each stands for. NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more texts than
-        `max_batch_items`, texts of more than 16 MiB in all, unknown prompt name, an answer of more
-        tokens than a message holds, an answer of more than 200000 tokens. UNIMPLEMENTED: a provider
-        that only encodes.
+        each stands for. An answer has at most 200000 tokens, and not more than a message holds.
+
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error INVALID_ARGUMENT texts: More than `max_batch_items`, more than 16 MiB in all, or too
+               many tokens for an answer.
+        @error INVALID_ARGUMENT prompt_name: It is unknown.
+        @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
         """
 
     @_abc_1.abstractmethod
@@ -196,9 +235,11 @@ class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_encoder_pb2.DetokenizeResponse, _abc.Awaitable[_encoder_pb2.DetokenizeResponse]]:
         """Texts of tokens, as the encoder's tokenizer writes them; not always the texts that the tokens
-        were made of (letter case, white space). NOT_FOUND: unknown encoder. INVALID_ARGUMENT: more
-        lists than `max_batch_items`, an id that the tokenizer does not know. UNIMPLEMENTED: as
-        Tokenize.
+        were made of (letter case, white space).
+
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error INVALID_ARGUMENT token_ids: More lists than `max_batch_items`, or an unknown id.
+        @error UNIMPLEMENTED NOT_SERVED_YET: The provider only encodes.
         """
 
     @_abc_1.abstractmethod
@@ -207,8 +248,9 @@ class EncoderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _encoder_pb2.RerankRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_encoder_pb2.RerankResponse, _abc.Awaitable[_encoder_pb2.RerankResponse]]:
-        """Scores query-document pairs with a cross-encoder. UNIMPLEMENTED: an encoder without
-        CAPABILITY_RERANK.
+        """Scores query-document pairs with a cross-encoder.
+
+        @error UNIMPLEMENTED NOT_SERVED_YET encoder_id: The encoder lacks CAPABILITY_RERANK.
         """
 
 def add_EncoderServiceServicer_to_server(servicer: EncoderServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

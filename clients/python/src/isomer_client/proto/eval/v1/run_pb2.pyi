@@ -160,14 +160,14 @@ class _GateTextsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateTexts.V
     GATE_TEXTS_ACCEPTED: _GateTexts.ValueType  # 3
     """Those that the judge rated at or above its threshold.
 
-    INVALID_ARGUMENT without a judge of
-    similarity.
+    @error INVALID_ARGUMENT BROKEN_GATE: The run has no judge of similarity.
     """
 
 class GateTexts(_GateTexts, metaclass=_GateTextsEnumTypeWrapper):
     """Rewrites that a rule covers: an item counts if all its texts that were to be rewritten do.
-    Original and rewritten texts are scored on the same items. INVALID_ARGUMENT with GateSequential
-    for all but GATE_TEXTS_ALL.
+    Original and rewritten texts are scored on the same items.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: With GateSequential, for all but GATE_TEXTS_ALL.
     """
 
 GATE_TEXTS_UNSPECIFIED: GateTexts.ValueType  # 0
@@ -178,8 +178,7 @@ GATE_TEXTS_CHANGED: GateTexts.ValueType  # 2
 GATE_TEXTS_ACCEPTED: GateTexts.ValueType  # 3
 """Those that the judge rated at or above its threshold.
 
-INVALID_ARGUMENT without a judge of
-similarity.
+@error INVALID_ARGUMENT BROKEN_GATE: The run has no judge of similarity.
 """
 Global___GateTexts: _TypeAlias = GateTexts  # noqa: Y015
 
@@ -370,15 +369,19 @@ class _GateSequentialEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GateSe
     100 rows of each data set, drawn by chance, then twice as many, and so on.
     Each max_drop or min_score looks at one data set, whose score is a mean of its items, and is
     decided by a betting test, which holds its error whenever one looks. min_separation has its
-    bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other rules.
+    bounds at alpha divided by the number of looks.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: The gate has any other rule.
     """
 
 class GateSequential(_GateSequential, metaclass=_GateSequentialEnumTypeWrapper):
     """Whether the run goes in rounds (data sets, then seeds) and stops as soon as every rule of every
     encoder is decided, and how the chance of error is spent on the looks. Over all looks together it
-    stays at most alpha. INVALID_ARGUMENT with rules on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP,
-    which no early look can decide. A run that stopped early reports on the data sets and seeds, or
-    on the items, that it has finished.
+    stays at most alpha. A run that stopped early reports on the data sets and seeds, or on the
+    items, that it has finished.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: A rule is on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP, which
+           no early look can decide.
     """
 
 GATE_SEQUENTIAL_UNSPECIFIED: GateSequential.ValueType  # 0
@@ -394,7 +397,9 @@ GATE_SEQUENTIAL_BETTING: GateSequential.ValueType  # 4
 100 rows of each data set, drawn by chance, then twice as many, and so on.
 Each max_drop or min_score looks at one data set, whose score is a mean of its items, and is
 decided by a betting test, which holds its error whenever one looks. min_separation has its
-bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other rules.
+bounds at alpha divided by the number of looks.
+
+@error INVALID_ARGUMENT BROKEN_GATE: The gate has any other rule.
 """
 Global___GateSequential: _TypeAlias = GateSequential  # noqa: Y015
 
@@ -567,8 +572,9 @@ class RunSpec(_message.Message):
     """Overrides the suite's `total_items`: the number of rows of all datasets together. They are
     divided so that the total varies least for the texts that are rewritten: most go to the
     datasets whose score varies most, and at least 50, or an equal share if that is less, to each.
-    The limits of the suite's datasets then do not apply. INVALID_ARGUMENT for fewer rows than
-    datasets, and beside `limit`.
+    The limits of the suite's datasets then do not apply.
+
+    @error INVALID_ARGUMENT total_items: Fewer rows than datasets, or beside `limit`.
     """
     @_builtins.property
     def suite(self) -> Global___SuiteRef: ...
@@ -597,7 +603,9 @@ class RunSpec(_message.Message):
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.EncoderPrompt]:
         """Prompts of the encoders; they go before those of the suite and of the encoders themselves (see
-        EncoderPrompt). INVALID_ARGUMENT for an encoder_id that the run does not have.
+        EncoderPrompt).
+
+        @error INVALID_ARGUMENT prompts.encoder_id: The run does not have the encoder.
         """
 
     @_builtins.property
@@ -621,9 +629,10 @@ class RunSpec(_message.Message):
         finds documents by the terms of the texts, without the encoder; `hybrid:FUSION` fuses the 1000
         best documents of vectors and of BM25, with FUSION `rrf` (reciprocal ranks), `dbsf`
         (distribution-based) or `rsf` (relative scores) as in mteb, and `hybrid:FUSION:WEIGHT` with a
-        weight of vectors other than 0.5. Empty: the suite's; `off` alone: none. INVALID_ARGUMENT for
-        an unknown form, for dimensions that the encoder does not have, for a corpus that is searched
-        in shards, and for a search form beside data sets of other tasks than retrieval.
+        weight of vectors other than 0.5. Empty: the suite's; `off` alone: none.
+
+        @error INVALID_ARGUMENT forms: A form is unknown, the encoder does not have the dimensions, a
+               corpus is searched in shards, or data sets of other tasks stand beside a search form.
         """
 
     @_builtins.property
@@ -632,7 +641,9 @@ class RunSpec(_message.Message):
         encoder named `ID+prompt:NAME`. A name is a rule that changes every prompt: `none` (no prompt),
         `synonyms`, `lower_case`, `upper_case`, `no_punctuation`, `typos`; `all` names every rule. Or
         it is a variant of the suite's own (`[prompt_variant.NAME]`). Empty: all of the suite's; `off`
-        alone: none. INVALID_ARGUMENT for an unknown name, and if they change no prompt of any encoder.
+        alone: none.
+
+        @error INVALID_ARGUMENT prompt_variants: A name is unknown, or they change no encoder's prompt.
         """
 
     def __init__(
@@ -683,9 +694,9 @@ Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 class RunLimits(_message.Message):
     """Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
     limit. The most that a request may take is reserved before it is sent, so what is in flight does
-    not take a run above a limit; a run that cannot continue within it fails (RESOURCE_EXHAUSTED),
-    and finished work is kept. Calls that are repeated because a generator failed or was overloaded
-    are not reserved: they count, and stop the run when they are reported.
+    not take a run above a limit; a run that cannot continue within it fails (`error_code` 8), and
+    finished work is kept. Calls that are repeated because a generator failed or was overloaded are
+    not reserved: they count, and stop the run when they are reported.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -747,7 +758,8 @@ class Separation(_message.Message):
         `multi_swap` and `distractors` are the transformations of that name: the first swaps words
         without a generator, the second asks the run's generator, at temperature 1 and with the run's
         first seed, once for each text that is compared. Empty: the suite's, else the first four.
-        INVALID_ARGUMENT names one that is unknown.
+
+        @error INVALID_ARGUMENT kinds: One is unknown.
         """
 
     def __init__(
@@ -793,8 +805,10 @@ class Judge(_message.Message):
     SCALES_FIELD_NUMBER: _builtins.int
     ACCEPT_FIELD_NUMBER: _builtins.int
     generator_id: _builtins.str
-    """As in isomer.transform.v1.TransformSpec. Empty: the suite's; INVALID_ARGUMENT when it has none
-    and a field below is set. `none`: no judge, whatever the suite says.
+    """As in isomer.transform.v1.TransformSpec. Empty: the suite's. `none`: no judge, whatever
+    the suite says.
+
+    @error INVALID_ARGUMENT generator_id: The suite has none either, and a field below is set.
     """
     sample: _builtins.int
     """Maximum number of texts rated per data set, transformation and seed, drawn by the run's first
@@ -927,8 +941,9 @@ class Gate(_message.Message):
     def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Shares beyond which a rule is invalid, 0 to 1, by the name that a suite gives them: those
         above, and `max_zero`, `max_leak`, `max_at_chance`, `max_same_rewrites` and `max_guarded`.
-        INVALID_ARGUMENT for an unknown name, and for one that a field above gives too. Absent: the
-        suite's, else the default.
+        Absent: the suite's, else the default.
+
+        @error INVALID_ARGUMENT: A name is unknown, or a field above gives it too.
         """
 
     def __init__(
@@ -982,9 +997,12 @@ Global___Gate: _TypeAlias = Gate  # noqa: Y015
 
 @_typing.final
 class GateRule(_message.Message):
-    """A rule. INVALID_ARGUMENT names its field and the nearest valid name when it names an axis, a
-    transformation or a data set that the run does not have, and what would help when the data sets
-    there are can never decide it.
+    """A rule.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: It names an axis, a transformation or a data set that the
+           run does not have, and the message names the nearest valid one; or the data sets there are
+           can never decide it, and the message says what would help.
+    @error INVALID_ARGUMENT task_type: It is unknown. The message names the nearest one.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1047,7 +1065,9 @@ class GateRule(_message.Message):
     min_separation: _builtins.float
     """Least share of texts whose rewrite is nearer to the text than to a copy with another meaning,
     0 to 1; see Separation. Chance is 0.5. Clopper-Pearson bounds over texts decide; `basis` is
-    not set. INVALID_ARGUMENT where separation is off.
+    not set.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: Separation is off.
     """
     worst: _builtins.float
     """Largest allowed drop of the worst data set, or group of data sets, in points; 0 to 200. Each
@@ -1058,14 +1078,17 @@ class GateRule(_message.Message):
     wrong; 0 to 100. Needs a baseline, as margin. Items are right or wrong in pair-classification
     (at the threshold of the cosine that has most of the baseline's original pairs right),
     retrieval (a relevant document among the first 10), bitext (the translation is nearest) and
-    classification (most fits label the text correctly); INVALID_ARGUMENT where the rule looks at
-    data sets of other tasks. Bounds over items decide; `basis` is not set.
+    classification (most fits label the text correctly). Bounds over items decide; `basis` is not
+    set.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: The rule looks at data sets of other tasks.
     """
     min_overlap: _builtins.float
     """Least share, in percent, of the first 10 documents of a query that both the baseline encoder
     and this encoder find, mean over queries; 0 to 100. Needs a baseline, as margin.
-    INVALID_ARGUMENT where the rule looks at data sets other than retrieval. Bounds over items
-    decide; `basis` is not set.
+    Bounds over items decide; `basis` is not set.
+
+    @error INVALID_ARGUMENT BROKEN_GATE: The rule looks at data sets other than retrieval.
     """
     quantity: _builtins.str
     """`total` (also when empty), an axis (`lexical`, `length`, `language`, `augmentation`), a
@@ -1102,8 +1125,9 @@ class GateRule(_message.Message):
     """The rule as text, in place of all other fields: KEY=VALUE, separated by commas, e.g.
     `max_drop=3,of=length`. The keys are those of a suite's `[[gate.rule]]`; a comma in a value is
     not possible. `form` is in no field: it limits a rule to encoders in one of RunSpec.forms, or
-    in none (`form=dense`). INVALID_ARGUMENT where it cannot be read, and together with another
-    field.
+    in none (`form=dense`).
+
+    @error INVALID_ARGUMENT text: It cannot be read, or stands beside another field.
     """
     @_builtins.property
     def validity(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -1891,7 +1915,9 @@ class CancelRunRequest(_message.Message):
     id: _builtins.str
     reason: _builtins.str
     """The reason: sent as a message to the run's watchers, and kept as its `error`. At most 1,000
-    bytes; INVALID_ARGUMENT otherwise.
+    bytes.
+
+    @error INVALID_ARGUMENT reason: It is longer.
     """
     def __init__(
         self,

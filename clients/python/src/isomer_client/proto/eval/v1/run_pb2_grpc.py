@@ -29,8 +29,10 @@ class RunServiceStub(object):
     """Plans and executes robustness checks.
 
     Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
-    the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
-    runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+    the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+    default 90 days after their end, or when 10,000 newer ones are there.
+
+    @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
     """
 
     def __init__(self, channel):
@@ -95,17 +97,23 @@ class RunServiceServicer(object):
     """Plans and executes robustness checks.
 
     Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
-    the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
-    runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+    the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+    default 90 days after their end, or when 10,000 newer ones are there.
+
+    @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
     """
 
     def CreateRun(self, request, context):
-        """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-        NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-        before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-        cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-        RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-        FAILED_PRECONDITION where the plan is above RunSpec.limits.
+        """Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+        judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+        know its model, is reported now (field `spec.judge`).
+
+        @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+        @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+        @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+        @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+        @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+        @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,14 +158,18 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRun(self, request, context):
-        """Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active.
+        """Forgets a run that has ended, its report included.
+
+        @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetReport(self, request, context):
-        """The report of a run that succeeded. FAILED_PRECONDITION before that.
+        """The report of a run that succeeded.
+
+        @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -165,9 +177,10 @@ class RunServiceServicer(object):
 
     def GetFleet(self, request, context):
         """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-        active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-        keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-        and workers without their host.
+        active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+        own runs only, the lanes that these wait for, and workers without their host.
+
+        @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,10 +188,13 @@ class RunServiceServicer(object):
 
     def GetHistory(self, request, context):
         """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-        reference, with one chance of error over all of them. NOT_FOUND where no kept
-        run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-        and say in `earlier` how many releases they tested.
+        reference, with one chance of error over all of them.
+
+        @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+        @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+        @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+        @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+        of them, and say in `earlier` how many releases they tested.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -249,8 +265,10 @@ class RunService(object):
     """Plans and executes robustness checks.
 
     Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
-    the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
-    runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+    the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+    default 90 days after their end, or when 10,000 newer ones are there.
+
+    @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
     """
 
     @staticmethod

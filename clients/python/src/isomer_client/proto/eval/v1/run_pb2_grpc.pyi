@@ -33,8 +33,10 @@ class RunServiceStub:
     """Plans and executes robustness checks.
 
     Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
-    the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
-    runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+    the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+    default 90 days after their end, or when 10,000 newer ones are there.
+
+    @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
     """
 
     @_typing.overload
@@ -42,12 +44,16 @@ class RunServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RunServiceAsyncStub: ...
     CreateRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.CreateRunRequest, _run_pb2.CreateRunResponse]
-    """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-    NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-    before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-    cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-    RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-    FAILED_PRECONDITION where the plan is above RunSpec.limits.
+    """Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+    judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+    know its model, is reported now (field `spec.judge`).
+
+    @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+    @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+    @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+    @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+    @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+    @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
     """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.PlanRunResponse]
     """Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
@@ -65,21 +71,31 @@ class RunServiceStub:
     CancelRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.CancelRunRequest, _run_pb2.CancelRunResponse]
     """Stops a run; finished units stay stored. One that has ended stays as it is."""
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.DeleteRunRequest, _run_pb2.DeleteRunResponse]
-    """Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active."""
+    """Forgets a run that has ended, its report included.
+
+    @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
+    """
     GetReport: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetReportRequest, _run_pb2.GetReportResponse]
-    """The report of a run that succeeded. FAILED_PRECONDITION before that."""
+    """The report of a run that succeeded.
+
+    @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
+    """
     GetFleet: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetFleetRequest, _run_pb2.GetFleetResponse]
     """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-    active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-    keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-    and workers without their host.
+    active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+    own runs only, the lanes that these wait for, and workers without their host.
+
+    @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
     """
     GetHistory: _grpc.UnaryUnaryMultiCallable[_run_pb2.GetHistoryRequest, _run_pb2.GetHistoryResponse]
     """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-    reference, with one chance of error over all of them. NOT_FOUND where no kept
-    run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-    and say in `earlier` how many releases they tested.
+    reference, with one chance of error over all of them.
+
+    @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+    @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+    @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+    @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+           of them, and say in `earlier` how many releases they tested.
     """
 
 @_typing.type_check_only
@@ -87,18 +103,24 @@ class RunServiceAsyncStub(RunServiceStub):
     """Plans and executes robustness checks.
 
     Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
-    the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
-    runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+    the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+    default 90 days after their end, or when 10,000 newer ones are there.
+
+    @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_run_pb2.CreateRunRequest, _run_pb2.CreateRunResponse]  # type: ignore[assignment]
-    """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-    NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-    before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-    cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-    RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-    FAILED_PRECONDITION where the plan is above RunSpec.limits.
+    """Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+    judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+    know its model, is reported now (field `spec.judge`).
+
+    @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+    @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+    @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+    @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+    @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+    @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
     """
     PlanRun: _aio.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.PlanRunResponse]  # type: ignore[assignment]
     """Estimates what a run of this spec would use, before it costs anything: texts, calls, tokens,
@@ -116,29 +138,41 @@ class RunServiceAsyncStub(RunServiceStub):
     CancelRun: _aio.UnaryUnaryMultiCallable[_run_pb2.CancelRunRequest, _run_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Stops a run; finished units stay stored. One that has ended stays as it is."""
     DeleteRun: _aio.UnaryUnaryMultiCallable[_run_pb2.DeleteRunRequest, _run_pb2.DeleteRunResponse]  # type: ignore[assignment]
-    """Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active."""
+    """Forgets a run that has ended, its report included.
+
+    @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
+    """
     GetReport: _aio.UnaryUnaryMultiCallable[_run_pb2.GetReportRequest, _run_pb2.GetReportResponse]  # type: ignore[assignment]
-    """The report of a run that succeeded. FAILED_PRECONDITION before that."""
+    """The report of a run that succeeded.
+
+    @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
+    """
     GetFleet: _aio.UnaryUnaryMultiCallable[_run_pb2.GetFleetRequest, _run_pb2.GetFleetResponse]  # type: ignore[assignment]
     """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-    active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-    keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-    and workers without their host.
+    active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+    own runs only, the lanes that these wait for, and workers without their host.
+
+    @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
     """
     GetHistory: _aio.UnaryUnaryMultiCallable[_run_pb2.GetHistoryRequest, _run_pb2.GetHistoryResponse]  # type: ignore[assignment]
     """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-    reference, with one chance of error over all of them. NOT_FOUND where no kept
-    run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-    range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-    and say in `earlier` how many releases they tested.
+    reference, with one chance of error over all of them.
+
+    @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+    @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+    @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+    @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+           of them, and say in `earlier` how many releases they tested.
     """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
     """Plans and executes robustness checks.
 
     Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
-    the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
-    runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+    the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+    default 90 days after their end, or when 10,000 newer ones are there.
+
+    @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
     """
 
     @_abc_1.abstractmethod
@@ -147,12 +181,16 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.CreateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.CreateRunResponse, _abc.Awaitable[_run_pb2.CreateRunResponse]]:
-        """Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-        NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-        before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-        cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-        RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-        FAILED_PRECONDITION where the plan is above RunSpec.limits.
+        """Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+        judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+        know its model, is reported now (field `spec.judge`).
+
+        @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+        @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+        @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+        @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+        @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+        @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
         """
 
     @_abc_1.abstractmethod
@@ -206,7 +244,10 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.DeleteRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.DeleteRunResponse, _abc.Awaitable[_run_pb2.DeleteRunResponse]]:
-        """Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active."""
+        """Forgets a run that has ended, its report included.
+
+        @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
+        """
 
     @_abc_1.abstractmethod
     def GetReport(
@@ -214,7 +255,10 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.GetReportRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.GetReportResponse, _abc.Awaitable[_run_pb2.GetReportResponse]]:
-        """The report of a run that succeeded. FAILED_PRECONDITION before that."""
+        """The report of a run that succeeded.
+
+        @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
+        """
 
     @_abc_1.abstractmethod
     def GetFleet(
@@ -223,9 +267,10 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.GetFleetResponse, _abc.Awaitable[_run_pb2.GetFleetResponse]]:
         """The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-        active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-        keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-        and workers without their host.
+        active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+        own runs only, the lanes that these wait for, and workers without their host.
+
+        @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
         """
 
     @_abc_1.abstractmethod
@@ -235,10 +280,13 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.GetHistoryResponse, _abc.Awaitable[_run_pb2.GetHistoryResponse]]:
         """The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-        reference, with one chance of error over all of them. NOT_FOUND where no kept
-        run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-        range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-        and say in `earlier` how many releases they tested.
+        reference, with one chance of error over all of them.
+
+        @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+        @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+        @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+        @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+               of them, and say in `earlier` how many releases they tested.
         """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,8 +27,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class StatisticsServiceStub:
-    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
-    more than 2147483648 steps, about 20 seconds on one core.
+    """Tests and intervals.
+
+    @error INVALID_ARGUMENT: The request takes more than 2147483648 steps, about 20 seconds on one
+           core. The field is the one that determines the time.
     """
 
     @_typing.overload
@@ -38,111 +40,161 @@ class StatisticsServiceStub:
     Compare: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.CompareRequest, _statistics_pb2.CompareResponse]
     """Compares paired scores of two or more systems: Hodges-Lehmann shift, Wilcoxon signed-rank,
     percentile bootstrap interval, Holm over the comparisons. Differences are treatment less
-    reference. INVALID_ARGUMENT: unequal lengths, NaN, no pairs, exact tests of too many values. A
-    test that n does not allow is left out and `note` says why.
+    reference. A test that n does not allow is left out and `note` says why.
+
+    @error INVALID_ARGUMENT values: There are none, lengths differ, or one is not finite.
+    @error INVALID_ARGUMENT method: There are too many values for an exact test.
     """
     RankStability: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.RankStabilityRequest, _statistics_pb2.RankStabilityResponse]
     """Stability of a ranking of encoders: Kendall's tau-b between their original and transformed
-    scores, per data set. INVALID_ARGUMENT: encoders that are not the same in both, unequal
-    lengths, NaN, a data set on which all encoders tie.
+    scores, per data set.
+
+    @error INVALID_ARGUMENT transformed.name: Not the encoder of `original` at this position.
+    @error INVALID_ARGUMENT values: Lengths differ, one is not finite, or all encoders tie on a
+           data set.
     """
     Agreement: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.AgreementRequest, _statistics_pb2.AgreementResponse]
     """Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha; ratings may be missing.
-    INVALID_ARGUMENT: one rater, unequal lengths, unknown weights, a rating off the scale, no item
-    rated twice, more than 1000 values on the scale, more than 4194304 items x values.
+
+    @error INVALID_ARGUMENT raters: There is one, lengths differ, a rating is off the scale, no
+           item is rated twice, or there are more than 1000 values or 4194304 items x values.
+    @error INVALID_ARGUMENT weights: They are unknown.
     """
     Reliability: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.ReliabilityRequest, _statistics_pb2.ReliabilityResponse]
     """Split-half reliability of a profile: Spearman's correlation between the encoders' means on two
-    halves of the data sets, halved within every stratum. INVALID_ARGUMENT: fewer than three
-    encoders, fewer than two data sets, unequal lengths, NaN.
+    halves of the data sets, halved within every stratum.
+
+    @error INVALID_ARGUMENT encoders: Fewer than three, or fewer than two data sets.
+    @error INVALID_ARGUMENT encoders.values: Lengths differ, or one is not finite.
     """
     ComparePairs: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.ComparePairsRequest, _statistics_pb2.ComparePairsResponse]
     """Every system against every other: mean with interval, tests adjusted by Holm over all pairs,
-    significance letters. INVALID_ARGUMENT: fewer than two systems, more than 100 systems, unequal
-    lengths, NaN.
+    significance letters.
+
+    @error INVALID_ARGUMENT systems: Fewer than two, or more than 100.
+    @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
     """
     CompareRanks: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.CompareRanksRequest, _statistics_pb2.CompareRanksResponse]
     """Do systems differ in rank over the data sets? Friedman's test, Iman and Davenport's F,
-    Nemenyi's critical difference. INVALID_ARGUMENT: fewer than three systems, more than 100
-    systems, fewer than two data sets, unequal lengths, NaN, all systems tied everywhere.
+    Nemenyi's critical difference.
+
+    @error INVALID_ARGUMENT systems: Fewer than three, more than 100, fewer than two data sets, or
+           all tied everywhere.
+    @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
     """
     AdjustPValues: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.AdjustPValuesRequest, _statistics_pb2.AdjustPValuesResponse]
-    """Holm's and Benjamini and Hochberg's adjustment of p-values. INVALID_ARGUMENT: no p-values, a
-    value outside 0 to 1.
+    """Holm's and Benjamini and Hochberg's adjustment of p-values.
+
+    @error INVALID_ARGUMENT p_values: There are none, or one is outside 0 to 1.
     """
     Bootstrap: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.BootstrapRequest, _statistics_pb2.BootstrapResponse]
-    """Bootstrap interval of a statistic. INVALID_ARGUMENT: no values, NaN, a statistic that is
-    undefined on these.
+    """Bootstrap interval of a statistic.
+
+    @error INVALID_ARGUMENT values: There are none, or one is not finite.
+    @error INVALID_ARGUMENT second: The correlation is undefined.
     """
     Correlate: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.CorrelateRequest, _statistics_pb2.CorrelateResponse]
-    """Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
-    unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
+    """Pearson's, Spearman's and Kendall's correlation with tests and intervals.
+
+    @error INVALID_ARGUMENT y: Lengths differ, or a series is constant (its correlation is
+           undefined, not 0).
+    @error INVALID_ARGUMENT values: One is not finite.
     """
     PlanDesign: _grpc.UnaryUnaryMultiCallable[_statistics_pb2.PlanDesignRequest, _statistics_pb2.PlanDesignResponse]
     """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
-    design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
-    differ, neither differences nor spreads.
+    design that an effect needs.
+
+    @error INVALID_ARGUMENT differences: Fewer than two data sets.
+    @error INVALID_ARGUMENT differences.values: Numbers of seeds differ.
+    @error INVALID_ARGUMENT sd_between: There are neither differences nor spreads.
     """
 
 @_typing.type_check_only
 class StatisticsServiceAsyncStub(StatisticsServiceStub):
-    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
-    more than 2147483648 steps, about 20 seconds on one core.
+    """Tests and intervals.
+
+    @error INVALID_ARGUMENT: The request takes more than 2147483648 steps, about 20 seconds on one
+           core. The field is the one that determines the time.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Compare: _aio.UnaryUnaryMultiCallable[_statistics_pb2.CompareRequest, _statistics_pb2.CompareResponse]  # type: ignore[assignment]
     """Compares paired scores of two or more systems: Hodges-Lehmann shift, Wilcoxon signed-rank,
     percentile bootstrap interval, Holm over the comparisons. Differences are treatment less
-    reference. INVALID_ARGUMENT: unequal lengths, NaN, no pairs, exact tests of too many values. A
-    test that n does not allow is left out and `note` says why.
+    reference. A test that n does not allow is left out and `note` says why.
+
+    @error INVALID_ARGUMENT values: There are none, lengths differ, or one is not finite.
+    @error INVALID_ARGUMENT method: There are too many values for an exact test.
     """
     RankStability: _aio.UnaryUnaryMultiCallable[_statistics_pb2.RankStabilityRequest, _statistics_pb2.RankStabilityResponse]  # type: ignore[assignment]
     """Stability of a ranking of encoders: Kendall's tau-b between their original and transformed
-    scores, per data set. INVALID_ARGUMENT: encoders that are not the same in both, unequal
-    lengths, NaN, a data set on which all encoders tie.
+    scores, per data set.
+
+    @error INVALID_ARGUMENT transformed.name: Not the encoder of `original` at this position.
+    @error INVALID_ARGUMENT values: Lengths differ, one is not finite, or all encoders tie on a
+           data set.
     """
     Agreement: _aio.UnaryUnaryMultiCallable[_statistics_pb2.AgreementRequest, _statistics_pb2.AgreementResponse]  # type: ignore[assignment]
     """Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha; ratings may be missing.
-    INVALID_ARGUMENT: one rater, unequal lengths, unknown weights, a rating off the scale, no item
-    rated twice, more than 1000 values on the scale, more than 4194304 items x values.
+
+    @error INVALID_ARGUMENT raters: There is one, lengths differ, a rating is off the scale, no
+           item is rated twice, or there are more than 1000 values or 4194304 items x values.
+    @error INVALID_ARGUMENT weights: They are unknown.
     """
     Reliability: _aio.UnaryUnaryMultiCallable[_statistics_pb2.ReliabilityRequest, _statistics_pb2.ReliabilityResponse]  # type: ignore[assignment]
     """Split-half reliability of a profile: Spearman's correlation between the encoders' means on two
-    halves of the data sets, halved within every stratum. INVALID_ARGUMENT: fewer than three
-    encoders, fewer than two data sets, unequal lengths, NaN.
+    halves of the data sets, halved within every stratum.
+
+    @error INVALID_ARGUMENT encoders: Fewer than three, or fewer than two data sets.
+    @error INVALID_ARGUMENT encoders.values: Lengths differ, or one is not finite.
     """
     ComparePairs: _aio.UnaryUnaryMultiCallable[_statistics_pb2.ComparePairsRequest, _statistics_pb2.ComparePairsResponse]  # type: ignore[assignment]
     """Every system against every other: mean with interval, tests adjusted by Holm over all pairs,
-    significance letters. INVALID_ARGUMENT: fewer than two systems, more than 100 systems, unequal
-    lengths, NaN.
+    significance letters.
+
+    @error INVALID_ARGUMENT systems: Fewer than two, or more than 100.
+    @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
     """
     CompareRanks: _aio.UnaryUnaryMultiCallable[_statistics_pb2.CompareRanksRequest, _statistics_pb2.CompareRanksResponse]  # type: ignore[assignment]
     """Do systems differ in rank over the data sets? Friedman's test, Iman and Davenport's F,
-    Nemenyi's critical difference. INVALID_ARGUMENT: fewer than three systems, more than 100
-    systems, fewer than two data sets, unequal lengths, NaN, all systems tied everywhere.
+    Nemenyi's critical difference.
+
+    @error INVALID_ARGUMENT systems: Fewer than three, more than 100, fewer than two data sets, or
+           all tied everywhere.
+    @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
     """
     AdjustPValues: _aio.UnaryUnaryMultiCallable[_statistics_pb2.AdjustPValuesRequest, _statistics_pb2.AdjustPValuesResponse]  # type: ignore[assignment]
-    """Holm's and Benjamini and Hochberg's adjustment of p-values. INVALID_ARGUMENT: no p-values, a
-    value outside 0 to 1.
+    """Holm's and Benjamini and Hochberg's adjustment of p-values.
+
+    @error INVALID_ARGUMENT p_values: There are none, or one is outside 0 to 1.
     """
     Bootstrap: _aio.UnaryUnaryMultiCallable[_statistics_pb2.BootstrapRequest, _statistics_pb2.BootstrapResponse]  # type: ignore[assignment]
-    """Bootstrap interval of a statistic. INVALID_ARGUMENT: no values, NaN, a statistic that is
-    undefined on these.
+    """Bootstrap interval of a statistic.
+
+    @error INVALID_ARGUMENT values: There are none, or one is not finite.
+    @error INVALID_ARGUMENT second: The correlation is undefined.
     """
     Correlate: _aio.UnaryUnaryMultiCallable[_statistics_pb2.CorrelateRequest, _statistics_pb2.CorrelateResponse]  # type: ignore[assignment]
-    """Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
-    unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
+    """Pearson's, Spearman's and Kendall's correlation with tests and intervals.
+
+    @error INVALID_ARGUMENT y: Lengths differ, or a series is constant (its correlation is
+           undefined, not 0).
+    @error INVALID_ARGUMENT values: One is not finite.
     """
     PlanDesign: _aio.UnaryUnaryMultiCallable[_statistics_pb2.PlanDesignRequest, _statistics_pb2.PlanDesignResponse]  # type: ignore[assignment]
     """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
-    design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
-    differ, neither differences nor spreads.
+    design that an effect needs.
+
+    @error INVALID_ARGUMENT differences: Fewer than two data sets.
+    @error INVALID_ARGUMENT differences.values: Numbers of seeds differ.
+    @error INVALID_ARGUMENT sd_between: There are neither differences nor spreads.
     """
 
 class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
-    more than 2147483648 steps, about 20 seconds on one core.
+    """Tests and intervals.
+
+    @error INVALID_ARGUMENT: The request takes more than 2147483648 steps, about 20 seconds on one
+           core. The field is the one that determines the time.
     """
 
     @_abc_1.abstractmethod
@@ -153,8 +205,10 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_statistics_pb2.CompareResponse, _abc.Awaitable[_statistics_pb2.CompareResponse]]:
         """Compares paired scores of two or more systems: Hodges-Lehmann shift, Wilcoxon signed-rank,
         percentile bootstrap interval, Holm over the comparisons. Differences are treatment less
-        reference. INVALID_ARGUMENT: unequal lengths, NaN, no pairs, exact tests of too many values. A
-        test that n does not allow is left out and `note` says why.
+        reference. A test that n does not allow is left out and `note` says why.
+
+        @error INVALID_ARGUMENT values: There are none, lengths differ, or one is not finite.
+        @error INVALID_ARGUMENT method: There are too many values for an exact test.
         """
 
     @_abc_1.abstractmethod
@@ -164,8 +218,11 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.RankStabilityResponse, _abc.Awaitable[_statistics_pb2.RankStabilityResponse]]:
         """Stability of a ranking of encoders: Kendall's tau-b between their original and transformed
-        scores, per data set. INVALID_ARGUMENT: encoders that are not the same in both, unequal
-        lengths, NaN, a data set on which all encoders tie.
+        scores, per data set.
+
+        @error INVALID_ARGUMENT transformed.name: Not the encoder of `original` at this position.
+        @error INVALID_ARGUMENT values: Lengths differ, one is not finite, or all encoders tie on a
+               data set.
         """
 
     @_abc_1.abstractmethod
@@ -175,8 +232,10 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.AgreementResponse, _abc.Awaitable[_statistics_pb2.AgreementResponse]]:
         """Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha; ratings may be missing.
-        INVALID_ARGUMENT: one rater, unequal lengths, unknown weights, a rating off the scale, no item
-        rated twice, more than 1000 values on the scale, more than 4194304 items x values.
+
+        @error INVALID_ARGUMENT raters: There is one, lengths differ, a rating is off the scale, no
+               item is rated twice, or there are more than 1000 values or 4194304 items x values.
+        @error INVALID_ARGUMENT weights: They are unknown.
         """
 
     @_abc_1.abstractmethod
@@ -186,8 +245,10 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.ReliabilityResponse, _abc.Awaitable[_statistics_pb2.ReliabilityResponse]]:
         """Split-half reliability of a profile: Spearman's correlation between the encoders' means on two
-        halves of the data sets, halved within every stratum. INVALID_ARGUMENT: fewer than three
-        encoders, fewer than two data sets, unequal lengths, NaN.
+        halves of the data sets, halved within every stratum.
+
+        @error INVALID_ARGUMENT encoders: Fewer than three, or fewer than two data sets.
+        @error INVALID_ARGUMENT encoders.values: Lengths differ, or one is not finite.
         """
 
     @_abc_1.abstractmethod
@@ -197,8 +258,10 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.ComparePairsResponse, _abc.Awaitable[_statistics_pb2.ComparePairsResponse]]:
         """Every system against every other: mean with interval, tests adjusted by Holm over all pairs,
-        significance letters. INVALID_ARGUMENT: fewer than two systems, more than 100 systems, unequal
-        lengths, NaN.
+        significance letters.
+
+        @error INVALID_ARGUMENT systems: Fewer than two, or more than 100.
+        @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
         """
 
     @_abc_1.abstractmethod
@@ -208,8 +271,11 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.CompareRanksResponse, _abc.Awaitable[_statistics_pb2.CompareRanksResponse]]:
         """Do systems differ in rank over the data sets? Friedman's test, Iman and Davenport's F,
-        Nemenyi's critical difference. INVALID_ARGUMENT: fewer than three systems, more than 100
-        systems, fewer than two data sets, unequal lengths, NaN, all systems tied everywhere.
+        Nemenyi's critical difference.
+
+        @error INVALID_ARGUMENT systems: Fewer than three, more than 100, fewer than two data sets, or
+               all tied everywhere.
+        @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
         """
 
     @_abc_1.abstractmethod
@@ -218,8 +284,9 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _statistics_pb2.AdjustPValuesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.AdjustPValuesResponse, _abc.Awaitable[_statistics_pb2.AdjustPValuesResponse]]:
-        """Holm's and Benjamini and Hochberg's adjustment of p-values. INVALID_ARGUMENT: no p-values, a
-        value outside 0 to 1.
+        """Holm's and Benjamini and Hochberg's adjustment of p-values.
+
+        @error INVALID_ARGUMENT p_values: There are none, or one is outside 0 to 1.
         """
 
     @_abc_1.abstractmethod
@@ -228,8 +295,10 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _statistics_pb2.BootstrapRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.BootstrapResponse, _abc.Awaitable[_statistics_pb2.BootstrapResponse]]:
-        """Bootstrap interval of a statistic. INVALID_ARGUMENT: no values, NaN, a statistic that is
-        undefined on these.
+        """Bootstrap interval of a statistic.
+
+        @error INVALID_ARGUMENT values: There are none, or one is not finite.
+        @error INVALID_ARGUMENT second: The correlation is undefined.
         """
 
     @_abc_1.abstractmethod
@@ -238,8 +307,11 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _statistics_pb2.CorrelateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.CorrelateResponse, _abc.Awaitable[_statistics_pb2.CorrelateResponse]]:
-        """Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
-        unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
+        """Pearson's, Spearman's and Kendall's correlation with tests and intervals.
+
+        @error INVALID_ARGUMENT y: Lengths differ, or a series is constant (its correlation is
+               undefined, not 0).
+        @error INVALID_ARGUMENT values: One is not finite.
         """
 
     @_abc_1.abstractmethod
@@ -249,8 +321,11 @@ class StatisticsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_statistics_pb2.PlanDesignResponse, _abc.Awaitable[_statistics_pb2.PlanDesignResponse]]:
         """Computes the effect that a design with these numbers of data sets and seeds can detect, and the
-        design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
-        differ, neither differences nor spreads.
+        design that an effect needs.
+
+        @error INVALID_ARGUMENT differences: Fewer than two data sets.
+        @error INVALID_ARGUMENT differences.values: Numbers of seeds differ.
+        @error INVALID_ARGUMENT sd_between: There are neither differences nor spreads.
         """
 
 def add_StatisticsServiceServicer_to_server(servicer: StatisticsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

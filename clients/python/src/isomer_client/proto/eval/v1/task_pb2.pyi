@@ -431,12 +431,14 @@ class DatasetRef(_message.Message):
     name: _builtins.str
     """Name shown in reports; default: from the source."""
     config: _builtins.str
-    """Hub: configuration; default: the language's, `default`, or the only one. INVALID_ARGUMENT for
-    other sources.
+    """Hub: configuration; default: the language's, `default`, or the only one.
+
+    @error INVALID_ARGUMENT config: The source is another.
     """
     revision: _builtins.str
     """Hub: commit, tag or branch; default: the catalogue's, else `main`. The result names the commit.
-    INVALID_ARGUMENT for other sources.
+
+    @error INVALID_ARGUMENT revision: The source is another.
     """
     @_builtins.property
     def inline(self) -> Global___InlineFiles:
@@ -451,8 +453,9 @@ class DatasetRef(_message.Message):
         """Languages of the texts (BCP-47): one for all, or those of the first and of the second side
         (queries and documents). Default: the catalogue's; else those that `language` names, which is
         two for a pair task and a name such as `en-ar` (two codes in lower case; `pt-BR` and `zh-Hant`
-        are one language each); else detected text by text. INVALID_ARGUMENT: more than the task has
-        sides.
+        are one language each); else detected text by text.
+
+        @error INVALID_ARGUMENT BROKEN_DATASET: More than the task has sides.
         """
 
     def __init__(
@@ -944,8 +947,10 @@ class TaskOptions(_message.Message):
     """Classification: a sample of at most this many train rows, in proportion to labels; absent: all."""
     tag_parts_of_speech: _builtins.bool
     """Clsd, from a data set: the part of speech of each word that differs, from a tagger of English,
-    where the data does not give it (`distractor_pos`). INVALID_ARGUMENT where the targets are in
-    another language, or the data does not say in which.
+    where the data does not give it (`distractor_pos`).
+
+    @error INVALID_ARGUMENT tag_parts_of_speech: The targets are in another language, or the data
+           does not say in which.
     """
     experiments: _builtins.int
     """Classification: fits (mteb's n_experiments), 1 to 1000. Absent: 10. No meaning under the
@@ -1247,8 +1252,9 @@ class EncoderPrompt(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     ENCODER_ID_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`. INVALID_ARGUMENT
-    when it is neither a part, nor a task type, nor the name of a data set.
+    """Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`.
+
+    @error INVALID_ARGUMENT role: Neither a part, nor a task type, nor the name of a data set.
     """
     text: _builtins.str
     """The text; empty for no prompt, whatever the encoder's default is."""
@@ -1411,8 +1417,10 @@ class DatasetInput(_message.Message):
     form: _builtins.str
     """Retrieval only: how documents are found, as in RunSpec.forms: `bm25`, by the terms of the texts
     and without the encoder, or `hybrid:FUSION`, by vectors and terms. Empty: by vectors alone. The
-    stamp says so. INVALID_ARGUMENT for any other form or task, together with ScoreRequest.index,
-    and for `bm25` together with augmentation.
+    stamp says so.
+
+    @error INVALID_ARGUMENT form: Any other form or task, together with ScoreRequest.index, or
+           `bm25` together with augmentation.
     """
     @_builtins.property
     def dataset(self) -> Global___DatasetRef: ...
@@ -1428,8 +1436,9 @@ class DatasetInput(_message.Message):
 
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[Global___EncoderPrompt]:
-        """Prompts of the encoder; they go before its own. INVALID_ARGUMENT for one with another
-        encoder_id.
+        """Prompts of the encoder; they go before its own.
+
+        @error INVALID_ARGUMENT prompts.encoder_id: Another encoder than that of the data set.
         """
 
     def __init__(
@@ -1632,15 +1641,18 @@ class DatasetAugmentation(_message.Message):
     normalise_after: _builtins.bool
     """See EncodeAugmentedRequest."""
     queries_only: _builtins.bool
-    """Augment the queries only and leave the documents as they are: the cheap form. INVALID_ARGUMENT
-    for a task without documents.
+    """Augment the queries only and leave the documents as they are: the cheap form.
+
+    @error INVALID_ARGUMENT queries_only: The task has no documents.
     """
     @_builtins.property
     def spec(self) -> _transform_pb2.AugmentationSpec: ...
     @_builtins.property
     def plain(self) -> Global___ItemEvidence:
         """`ScoreResponse.evidence` of the same request without augmentation: the report then has the
-        interval of the difference. INVALID_ARGUMENT where it is not of this data set and metric.
+        interval of the difference.
+
+        @error INVALID_ARGUMENT plain: It is of another data set or metric.
         """
 
     def __init__(
@@ -1910,8 +1922,9 @@ class ScoreRequest(_message.Message):
     def options(self) -> Global___TaskOptions: ...
     @_builtins.property
     def index(self) -> Global___SearchIndex:
-        """Retrieval only (INVALID_ARGUMENT elsewhere): look for documents through an approximate index.
-        Absent: the exact search.
+        """Retrieval only: look for documents through an approximate index. Absent: the exact search.
+
+        @error INVALID_ARGUMENT index: The task is not retrieval.
         """
 
     def __init__(

@@ -31,19 +31,21 @@ class ProviderServiceStub(object):
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
-    `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
-    that no more requests are sent to it.
+    `allow_missing`, then RenewLease about three times within each lease. If its lease ran out, or
+    the gateway lost it, it registers again. It calls DeleteProvider when it stops, so that no more
+    requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
     methods of this service.
 
-    Every method may answer UNAVAILABLE with the reason DATABASE when the gateway's records cannot be
-    read or written. An invalid provider is answered INVALID_ARGUMENT with the path of the field in
-    google.rpc.BadRequest. CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason
-    ADDRESS_REFUSED to an IP address that is neither public nor allowed by `addresses.allow`. A name
-    is looked up when the provider is called: CheckProvider says then that its address is refused.
+    A name is looked up when the provider is called: CheckProvider says then that its address is
+    refused.
+
+    @error UNAVAILABLE DATABASE: The gateway's records cannot be read or written.
+    @error INVALID_ARGUMENT: A field of the provider is not valid.
+    @error PERMISSION_DENIED ADDRESS_REFUSED: CreateProvider and UpdateProvider refuse an IP address
+    that is neither public nor allowed by `addresses.allow`.
     """
 
     def __init__(self, channel):
@@ -95,33 +97,40 @@ class ProviderServiceServicer(object):
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
-    `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
-    that no more requests are sent to it.
+    `allow_missing`, then RenewLease about three times within each lease. If its lease ran out, or
+    the gateway lost it, it registers again. It calls DeleteProvider when it stops, so that no more
+    requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
     methods of this service.
 
-    Every method may answer UNAVAILABLE with the reason DATABASE when the gateway's records cannot be
-    read or written. An invalid provider is answered INVALID_ARGUMENT with the path of the field in
-    google.rpc.BadRequest. CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason
-    ADDRESS_REFUSED to an IP address that is neither public nor allowed by `addresses.allow`. A name
-    is looked up when the provider is called: CheckProvider says then that its address is refused.
+    A name is looked up when the provider is called: CheckProvider says then that its address is
+    refused.
+
+    @error UNAVAILABLE DATABASE: The gateway's records cannot be read or written.
+    @error INVALID_ARGUMENT: A field of the provider is not valid.
+    @error PERMISSION_DENIED ADDRESS_REFUSED: CreateProvider and UpdateProvider refuse an IP address
+    that is neither public nor allowed by `addresses.allow`.
     """
 
     def CreateProvider(self, request, context):
-        """Registers a provider. ALREADY_EXISTS when the id is taken; one whose lease ran out is not in
-        the way. FAILED_PRECONDITION when it offers an encoder that another provider offers with
-        different weights. FAILED_PRECONDITION with the reason NO_DATABASE when it has no lease and the
-        gateway no database. RESOURCE_EXHAUSTED when there are `providers.max_providers` already.
+        """Registers a provider. One of the same id whose lease ran out is not in the way.
+
+        @error ALREADY_EXISTS PROVIDER_EXISTS: The id is taken.
+        @error FAILED_PRECONDITION OTHER_SPACE: Another provider offers an encoder of it with different
+        weights.
+        @error FAILED_PRECONDITION NO_DATABASE: It has no lease, and the gateway no database.
+        @error RESOURCE_EXHAUSTED TOO_MANY_PROVIDERS: There are `providers.max_providers` already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetProvider(self, request, context):
-        """NOT_FOUND when there is none, or its lease ran out.
+        """A provider by its id.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is none, or its lease ran out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,19 +144,22 @@ class ProviderServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateProvider(self, request, context):
-        """Changes fields of a provider (AIP-134). NOT_FOUND unless `allow_missing`. ABORTED when
-        `provider.etag` is given and is not the current one, or when somebody else changed the provider
-        at the same moment: read it and try again. FAILED_PRECONDITION with the reason DECLARED when
-        the file declares it. Otherwise as CreateProvider.
+        """Changes fields of a provider (AIP-134). Other errors as CreateProvider.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is none, and `allow_missing` is not set.
+        @error ABORTED ETAG_MISMATCH: `provider.etag` is not the current one, or somebody else changed
+        the provider at the same moment: read it and try again.
+        @error FAILED_PRECONDITION DECLARED: The file declares it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
-        FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
-        changes.
+        """Restarts a provider's lease. Neither `update_time` nor `etag` changes.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is no such provider, or its lease ran out.
+        @error FAILED_PRECONDITION NO_LEASE: It has none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,16 +167,19 @@ class ProviderServiceServicer(object):
 
     def DeleteProvider(self, request, context):
         """Removes a provider: no request is sent to it from now on; requests in flight are completed.
-        NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
-        FAILED_PRECONDITION with the reason DECLARED when the file declares it.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is none.
+        @error ABORTED ETAG_MISMATCH: `etag` is given and is not the current one.
+        @error FAILED_PRECONDITION DECLARED: The file declares it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckProvider(self, request, context):
-        """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
-        an id that is not registered.
+        """Probes a provider with real requests and returns the findings.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: The id is not registered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -222,19 +237,21 @@ class ProviderService(object):
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
-    `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
-    that no more requests are sent to it.
+    `allow_missing`, then RenewLease about three times within each lease. If its lease ran out, or
+    the gateway lost it, it registers again. It calls DeleteProvider when it stops, so that no more
+    requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
     methods of this service.
 
-    Every method may answer UNAVAILABLE with the reason DATABASE when the gateway's records cannot be
-    read or written. An invalid provider is answered INVALID_ARGUMENT with the path of the field in
-    google.rpc.BadRequest. CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason
-    ADDRESS_REFUSED to an IP address that is neither public nor allowed by `addresses.allow`. A name
-    is looked up when the provider is called: CheckProvider says then that its address is refused.
+    A name is looked up when the provider is called: CheckProvider says then that its address is
+    refused.
+
+    @error UNAVAILABLE DATABASE: The gateway's records cannot be read or written.
+    @error INVALID_ARGUMENT: A field of the provider is not valid.
+    @error PERMISSION_DENIED ADDRESS_REFUSED: CreateProvider and UpdateProvider refuse an IP address
+    that is neither public nor allowed by `addresses.allow`.
     """
 
     @staticmethod

@@ -32,19 +32,21 @@ class ProviderServiceStub:
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
-    `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
-    that no more requests are sent to it.
+    `allow_missing`, then RenewLease about three times within each lease. If its lease ran out, or
+    the gateway lost it, it registers again. It calls DeleteProvider when it stops, so that no more
+    requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
     methods of this service.
 
-    Every method may answer UNAVAILABLE with the reason DATABASE when the gateway's records cannot be
-    read or written. An invalid provider is answered INVALID_ARGUMENT with the path of the field in
-    google.rpc.BadRequest. CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason
-    ADDRESS_REFUSED to an IP address that is neither public nor allowed by `addresses.allow`. A name
-    is looked up when the provider is called: CheckProvider says then that its address is refused.
+    A name is looked up when the provider is called: CheckProvider says then that its address is
+    refused.
+
+    @error UNAVAILABLE DATABASE: The gateway's records cannot be read or written.
+    @error INVALID_ARGUMENT: A field of the provider is not valid.
+    @error PERMISSION_DENIED ADDRESS_REFUSED: CreateProvider and UpdateProvider refuse an IP address
+           that is neither public nor allowed by `addresses.allow`.
     """
 
     @_typing.overload
@@ -52,34 +54,46 @@ class ProviderServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ProviderServiceAsyncStub: ...
     CreateProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.CreateProviderRequest, _provider_pb2.CreateProviderResponse]
-    """Registers a provider. ALREADY_EXISTS when the id is taken; one whose lease ran out is not in
-    the way. FAILED_PRECONDITION when it offers an encoder that another provider offers with
-    different weights. FAILED_PRECONDITION with the reason NO_DATABASE when it has no lease and the
-    gateway no database. RESOURCE_EXHAUSTED when there are `providers.max_providers` already.
+    """Registers a provider. One of the same id whose lease ran out is not in the way.
+
+    @error ALREADY_EXISTS PROVIDER_EXISTS: The id is taken.
+    @error FAILED_PRECONDITION OTHER_SPACE: Another provider offers an encoder of it with different
+           weights.
+    @error FAILED_PRECONDITION NO_DATABASE: It has no lease, and the gateway no database.
+    @error RESOURCE_EXHAUSTED TOO_MANY_PROVIDERS: There are `providers.max_providers` already.
     """
     GetProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.GetProviderRequest, _provider_pb2.GetProviderResponse]
-    """NOT_FOUND when there is none, or its lease ran out."""
+    """A provider by its id.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is none, or its lease ran out.
+    """
     ListProviders: _grpc.UnaryUnaryMultiCallable[_provider_pb2.ListProvidersRequest, _provider_pb2.ListProvidersResponse]
     """All providers in order of id, a page at a time (AIP-158)."""
     UpdateProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.UpdateProviderRequest, _provider_pb2.UpdateProviderResponse]
-    """Changes fields of a provider (AIP-134). NOT_FOUND unless `allow_missing`. ABORTED when
-    `provider.etag` is given and is not the current one, or when somebody else changed the provider
-    at the same moment: read it and try again. FAILED_PRECONDITION with the reason DECLARED when
-    the file declares it. Otherwise as CreateProvider.
+    """Changes fields of a provider (AIP-134). Other errors as CreateProvider.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is none, and `allow_missing` is not set.
+    @error ABORTED ETAG_MISMATCH: `provider.etag` is not the current one, or somebody else changed
+           the provider at the same moment: read it and try again.
+    @error FAILED_PRECONDITION DECLARED: The file declares it.
     """
     RenewLease: _grpc.UnaryUnaryMultiCallable[_provider_pb2.RenewLeaseRequest, _provider_pb2.RenewLeaseResponse]
-    """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
-    FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
-    changes.
+    """Restarts a provider's lease. Neither `update_time` nor `etag` changes.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is no such provider, or its lease ran out.
+    @error FAILED_PRECONDITION NO_LEASE: It has none.
     """
     DeleteProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.DeleteProviderRequest, _provider_pb2.DeleteProviderResponse]
     """Removes a provider: no request is sent to it from now on; requests in flight are completed.
-    NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
-    FAILED_PRECONDITION with the reason DECLARED when the file declares it.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is none.
+    @error ABORTED ETAG_MISMATCH: `etag` is given and is not the current one.
+    @error FAILED_PRECONDITION DECLARED: The file declares it.
     """
     CheckProvider: _grpc.UnaryUnaryMultiCallable[_provider_pb2.CheckProviderRequest, _provider_pb2.CheckProviderResponse]
-    """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
-    an id that is not registered.
+    """Probes a provider with real requests and returns the findings.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: The id is not registered.
     """
 
 @_typing.type_check_only
@@ -89,51 +103,65 @@ class ProviderServiceAsyncStub(ProviderServiceStub):
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
-    `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
-    that no more requests are sent to it.
+    `allow_missing`, then RenewLease about three times within each lease. If its lease ran out, or
+    the gateway lost it, it registers again. It calls DeleteProvider when it stops, so that no more
+    requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
     methods of this service.
 
-    Every method may answer UNAVAILABLE with the reason DATABASE when the gateway's records cannot be
-    read or written. An invalid provider is answered INVALID_ARGUMENT with the path of the field in
-    google.rpc.BadRequest. CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason
-    ADDRESS_REFUSED to an IP address that is neither public nor allowed by `addresses.allow`. A name
-    is looked up when the provider is called: CheckProvider says then that its address is refused.
+    A name is looked up when the provider is called: CheckProvider says then that its address is
+    refused.
+
+    @error UNAVAILABLE DATABASE: The gateway's records cannot be read or written.
+    @error INVALID_ARGUMENT: A field of the provider is not valid.
+    @error PERMISSION_DENIED ADDRESS_REFUSED: CreateProvider and UpdateProvider refuse an IP address
+           that is neither public nor allowed by `addresses.allow`.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.CreateProviderRequest, _provider_pb2.CreateProviderResponse]  # type: ignore[assignment]
-    """Registers a provider. ALREADY_EXISTS when the id is taken; one whose lease ran out is not in
-    the way. FAILED_PRECONDITION when it offers an encoder that another provider offers with
-    different weights. FAILED_PRECONDITION with the reason NO_DATABASE when it has no lease and the
-    gateway no database. RESOURCE_EXHAUSTED when there are `providers.max_providers` already.
+    """Registers a provider. One of the same id whose lease ran out is not in the way.
+
+    @error ALREADY_EXISTS PROVIDER_EXISTS: The id is taken.
+    @error FAILED_PRECONDITION OTHER_SPACE: Another provider offers an encoder of it with different
+           weights.
+    @error FAILED_PRECONDITION NO_DATABASE: It has no lease, and the gateway no database.
+    @error RESOURCE_EXHAUSTED TOO_MANY_PROVIDERS: There are `providers.max_providers` already.
     """
     GetProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.GetProviderRequest, _provider_pb2.GetProviderResponse]  # type: ignore[assignment]
-    """NOT_FOUND when there is none, or its lease ran out."""
+    """A provider by its id.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is none, or its lease ran out.
+    """
     ListProviders: _aio.UnaryUnaryMultiCallable[_provider_pb2.ListProvidersRequest, _provider_pb2.ListProvidersResponse]  # type: ignore[assignment]
     """All providers in order of id, a page at a time (AIP-158)."""
     UpdateProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.UpdateProviderRequest, _provider_pb2.UpdateProviderResponse]  # type: ignore[assignment]
-    """Changes fields of a provider (AIP-134). NOT_FOUND unless `allow_missing`. ABORTED when
-    `provider.etag` is given and is not the current one, or when somebody else changed the provider
-    at the same moment: read it and try again. FAILED_PRECONDITION with the reason DECLARED when
-    the file declares it. Otherwise as CreateProvider.
+    """Changes fields of a provider (AIP-134). Other errors as CreateProvider.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is none, and `allow_missing` is not set.
+    @error ABORTED ETAG_MISMATCH: `provider.etag` is not the current one, or somebody else changed
+           the provider at the same moment: read it and try again.
+    @error FAILED_PRECONDITION DECLARED: The file declares it.
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_provider_pb2.RenewLeaseRequest, _provider_pb2.RenewLeaseResponse]  # type: ignore[assignment]
-    """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
-    FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
-    changes.
+    """Restarts a provider's lease. Neither `update_time` nor `etag` changes.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is no such provider, or its lease ran out.
+    @error FAILED_PRECONDITION NO_LEASE: It has none.
     """
     DeleteProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.DeleteProviderRequest, _provider_pb2.DeleteProviderResponse]  # type: ignore[assignment]
     """Removes a provider: no request is sent to it from now on; requests in flight are completed.
-    NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
-    FAILED_PRECONDITION with the reason DECLARED when the file declares it.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: There is none.
+    @error ABORTED ETAG_MISMATCH: `etag` is given and is not the current one.
+    @error FAILED_PRECONDITION DECLARED: The file declares it.
     """
     CheckProvider: _aio.UnaryUnaryMultiCallable[_provider_pb2.CheckProviderRequest, _provider_pb2.CheckProviderResponse]  # type: ignore[assignment]
-    """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
-    an id that is not registered.
+    """Probes a provider with real requests and returns the findings.
+
+    @error NOT_FOUND UNKNOWN_PROVIDER: The id is not registered.
     """
 
 class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -142,19 +170,21 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
     declares it, or it registered itself with a lease.
 
     A provider that registers itself calls UpdateProvider with its own description, a `lease` and
-    `allow_missing`, then RenewLease about three times within each lease; NOT_FOUND says that the
-    lease ran out (or the gateway lost it): register again. It calls DeleteProvider when it stops, so
-    that no more requests are sent to it.
+    `allow_missing`, then RenewLease about three times within each lease. If its lease ran out, or
+    the gateway lost it, it registers again. It calls DeleteProvider when it stops, so that no more
+    requests are sent to it.
 
     Gateways that share a database share what is stored and leased; a change made through one of them
     is seen by the others within `providers.poll_seconds` (2 by default), and at once by the reading
     methods of this service.
 
-    Every method may answer UNAVAILABLE with the reason DATABASE when the gateway's records cannot be
-    read or written. An invalid provider is answered INVALID_ARGUMENT with the path of the field in
-    google.rpc.BadRequest. CreateProvider and UpdateProvider answer PERMISSION_DENIED with the reason
-    ADDRESS_REFUSED to an IP address that is neither public nor allowed by `addresses.allow`. A name
-    is looked up when the provider is called: CheckProvider says then that its address is refused.
+    A name is looked up when the provider is called: CheckProvider says then that its address is
+    refused.
+
+    @error UNAVAILABLE DATABASE: The gateway's records cannot be read or written.
+    @error INVALID_ARGUMENT: A field of the provider is not valid.
+    @error PERMISSION_DENIED ADDRESS_REFUSED: CreateProvider and UpdateProvider refuse an IP address
+           that is neither public nor allowed by `addresses.allow`.
     """
 
     @_abc_1.abstractmethod
@@ -163,10 +193,13 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.CreateProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.CreateProviderResponse, _abc.Awaitable[_provider_pb2.CreateProviderResponse]]:
-        """Registers a provider. ALREADY_EXISTS when the id is taken; one whose lease ran out is not in
-        the way. FAILED_PRECONDITION when it offers an encoder that another provider offers with
-        different weights. FAILED_PRECONDITION with the reason NO_DATABASE when it has no lease and the
-        gateway no database. RESOURCE_EXHAUSTED when there are `providers.max_providers` already.
+        """Registers a provider. One of the same id whose lease ran out is not in the way.
+
+        @error ALREADY_EXISTS PROVIDER_EXISTS: The id is taken.
+        @error FAILED_PRECONDITION OTHER_SPACE: Another provider offers an encoder of it with different
+               weights.
+        @error FAILED_PRECONDITION NO_DATABASE: It has no lease, and the gateway no database.
+        @error RESOURCE_EXHAUSTED TOO_MANY_PROVIDERS: There are `providers.max_providers` already.
         """
 
     @_abc_1.abstractmethod
@@ -175,7 +208,10 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.GetProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.GetProviderResponse, _abc.Awaitable[_provider_pb2.GetProviderResponse]]:
-        """NOT_FOUND when there is none, or its lease ran out."""
+        """A provider by its id.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is none, or its lease ran out.
+        """
 
     @_abc_1.abstractmethod
     def ListProviders(
@@ -191,10 +227,12 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.UpdateProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.UpdateProviderResponse, _abc.Awaitable[_provider_pb2.UpdateProviderResponse]]:
-        """Changes fields of a provider (AIP-134). NOT_FOUND unless `allow_missing`. ABORTED when
-        `provider.etag` is given and is not the current one, or when somebody else changed the provider
-        at the same moment: read it and try again. FAILED_PRECONDITION with the reason DECLARED when
-        the file declares it. Otherwise as CreateProvider.
+        """Changes fields of a provider (AIP-134). Other errors as CreateProvider.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is none, and `allow_missing` is not set.
+        @error ABORTED ETAG_MISMATCH: `provider.etag` is not the current one, or somebody else changed
+               the provider at the same moment: read it and try again.
+        @error FAILED_PRECONDITION DECLARED: The file declares it.
         """
 
     @_abc_1.abstractmethod
@@ -203,9 +241,10 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.RenewLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.RenewLeaseResponse, _abc.Awaitable[_provider_pb2.RenewLeaseResponse]]:
-        """Restarts a provider's lease. NOT_FOUND when there is no such provider, or no longer;
-        FAILED_PRECONDITION with the reason NO_LEASE when it has none. Neither `update_time` nor `etag`
-        changes.
+        """Restarts a provider's lease. Neither `update_time` nor `etag` changes.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is no such provider, or its lease ran out.
+        @error FAILED_PRECONDITION NO_LEASE: It has none.
         """
 
     @_abc_1.abstractmethod
@@ -215,8 +254,10 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.DeleteProviderResponse, _abc.Awaitable[_provider_pb2.DeleteProviderResponse]]:
         """Removes a provider: no request is sent to it from now on; requests in flight are completed.
-        NOT_FOUND when there is none. ABORTED when `etag` is given and is not the current one.
-        FAILED_PRECONDITION with the reason DECLARED when the file declares it.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: There is none.
+        @error ABORTED ETAG_MISMATCH: `etag` is given and is not the current one.
+        @error FAILED_PRECONDITION DECLARED: The file declares it.
         """
 
     @_abc_1.abstractmethod
@@ -225,8 +266,9 @@ class ProviderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.CheckProviderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_provider_pb2.CheckProviderResponse, _abc.Awaitable[_provider_pb2.CheckProviderResponse]]:
-        """Probes a provider with real requests and returns the findings. NOT_FOUND when it is asked about
-        an id that is not registered.
+        """Probes a provider with real requests and returns the findings.
+
+        @error NOT_FOUND UNKNOWN_PROVIDER: The id is not registered.
         """
 
 def add_ProviderServiceServicer_to_server(servicer: ProviderServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

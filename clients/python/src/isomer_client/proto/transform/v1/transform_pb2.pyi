@@ -86,7 +86,7 @@ class _OnFailureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnFailure.V
     ON_FAILURE_FAIL: _OnFailure.ValueType  # 3
     """Fail the whole request.
 
-    ABORTED; the error names the text.
+    @error ABORTED TEXT_FAILED: The error names the text.
     """
 
 class OnFailure(_OnFailure, metaclass=_OnFailureEnumTypeWrapper):
@@ -108,7 +108,7 @@ The outcome is FAILED.
 ON_FAILURE_FAIL: OnFailure.ValueType  # 3
 """Fail the whole request.
 
-ABORTED; the error names the text.
+@error ABORTED TEXT_FAILED: The error names the text.
 """
 Global___OnFailure: _TypeAlias = OnFailure  # noqa: Y015
 
@@ -463,7 +463,7 @@ class _PartialFailurePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_
     PARTIAL_FAILURE_POLICY_FAIL: _PartialFailurePolicy.ValueType  # 2
     """Fail the request.
 
-    ABORTED; the error names the text and the source.
+    @error ABORTED VARIANT_MISSING: The error names the text and the source.
     """
 
 class PartialFailurePolicy(_PartialFailurePolicy, metaclass=_PartialFailurePolicyEnumTypeWrapper):
@@ -479,7 +479,7 @@ The response says what was used.
 PARTIAL_FAILURE_POLICY_FAIL: PartialFailurePolicy.ValueType  # 2
 """Fail the request.
 
-ABORTED; the error names the text and the source.
+@error ABORTED VARIANT_MISSING: The error names the text and the source.
 """
 Global___PartialFailurePolicy: _TypeAlias = PartialFailurePolicy  # noqa: Y015
 
@@ -1026,8 +1026,10 @@ class MultiSwap(_message.Message):
     """No generator, English: words and named entities of one kind change places (PARTIAL), each swap on
     top of the ones before. `texts` has one text for each number of swaps, from 1. The draw is a
     function of seed, run and the text's id. Fewer than three kinds of words that occur at least
-    twice: FAILED with CHECK_TOO_FEW, whatever `on_failure` says but FAIL. An item whose `language`
-    is another: INVALID_ARGUMENT; one detected to be another: FAILED, saying which.
+    twice: FAILED with CHECK_TOO_FEW, whatever `on_failure` says but FAIL. An item that is
+    detected to be in another language: FAILED, saying which.
+
+    @error INVALID_ARGUMENT items.language: It is another than English.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1055,7 +1057,9 @@ class Continuation(_message.Message):
     """", and" in place of the mark at the text's end, then generated tokens, cut every few tokens
     (PARTIAL). `texts` has one text for each cut, the shortest first. The generator must continue
     texts: a local model does, also one with a chat template, which is then not used; a server is
-    asked at /completions, and one without it ends the request with FAILED_PRECONDITION.
+    asked at /completions.
+
+    @error FAILED_PRECONDITION GENERATOR_REFUSED: The server has no /completions.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1092,10 +1096,12 @@ class Noise(_message.Message):
     """No generator: errors of one kind in a share of the text's units. A unit is a letter, a word or a
     gap, by channel. The draw is a function of seed, channel and text, and a higher dose has the
     errors of a lower one. The text may come back unchanged if no unit is drawn. Numbers stay as they
-    are. A text without a unit that could change: FAILED with CHECK_TOO_FEW.
+    are. A text without a unit that could change: FAILED with CHECK_TOO_FEW. So is an item of a
+    detected language that the channel does not know, saying why.
 
-    INVALID_ARGUMENT: no channel or an unknown one, another dose, or an item whose `language` the
-    channel does not know. An item of a detected language that it does not know: FAILED, saying why.
+    @error INVALID_ARGUMENT channel: There is none, or it is unknown.
+    @error INVALID_ARGUMENT dose: It is another.
+    @error INVALID_ARGUMENT items.language: The channel does not know it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1129,8 +1135,10 @@ class Transformation(_message.Message):
     """A transformation with its parameters: one of the messages of `kind`, or `name` and `parameters`.
     Both forms mean the same. A transformation that is newer than a client has no message there.
 
-    INVALID_ARGUMENT: neither or both, an unknown name (the error names the nearest one), an unknown
-    parameter, or a value of another type or out of its range.
+    @error INVALID_ARGUMENT transformation: Neither form is given, or both.
+    @error INVALID_ARGUMENT transformation.name: It is unknown. The error names the nearest one.
+    @error INVALID_ARGUMENT: A parameter is unknown, of another type or out of its range. The field
+           names it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -81,9 +81,14 @@ class TransformServiceServicer(object):
     def Transform(self, request, context):
         """Transforms a batch and answers when every text has an outcome.
 
-        INVALID_ARGUMENT: no texts, no transformation, unknown language, a text over the length limit,
-        a generator at an address of the request's own where the server does not allow that. NOT_FOUND:
-        unknown generator. UNAVAILABLE: the generator cannot be reached.
+        @error INVALID_ARGUMENT items: There are no texts.
+        @error INVALID_ARGUMENT items.text: It is over the length limit.
+        @error INVALID_ARGUMENT spec.transformation: There is none.
+        @error INVALID_ARGUMENT target_language: The language is unknown.
+        @error INVALID_ARGUMENT spec.generator_id: A generator at an address of the request's own,
+        which the server does not allow.
+        @error NOT_FOUND UNKNOWN_GENERATOR: The generator is unknown.
+        @error UNAVAILABLE GENERATOR_UNREACHABLE: The generator cannot be reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,7 +114,10 @@ class TransformServiceServicer(object):
 
     def Inspect(self, request, context):
         """Runs the error checks and measures on given pairs of original and transformed text: at most
-        4096 pairs, 100,000 bytes a text and 4 MiB of text in all; INVALID_ARGUMENT beyond.
+        4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
+
+        @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
+        @error INVALID_ARGUMENT pairs.original: A longer text.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -118,8 +126,12 @@ class TransformServiceServicer(object):
     def Judge(self, request, context):
         """Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
 
-        INVALID_ARGUMENT: no scale, no pairs, a text over the length limit, attempts out of range.
-        Otherwise as Transform.
+        Other errors as Transform.
+
+        @error INVALID_ARGUMENT scale: There is none.
+        @error INVALID_ARGUMENT pairs: There are none.
+        @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+        @error INVALID_ARGUMENT max_attempts: Out of range.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -362,10 +374,15 @@ class AugmentationServiceServicer(object):
     def Augment(self, request, context):
         """Generates variants only.
 
-        INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-        transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
-        without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
-        NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
+        @error INVALID_ARGUMENT items: There are no texts.
+        @error INVALID_ARGUMENT spec.sources: There are none, or more than 8.
+        @error INVALID_ARGUMENT spec.k: It is over the number of sources.
+        @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
+        (TransformationInfo.gives_several), or it is noise.
+        @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+        @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
+        @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
+        @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -376,10 +393,15 @@ class AugmentationServiceServicer(object):
         and variants are encoded as they come, so that the call takes about the longer of the two, not
         their sum.
 
-        As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-        WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
-        cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
-        no encoder service.
+        Other errors as Augment.
+
+        @error INVALID_ARGUMENT encoder_id: It is empty.
+        @error INVALID_ARGUMENT original_weight: Outside 0 to 1, or without WEIGHTED.
+        @error INVALID_ARGUMENT prompt_name: It is unknown.
+        @error INVALID_ARGUMENT evidence: For another number of items, or without CASCADE.
+        @error INVALID_ARGUMENT spec.cascade: It has no condition.
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error FAILED_PRECONDITION NO_ENCODER_SERVICE: This server knows no encoder service.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,9 +41,14 @@ class TransformServiceStub:
     Transform: _grpc.UnaryUnaryMultiCallable[_transform_pb2.TransformRequest, _transform_pb2.TransformResponse]
     """Transforms a batch and answers when every text has an outcome.
 
-    INVALID_ARGUMENT: no texts, no transformation, unknown language, a text over the length limit,
-    a generator at an address of the request's own where the server does not allow that. NOT_FOUND:
-    unknown generator. UNAVAILABLE: the generator cannot be reached.
+    @error INVALID_ARGUMENT items: There are no texts.
+    @error INVALID_ARGUMENT items.text: It is over the length limit.
+    @error INVALID_ARGUMENT spec.transformation: There is none.
+    @error INVALID_ARGUMENT target_language: The language is unknown.
+    @error INVALID_ARGUMENT spec.generator_id: A generator at an address of the request's own,
+           which the server does not allow.
+    @error NOT_FOUND UNKNOWN_GENERATOR: The generator is unknown.
+    @error UNAVAILABLE GENERATOR_UNREACHABLE: The generator cannot be reached.
     """
     TransformStream: _grpc.UnaryStreamMultiCallable[_transform_pb2.TransformStreamRequest, _transform_pb2.TransformStreamResponse]
     """Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
@@ -57,13 +62,20 @@ class TransformServiceStub:
     """
     Inspect: _grpc.UnaryUnaryMultiCallable[_transform_pb2.InspectRequest, _transform_pb2.InspectResponse]
     """Runs the error checks and measures on given pairs of original and transformed text: at most
-    4096 pairs, 100,000 bytes a text and 4 MiB of text in all; INVALID_ARGUMENT beyond.
+    4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
+
+    @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
+    @error INVALID_ARGUMENT pairs.original: A longer text.
     """
     Judge: _grpc.UnaryUnaryMultiCallable[_transform_pb2.JudgeRequest, _transform_pb2.JudgeResponse]
     """Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
 
-    INVALID_ARGUMENT: no scale, no pairs, a text over the length limit, attempts out of range.
-    Otherwise as Transform.
+    Other errors as Transform.
+
+    @error INVALID_ARGUMENT scale: There is none.
+    @error INVALID_ARGUMENT pairs: There are none.
+    @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+    @error INVALID_ARGUMENT max_attempts: Out of range.
     """
 
 @_typing.type_check_only
@@ -76,9 +88,14 @@ class TransformServiceAsyncStub(TransformServiceStub):
     Transform: _aio.UnaryUnaryMultiCallable[_transform_pb2.TransformRequest, _transform_pb2.TransformResponse]  # type: ignore[assignment]
     """Transforms a batch and answers when every text has an outcome.
 
-    INVALID_ARGUMENT: no texts, no transformation, unknown language, a text over the length limit,
-    a generator at an address of the request's own where the server does not allow that. NOT_FOUND:
-    unknown generator. UNAVAILABLE: the generator cannot be reached.
+    @error INVALID_ARGUMENT items: There are no texts.
+    @error INVALID_ARGUMENT items.text: It is over the length limit.
+    @error INVALID_ARGUMENT spec.transformation: There is none.
+    @error INVALID_ARGUMENT target_language: The language is unknown.
+    @error INVALID_ARGUMENT spec.generator_id: A generator at an address of the request's own,
+           which the server does not allow.
+    @error NOT_FOUND UNKNOWN_GENERATOR: The generator is unknown.
+    @error UNAVAILABLE GENERATOR_UNREACHABLE: The generator cannot be reached.
     """
     TransformStream: _aio.UnaryStreamMultiCallable[_transform_pb2.TransformStreamRequest, _transform_pb2.TransformStreamResponse]  # type: ignore[assignment]
     """Transforms a batch and sends each result as soon as it is ready, in any order; `id` and `index`
@@ -92,13 +109,20 @@ class TransformServiceAsyncStub(TransformServiceStub):
     """
     Inspect: _aio.UnaryUnaryMultiCallable[_transform_pb2.InspectRequest, _transform_pb2.InspectResponse]  # type: ignore[assignment]
     """Runs the error checks and measures on given pairs of original and transformed text: at most
-    4096 pairs, 100,000 bytes a text and 4 MiB of text in all; INVALID_ARGUMENT beyond.
+    4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
+
+    @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
+    @error INVALID_ARGUMENT pairs.original: A longer text.
     """
     Judge: _aio.UnaryUnaryMultiCallable[_transform_pb2.JudgeRequest, _transform_pb2.JudgeResponse]  # type: ignore[assignment]
     """Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
 
-    INVALID_ARGUMENT: no scale, no pairs, a text over the length limit, attempts out of range.
-    Otherwise as Transform.
+    Other errors as Transform.
+
+    @error INVALID_ARGUMENT scale: There is none.
+    @error INVALID_ARGUMENT pairs: There are none.
+    @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+    @error INVALID_ARGUMENT max_attempts: Out of range.
     """
 
 class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -120,9 +144,14 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_transform_pb2.TransformResponse, _abc.Awaitable[_transform_pb2.TransformResponse]]:
         """Transforms a batch and answers when every text has an outcome.
 
-        INVALID_ARGUMENT: no texts, no transformation, unknown language, a text over the length limit,
-        a generator at an address of the request's own where the server does not allow that. NOT_FOUND:
-        unknown generator. UNAVAILABLE: the generator cannot be reached.
+        @error INVALID_ARGUMENT items: There are no texts.
+        @error INVALID_ARGUMENT items.text: It is over the length limit.
+        @error INVALID_ARGUMENT spec.transformation: There is none.
+        @error INVALID_ARGUMENT target_language: The language is unknown.
+        @error INVALID_ARGUMENT spec.generator_id: A generator at an address of the request's own,
+               which the server does not allow.
+        @error NOT_FOUND UNKNOWN_GENERATOR: The generator is unknown.
+        @error UNAVAILABLE GENERATOR_UNREACHABLE: The generator cannot be reached.
         """
 
     @_abc_1.abstractmethod
@@ -154,7 +183,10 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_transform_pb2.InspectResponse, _abc.Awaitable[_transform_pb2.InspectResponse]]:
         """Runs the error checks and measures on given pairs of original and transformed text: at most
-        4096 pairs, 100,000 bytes a text and 4 MiB of text in all; INVALID_ARGUMENT beyond.
+        4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
+
+        @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
+        @error INVALID_ARGUMENT pairs.original: A longer text.
         """
 
     @_abc_1.abstractmethod
@@ -165,8 +197,12 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_transform_pb2.JudgeResponse, _abc.Awaitable[_transform_pb2.JudgeResponse]]:
         """Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
 
-        INVALID_ARGUMENT: no scale, no pairs, a text over the length limit, attempts out of range.
-        Otherwise as Transform.
+        Other errors as Transform.
+
+        @error INVALID_ARGUMENT scale: There is none.
+        @error INVALID_ARGUMENT pairs: There are none.
+        @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+        @error INVALID_ARGUMENT max_attempts: Out of range.
         """
 
 def add_TransformServiceServicer_to_server(servicer: TransformServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
@@ -181,20 +217,30 @@ class AugmentationServiceStub:
     Augment: _grpc.UnaryUnaryMultiCallable[_transform_pb2.AugmentRequest, _transform_pb2.AugmentResponse]
     """Generates variants only.
 
-    INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-    transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
-    without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
-    NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
+    @error INVALID_ARGUMENT items: There are no texts.
+    @error INVALID_ARGUMENT spec.sources: There are none, or more than 8.
+    @error INVALID_ARGUMENT spec.k: It is over the number of sources.
+    @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
+           (TransformationInfo.gives_several), or it is noise.
+    @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+    @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
+    @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
+    @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
     """
     EncodeAugmented: _grpc.UnaryUnaryMultiCallable[_transform_pb2.EncodeAugmentedRequest, _transform_pb2.EncodeAugmentedResponse]
     """Variants, vectors, pooling in one call. The originals are encoded while variants are generated,
     and variants are encoded as they come, so that the call takes about the longer of the two, not
     their sum.
 
-    As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-    WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
-    cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
-    no encoder service.
+    Other errors as Augment.
+
+    @error INVALID_ARGUMENT encoder_id: It is empty.
+    @error INVALID_ARGUMENT original_weight: Outside 0 to 1, or without WEIGHTED.
+    @error INVALID_ARGUMENT prompt_name: It is unknown.
+    @error INVALID_ARGUMENT evidence: For another number of items, or without CASCADE.
+    @error INVALID_ARGUMENT spec.cascade: It has no condition.
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error FAILED_PRECONDITION NO_ENCODER_SERVICE: This server knows no encoder service.
     """
 
 @_typing.type_check_only
@@ -205,20 +251,30 @@ class AugmentationServiceAsyncStub(AugmentationServiceStub):
     Augment: _aio.UnaryUnaryMultiCallable[_transform_pb2.AugmentRequest, _transform_pb2.AugmentResponse]  # type: ignore[assignment]
     """Generates variants only.
 
-    INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-    transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
-    without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
-    NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
+    @error INVALID_ARGUMENT items: There are no texts.
+    @error INVALID_ARGUMENT spec.sources: There are none, or more than 8.
+    @error INVALID_ARGUMENT spec.k: It is over the number of sources.
+    @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
+           (TransformationInfo.gives_several), or it is noise.
+    @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+    @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
+    @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
+    @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
     """
     EncodeAugmented: _aio.UnaryUnaryMultiCallable[_transform_pb2.EncodeAugmentedRequest, _transform_pb2.EncodeAugmentedResponse]  # type: ignore[assignment]
     """Variants, vectors, pooling in one call. The originals are encoded while variants are generated,
     and variants are encoded as they come, so that the call takes about the longer of the two, not
     their sum.
 
-    As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-    WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
-    cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
-    no encoder service.
+    Other errors as Augment.
+
+    @error INVALID_ARGUMENT encoder_id: It is empty.
+    @error INVALID_ARGUMENT original_weight: Outside 0 to 1, or without WEIGHTED.
+    @error INVALID_ARGUMENT prompt_name: It is unknown.
+    @error INVALID_ARGUMENT evidence: For another number of items, or without CASCADE.
+    @error INVALID_ARGUMENT spec.cascade: It has no condition.
+    @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+    @error FAILED_PRECONDITION NO_ENCODER_SERVICE: This server knows no encoder service.
     """
 
 class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -232,10 +288,15 @@ class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_transform_pb2.AugmentResponse, _abc.Awaitable[_transform_pb2.AugmentResponse]]:
         """Generates variants only.
 
-        INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-        transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
-        without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
-        NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
+        @error INVALID_ARGUMENT items: There are no texts.
+        @error INVALID_ARGUMENT spec.sources: There are none, or more than 8.
+        @error INVALID_ARGUMENT spec.k: It is over the number of sources.
+        @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
+               (TransformationInfo.gives_several), or it is noise.
+        @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+        @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
+        @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
+        @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
         """
 
     @_abc_1.abstractmethod
@@ -248,10 +309,15 @@ class AugmentationServiceServicer(metaclass=_abc_1.ABCMeta):
         and variants are encoded as they come, so that the call takes about the longer of the two, not
         their sum.
 
-        As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-        WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
-        cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
-        no encoder service.
+        Other errors as Augment.
+
+        @error INVALID_ARGUMENT encoder_id: It is empty.
+        @error INVALID_ARGUMENT original_weight: Outside 0 to 1, or without WEIGHTED.
+        @error INVALID_ARGUMENT prompt_name: It is unknown.
+        @error INVALID_ARGUMENT evidence: For another number of items, or without CASCADE.
+        @error INVALID_ARGUMENT spec.cascade: It has no condition.
+        @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+        @error FAILED_PRECONDITION NO_ENCODER_SERVICE: This server knows no encoder service.
         """
 
 def add_AugmentationServiceServicer_to_server(servicer: AugmentationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

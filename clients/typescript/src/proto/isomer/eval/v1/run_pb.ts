@@ -156,7 +156,9 @@ export type RunSpec = Message<"isomer.eval.v1.RunSpec"> & {
 
   /**
    * Prompts of the encoders; they go before those of the suite and of the encoders themselves (see
-   * EncoderPrompt). INVALID_ARGUMENT for an encoder_id that the run does not have.
+   * EncoderPrompt).
+   *
+   * @error INVALID_ARGUMENT prompts.encoder_id: The run does not have the encoder.
    *
    * @generated from field: repeated isomer.eval.v1.EncoderPrompt prompts = 11;
    */
@@ -187,9 +189,10 @@ export type RunSpec = Message<"isomer.eval.v1.RunSpec"> & {
    * finds documents by the terms of the texts, without the encoder; `hybrid:FUSION` fuses the 1000
    * best documents of vectors and of BM25, with FUSION `rrf` (reciprocal ranks), `dbsf`
    * (distribution-based) or `rsf` (relative scores) as in mteb, and `hybrid:FUSION:WEIGHT` with a
-   * weight of vectors other than 0.5. Empty: the suite's; `off` alone: none. INVALID_ARGUMENT for
-   * an unknown form, for dimensions that the encoder does not have, for a corpus that is searched
-   * in shards, and for a search form beside data sets of other tasks than retrieval.
+   * weight of vectors other than 0.5. Empty: the suite's; `off` alone: none.
+   *
+   * @error INVALID_ARGUMENT forms: A form is unknown, the encoder does not have the dimensions, a
+   *        corpus is searched in shards, or data sets of other tasks stand beside a search form.
    *
    * @generated from field: repeated string forms = 32;
    */
@@ -200,7 +203,9 @@ export type RunSpec = Message<"isomer.eval.v1.RunSpec"> & {
    * encoder named `ID+prompt:NAME`. A name is a rule that changes every prompt: `none` (no prompt),
    * `synonyms`, `lower_case`, `upper_case`, `no_punctuation`, `typos`; `all` names every rule. Or
    * it is a variant of the suite's own (`[prompt_variant.NAME]`). Empty: all of the suite's; `off`
-   * alone: none. INVALID_ARGUMENT for an unknown name, and if they change no prompt of any encoder.
+   * alone: none.
+   *
+   * @error INVALID_ARGUMENT prompt_variants: A name is unknown, or they change no encoder's prompt.
    *
    * @generated from field: repeated string prompt_variants = 33;
    */
@@ -210,8 +215,9 @@ export type RunSpec = Message<"isomer.eval.v1.RunSpec"> & {
    * Overrides the suite's `total_items`: the number of rows of all datasets together. They are
    * divided so that the total varies least for the texts that are rewritten: most go to the
    * datasets whose score varies most, and at least 50, or an equal share if that is less, to each.
-   * The limits of the suite's datasets then do not apply. INVALID_ARGUMENT for fewer rows than
-   * datasets, and beside `limit`.
+   * The limits of the suite's datasets then do not apply.
+   *
+   * @error INVALID_ARGUMENT total_items: Fewer rows than datasets, or beside `limit`.
    *
    * @generated from field: optional uint32 total_items = 34;
    */
@@ -228,9 +234,9 @@ export const RunSpecSchema: GenMessage<RunSpec> = /*@__PURE__*/
 /**
  * Limits of a run. A run is refused where its plan, with one attempt for each text, is above a
  * limit. The most that a request may take is reserved before it is sent, so what is in flight does
- * not take a run above a limit; a run that cannot continue within it fails (RESOURCE_EXHAUSTED),
- * and finished work is kept. Calls that are repeated because a generator failed or was overloaded
- * are not reserved: they count, and stop the run when they are reported.
+ * not take a run above a limit; a run that cannot continue within it fails (`error_code` 8), and
+ * finished work is kept. Calls that are repeated because a generator failed or was overloaded are
+ * not reserved: they count, and stop the run when they are reported.
  *
  * @generated from message isomer.eval.v1.RunLimits
  */
@@ -281,7 +287,8 @@ export type Separation = Message<"isomer.eval.v1.Separation"> & {
    * `multi_swap` and `distractors` are the transformations of that name: the first swaps words
    * without a generator, the second asks the run's generator, at temperature 1 and with the run's
    * first seed, once for each text that is compared. Empty: the suite's, else the first four.
-   * INVALID_ARGUMENT names one that is unknown.
+   *
+   * @error INVALID_ARGUMENT kinds: One is unknown.
    *
    * @generated from field: repeated string kinds = 2;
    */
@@ -319,8 +326,10 @@ export const SeparationSchema: GenMessage<Separation> = /*@__PURE__*/
  */
 export type Judge = Message<"isomer.eval.v1.Judge"> & {
   /**
-   * As in isomer.transform.v1.TransformSpec. Empty: the suite's; INVALID_ARGUMENT when it has none
-   * and a field below is set. `none`: no judge, whatever the suite says.
+   * As in isomer.transform.v1.TransformSpec. Empty: the suite's. `none`: no judge, whatever
+   * the suite says.
+   *
+   * @error INVALID_ARGUMENT generator_id: The suite has none either, and a field below is set.
    *
    * @generated from field: string generator_id = 1;
    */
@@ -473,8 +482,9 @@ export type Gate = Message<"isomer.eval.v1.Gate"> & {
   /**
    * Shares beyond which a rule is invalid, 0 to 1, by the name that a suite gives them: those
    * above, and `max_zero`, `max_leak`, `max_at_chance`, `max_same_rewrites` and `max_guarded`.
-   * INVALID_ARGUMENT for an unknown name, and for one that a field above gives too. Absent: the
-   * suite's, else the default.
+   * Absent: the suite's, else the default.
+   *
+   * @error INVALID_ARGUMENT: A name is unknown, or a field above gives it too.
    *
    * @generated from field: map<string, double> validity = 14;
    */
@@ -489,9 +499,12 @@ export const GateSchema: GenMessage<Gate> = /*@__PURE__*/
   messageDesc(file_isomer_eval_v1_run, 5);
 
 /**
- * A rule. INVALID_ARGUMENT names its field and the nearest valid name when it names an axis, a
- * transformation or a data set that the run does not have, and what would help when the data sets
- * there are can never decide it.
+ * A rule.
+ *
+ * @error INVALID_ARGUMENT BROKEN_GATE: It names an axis, a transformation or a data set that the
+ *        run does not have, and the message names the nearest valid one; or the data sets there are
+ *        can never decide it, and the message says what would help.
+ * @error INVALID_ARGUMENT task_type: It is unknown. The message names the nearest one.
  *
  * @generated from message isomer.eval.v1.GateRule
  */
@@ -504,7 +517,9 @@ export type GateRule = Message<"isomer.eval.v1.GateRule"> & {
   name: string;
 
   /**
-   * Its limit. Neither this nor `text` is set: INVALID_ARGUMENT.
+   * Its limit.
+   *
+   * @error INVALID_ARGUMENT limit: Neither this nor `text` is set.
    *
    * @generated from oneof isomer.eval.v1.GateRule.limit
    */
@@ -546,7 +561,9 @@ export type GateRule = Message<"isomer.eval.v1.GateRule"> & {
     /**
      * Least share of texts whose rewrite is nearer to the text than to a copy with another meaning,
      * 0 to 1; see Separation. Chance is 0.5. Clopper-Pearson bounds over texts decide; `basis` is
-     * not set. INVALID_ARGUMENT where separation is off.
+     * not set.
+     *
+     * @error INVALID_ARGUMENT BROKEN_GATE: Separation is off.
      *
      * @generated from field: double min_separation = 20;
      */
@@ -567,8 +584,10 @@ export type GateRule = Message<"isomer.eval.v1.GateRule"> & {
      * wrong; 0 to 100. Needs a baseline, as margin. Items are right or wrong in pair-classification
      * (at the threshold of the cosine that has most of the baseline's original pairs right),
      * retrieval (a relevant document among the first 10), bitext (the translation is nearest) and
-     * classification (most fits label the text correctly); INVALID_ARGUMENT where the rule looks at
-     * data sets of other tasks. Bounds over items decide; `basis` is not set.
+     * classification (most fits label the text correctly). Bounds over items decide; `basis` is not
+     * set.
+     *
+     * @error INVALID_ARGUMENT BROKEN_GATE: The rule looks at data sets of other tasks.
      *
      * @generated from field: double max_negative_flips = 22;
      */
@@ -578,8 +597,9 @@ export type GateRule = Message<"isomer.eval.v1.GateRule"> & {
     /**
      * Least share, in percent, of the first 10 documents of a query that both the baseline encoder
      * and this encoder find, mean over queries; 0 to 100. Needs a baseline, as margin.
-     * INVALID_ARGUMENT where the rule looks at data sets other than retrieval. Bounds over items
-     * decide; `basis` is not set.
+     * Bounds over items decide; `basis` is not set.
+     *
+     * @error INVALID_ARGUMENT BROKEN_GATE: The rule looks at data sets other than retrieval.
      *
      * @generated from field: double min_overlap = 23;
      */
@@ -681,8 +701,9 @@ export type GateRule = Message<"isomer.eval.v1.GateRule"> & {
    * The rule as text, in place of all other fields: KEY=VALUE, separated by commas, e.g.
    * `max_drop=3,of=length`. The keys are those of a suite's `[[gate.rule]]`; a comma in a value is
    * not possible. `form` is in no field: it limits a rule to encoders in one of RunSpec.forms, or
-   * in none (`form=dense`). INVALID_ARGUMENT where it cannot be read, and together with another
-   * field.
+   * in none (`form=dense`).
+   *
+   * @error INVALID_ARGUMENT text: It cannot be read, or stands beside another field.
    *
    * @generated from field: string text = 18;
    */
@@ -1510,7 +1531,9 @@ export type CancelRunRequest = Message<"isomer.eval.v1.CancelRunRequest"> & {
 
   /**
    * The reason: sent as a message to the run's watchers, and kept as its `error`. At most 1,000
-   * bytes; INVALID_ARGUMENT otherwise.
+   * bytes.
+   *
+   * @error INVALID_ARGUMENT reason: It is longer.
    *
    * @generated from field: string reason = 2;
    */
@@ -2216,8 +2239,9 @@ export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
 
 /**
  * Rewrites that a rule covers: an item counts if all its texts that were to be rewritten do.
- * Original and rewritten texts are scored on the same items. INVALID_ARGUMENT with GateSequential
- * for all but GATE_TEXTS_ALL.
+ * Original and rewritten texts are scored on the same items.
+ *
+ * @error INVALID_ARGUMENT BROKEN_GATE: With GateSequential, for all but GATE_TEXTS_ALL.
  *
  * @generated from enum isomer.eval.v1.GateTexts
  */
@@ -2244,8 +2268,7 @@ export enum GateTexts {
   /**
    * Those that the judge rated at or above its threshold.
    *
-   * INVALID_ARGUMENT without a judge of
-   * similarity.
+   * @error INVALID_ARGUMENT BROKEN_GATE: The run has no judge of similarity.
    *
    * @generated from enum value: GATE_TEXTS_ACCEPTED = 3;
    */
@@ -2445,9 +2468,11 @@ export const GateUndecidedSchema: GenEnum<GateUndecided> = /*@__PURE__*/
 /**
  * Whether the run goes in rounds (data sets, then seeds) and stops as soon as every rule of every
  * encoder is decided, and how the chance of error is spent on the looks. Over all looks together it
- * stays at most alpha. INVALID_ARGUMENT with rules on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP,
- * which no early look can decide. A run that stopped early reports on the data sets and seeds, or
- * on the items, that it has finished.
+ * stays at most alpha. A run that stopped early reports on the data sets and seeds, or on the
+ * items, that it has finished.
+ *
+ * @error INVALID_ARGUMENT BROKEN_GATE: A rule is on GATE_BASIS_POINT or GATE_BASIS_BOOTSTRAP, which
+ *        no early look can decide.
  *
  * @generated from enum isomer.eval.v1.GateSequential
  */
@@ -2484,7 +2509,9 @@ export enum GateSequential {
    * 100 rows of each data set, drawn by chance, then twice as many, and so on.
    * Each max_drop or min_score looks at one data set, whose score is a mean of its items, and is
    * decided by a betting test, which holds its error whenever one looks. min_separation has its
-   * bounds at alpha divided by the number of looks. INVALID_ARGUMENT for all other rules.
+   * bounds at alpha divided by the number of looks.
+   *
+   * @error INVALID_ARGUMENT BROKEN_GATE: The gate has any other rule.
    *
    * @generated from enum value: GATE_SEQUENTIAL_BETTING = 4;
    */
@@ -2643,19 +2670,25 @@ export const HistoryReferenceSchema: GenEnum<HistoryReference> = /*@__PURE__*/
  * Plans and executes robustness checks.
  *
  * Behind a gateway with keys, a run belongs to the key or token that asked for it. Callers without
- * the scope `admin` see, watch, cancel and delete their own runs only; others are NOT_FOUND. Ended
- * runs expire: by default 90 days after their end, or when 10,000 newer ones are there.
+ * the scope `admin` see, watch, cancel and delete their own runs only. Ended runs expire: by
+ * default 90 days after their end, or when 10,000 newer ones are there.
+ *
+ * @error NOT_FOUND UNKNOWN_RUN id: There is no such run, or it belongs to another caller.
  *
  * @generated from service isomer.eval.v1.RunService
  */
 export const RunService: GenService<{
   /**
-   * Plans a run and starts it. INVALID_ARGUMENT names the line or field of a broken suite;
-   * NOT_FOUND an unknown encoder, generator, judge or dataset. All of a run's inputs are checked
-   * before anything is generated; a judge is asked to rate one pair of ours, so that a judge that
-   * cannot be reached, or does not know its model, is reported now (field `spec.judge`).
-   * RESOURCE_EXHAUSTED while too many runs wait for a place, in all or of this caller.
-   * FAILED_PRECONDITION where the plan is above RunSpec.limits.
+   * Plans a run and starts it. All of a run's inputs are checked before anything is generated; a
+   * judge is asked to rate one pair of ours, so that a judge that cannot be reached, or does not
+   * know its model, is reported now (field `spec.judge`).
+   *
+   * @error INVALID_ARGUMENT BROKEN_SUITE spec.suite: The message names its line or key.
+   * @error NOT_FOUND UNKNOWN_ENCODER: An encoder is unknown.
+   * @error NOT_FOUND UNKNOWN_GENERATOR: The generator or the judge is unknown.
+   * @error NOT_FOUND UNKNOWN_DATASET: A data set is unknown.
+   * @error RESOURCE_EXHAUSTED OVERLOADED: Too many runs wait for a place, in all or of this caller.
+   * @error FAILED_PRECONDITION OVER_LIMIT spec.limits: The plan is above RunSpec.limits.
    *
    * @generated from rpc isomer.eval.v1.RunService.CreateRun
    */
@@ -2718,7 +2751,9 @@ export const RunService: GenService<{
     output: typeof CancelRunResponseSchema;
   },
   /**
-   * Forgets a run that has ended, its report included. FAILED_PRECONDITION while it is active.
+   * Forgets a run that has ended, its report included.
+   *
+   * @error FAILED_PRECONDITION RUN_ACTIVE: The run has not ended.
    *
    * @generated from rpc isomer.eval.v1.RunService.DeleteRun
    */
@@ -2728,7 +2763,9 @@ export const RunService: GenService<{
     output: typeof DeleteRunResponseSchema;
   },
   /**
-   * The report of a run that succeeded. FAILED_PRECONDITION before that.
+   * The report of a run that succeeded.
+   *
+   * @error FAILED_PRECONDITION NO_REPORT: The run has not succeeded.
    *
    * @generated from rpc isomer.eval.v1.RunService.GetReport
    */
@@ -2739,9 +2776,10 @@ export const RunService: GenService<{
   },
   /**
    * The fleet that does the work of runs: its workers, its lanes, and what the next unit of each
-   * active run waits for. UNAVAILABLE while its queue cannot be reached. Behind a gateway with
-   * keys, callers without the scope `admin` see their own runs only, the lanes that these wait for,
-   * and workers without their host.
+   * active run waits for. Behind a gateway with keys, callers without the scope `admin` see their
+   * own runs only, the lanes that these wait for, and workers without their host.
+   *
+   * @error UNAVAILABLE QUEUE_UNAVAILABLE: The fleet's queue cannot be reached.
    *
    * @generated from rpc isomer.eval.v1.RunService.GetFleet
    */
@@ -2752,10 +2790,13 @@ export const RunService: GenService<{
   },
   /**
    * The releases of an encoder over the runs that are kept, and whether each is non-inferior to its
-   * reference, with one chance of error over all of them. NOT_FOUND where no kept
-   * run has the encoder, or none has the suite; INVALID_ARGUMENT names an option that is out of
-   * range; RESOURCE_EXHAUSTED where more than 500 runs may have the encoder. Forget some of them,
-   * and say in `earlier` how many releases they tested.
+   * reference, with one chance of error over all of them.
+   *
+   * @error NOT_FOUND NO_HISTORY encoder_id: No kept run has the encoder.
+   * @error NOT_FOUND NO_HISTORY suite_digest: No kept run has the suite.
+   * @error INVALID_ARGUMENT: An option is out of range. The field is the option.
+   * @error RESOURCE_EXHAUSTED TOO_MANY_RUNS: More than 500 runs may have the encoder. Forget some
+   *        of them, and say in `earlier` how many releases they tested.
    *
    * @generated from rpc isomer.eval.v1.RunService.GetHistory
    */

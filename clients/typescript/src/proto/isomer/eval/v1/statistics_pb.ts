@@ -1430,8 +1430,10 @@ export const BootstrapMethodSchema: GenEnum<BootstrapMethod> = /*@__PURE__*/
   enumDesc(file_isomer_eval_v1_statistics, 5);
 
 /**
- * Tests and intervals. INVALID_ARGUMENT on the field that determines the time of a request, for
- * more than 2147483648 steps, about 20 seconds on one core.
+ * Tests and intervals.
+ *
+ * @error INVALID_ARGUMENT: The request takes more than 2147483648 steps, about 20 seconds on one
+ *        core. The field is the one that determines the time.
  *
  * @generated from service isomer.eval.v1.StatisticsService
  */
@@ -1439,8 +1441,10 @@ export const StatisticsService: GenService<{
   /**
    * Compares paired scores of two or more systems: Hodges-Lehmann shift, Wilcoxon signed-rank,
    * percentile bootstrap interval, Holm over the comparisons. Differences are treatment less
-   * reference. INVALID_ARGUMENT: unequal lengths, NaN, no pairs, exact tests of too many values. A
-   * test that n does not allow is left out and `note` says why.
+   * reference. A test that n does not allow is left out and `note` says why.
+   *
+   * @error INVALID_ARGUMENT values: There are none, lengths differ, or one is not finite.
+   * @error INVALID_ARGUMENT method: There are too many values for an exact test.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.Compare
    */
@@ -1451,8 +1455,11 @@ export const StatisticsService: GenService<{
   },
   /**
    * Stability of a ranking of encoders: Kendall's tau-b between their original and transformed
-   * scores, per data set. INVALID_ARGUMENT: encoders that are not the same in both, unequal
-   * lengths, NaN, a data set on which all encoders tie.
+   * scores, per data set.
+   *
+   * @error INVALID_ARGUMENT transformed.name: Not the encoder of `original` at this position.
+   * @error INVALID_ARGUMENT values: Lengths differ, one is not finite, or all encoders tie on a
+   *        data set.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.RankStability
    */
@@ -1463,8 +1470,10 @@ export const StatisticsService: GenService<{
   },
   /**
    * Agreement of raters: Gwet's AC1 or AC2 and Krippendorff's alpha; ratings may be missing.
-   * INVALID_ARGUMENT: one rater, unequal lengths, unknown weights, a rating off the scale, no item
-   * rated twice, more than 1000 values on the scale, more than 4194304 items x values.
+   *
+   * @error INVALID_ARGUMENT raters: There is one, lengths differ, a rating is off the scale, no
+   *        item is rated twice, or there are more than 1000 values or 4194304 items x values.
+   * @error INVALID_ARGUMENT weights: They are unknown.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.Agreement
    */
@@ -1475,8 +1484,10 @@ export const StatisticsService: GenService<{
   },
   /**
    * Split-half reliability of a profile: Spearman's correlation between the encoders' means on two
-   * halves of the data sets, halved within every stratum. INVALID_ARGUMENT: fewer than three
-   * encoders, fewer than two data sets, unequal lengths, NaN.
+   * halves of the data sets, halved within every stratum.
+   *
+   * @error INVALID_ARGUMENT encoders: Fewer than three, or fewer than two data sets.
+   * @error INVALID_ARGUMENT encoders.values: Lengths differ, or one is not finite.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.Reliability
    */
@@ -1487,8 +1498,10 @@ export const StatisticsService: GenService<{
   },
   /**
    * Every system against every other: mean with interval, tests adjusted by Holm over all pairs,
-   * significance letters. INVALID_ARGUMENT: fewer than two systems, more than 100 systems, unequal
-   * lengths, NaN.
+   * significance letters.
+   *
+   * @error INVALID_ARGUMENT systems: Fewer than two, or more than 100.
+   * @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.ComparePairs
    */
@@ -1499,8 +1512,11 @@ export const StatisticsService: GenService<{
   },
   /**
    * Do systems differ in rank over the data sets? Friedman's test, Iman and Davenport's F,
-   * Nemenyi's critical difference. INVALID_ARGUMENT: fewer than three systems, more than 100
-   * systems, fewer than two data sets, unequal lengths, NaN, all systems tied everywhere.
+   * Nemenyi's critical difference.
+   *
+   * @error INVALID_ARGUMENT systems: Fewer than three, more than 100, fewer than two data sets, or
+   *        all tied everywhere.
+   * @error INVALID_ARGUMENT systems.values: Lengths differ, or one is not finite.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.CompareRanks
    */
@@ -1510,8 +1526,9 @@ export const StatisticsService: GenService<{
     output: typeof CompareRanksResponseSchema;
   },
   /**
-   * Holm's and Benjamini and Hochberg's adjustment of p-values. INVALID_ARGUMENT: no p-values, a
-   * value outside 0 to 1.
+   * Holm's and Benjamini and Hochberg's adjustment of p-values.
+   *
+   * @error INVALID_ARGUMENT p_values: There are none, or one is outside 0 to 1.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.AdjustPValues
    */
@@ -1521,8 +1538,10 @@ export const StatisticsService: GenService<{
     output: typeof AdjustPValuesResponseSchema;
   },
   /**
-   * Bootstrap interval of a statistic. INVALID_ARGUMENT: no values, NaN, a statistic that is
-   * undefined on these.
+   * Bootstrap interval of a statistic.
+   *
+   * @error INVALID_ARGUMENT values: There are none, or one is not finite.
+   * @error INVALID_ARGUMENT second: The correlation is undefined.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.Bootstrap
    */
@@ -1532,8 +1551,11 @@ export const StatisticsService: GenService<{
     output: typeof BootstrapResponseSchema;
   },
   /**
-   * Pearson's, Spearman's and Kendall's correlation with tests and intervals. INVALID_ARGUMENT:
-   * unequal lengths, NaN, a constant series (its correlation is undefined, not 0).
+   * Pearson's, Spearman's and Kendall's correlation with tests and intervals.
+   *
+   * @error INVALID_ARGUMENT y: Lengths differ, or a series is constant (its correlation is
+   *        undefined, not 0).
+   * @error INVALID_ARGUMENT values: One is not finite.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.Correlate
    */
@@ -1544,8 +1566,11 @@ export const StatisticsService: GenService<{
   },
   /**
    * Computes the effect that a design with these numbers of data sets and seeds can detect, and the
-   * design that an effect needs. INVALID_ARGUMENT: fewer than two data sets, numbers of seeds that
-   * differ, neither differences nor spreads.
+   * design that an effect needs.
+   *
+   * @error INVALID_ARGUMENT differences: Fewer than two data sets.
+   * @error INVALID_ARGUMENT differences.values: Numbers of seeds differ.
+   * @error INVALID_ARGUMENT sd_between: There are neither differences nor spreads.
    *
    * @generated from rpc isomer.eval.v1.StatisticsService.PlanDesign
    */

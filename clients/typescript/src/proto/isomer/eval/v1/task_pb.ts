@@ -374,8 +374,9 @@ export type DatasetRef = Message<"isomer.eval.v1.DatasetRef"> & {
   name: string;
 
   /**
-   * Hub: configuration; default: the language's, `default`, or the only one. INVALID_ARGUMENT for
-   * other sources.
+   * Hub: configuration; default: the language's, `default`, or the only one.
+   *
+   * @error INVALID_ARGUMENT config: The source is another.
    *
    * @generated from field: string config = 10;
    */
@@ -383,7 +384,8 @@ export type DatasetRef = Message<"isomer.eval.v1.DatasetRef"> & {
 
   /**
    * Hub: commit, tag or branch; default: the catalogue's, else `main`. The result names the commit.
-   * INVALID_ARGUMENT for other sources.
+   *
+   * @error INVALID_ARGUMENT revision: The source is another.
    *
    * @generated from field: string revision = 11;
    */
@@ -400,8 +402,9 @@ export type DatasetRef = Message<"isomer.eval.v1.DatasetRef"> & {
    * Languages of the texts (BCP-47): one for all, or those of the first and of the second side
    * (queries and documents). Default: the catalogue's; else those that `language` names, which is
    * two for a pair task and a name such as `en-ar` (two codes in lower case; `pt-BR` and `zh-Hant`
-   * are one language each); else detected text by text. INVALID_ARGUMENT: more than the task has
-   * sides.
+   * are one language each); else detected text by text.
+   *
+   * @error INVALID_ARGUMENT BROKEN_DATASET: More than the task has sides.
    *
    * @generated from field: repeated string languages = 13;
    */
@@ -893,8 +896,10 @@ export type TaskOptions = Message<"isomer.eval.v1.TaskOptions"> & {
 
   /**
    * Clsd, from a data set: the part of speech of each word that differs, from a tagger of English,
-   * where the data does not give it (`distractor_pos`). INVALID_ARGUMENT where the targets are in
-   * another language, or the data does not say in which.
+   * where the data does not give it (`distractor_pos`).
+   *
+   * @error INVALID_ARGUMENT tag_parts_of_speech: The targets are in another language, or the data
+   *        does not say in which.
    *
    * @generated from field: bool tag_parts_of_speech = 5;
    */
@@ -1179,8 +1184,9 @@ export const SearchReport_RecallSchema: GenMessage<SearchReport_Recall> = /*@__P
  */
 export type EncoderPrompt = Message<"isomer.eval.v1.EncoderPrompt"> & {
   /**
-   * Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`. INVALID_ARGUMENT
-   * when it is neither a part, nor a task type, nor the name of a data set.
+   * Inputs that get it, e.g. `query`, `sts`, `retrieval-document`, `STSBenchmark`.
+   *
+   * @error INVALID_ARGUMENT role: Neither a part, nor a task type, nor the name of a data set.
    *
    * @generated from field: string role = 1;
    */
@@ -1397,8 +1403,9 @@ export type DatasetInput = Message<"isomer.eval.v1.DatasetInput"> & {
   pivot?: DatasetPivot | undefined;
 
   /**
-   * Prompts of the encoder; they go before its own. INVALID_ARGUMENT for one with another
-   * encoder_id.
+   * Prompts of the encoder; they go before its own.
+   *
+   * @error INVALID_ARGUMENT prompts.encoder_id: Another encoder than that of the data set.
    *
    * @generated from field: repeated isomer.eval.v1.EncoderPrompt prompts = 7;
    */
@@ -1407,8 +1414,10 @@ export type DatasetInput = Message<"isomer.eval.v1.DatasetInput"> & {
   /**
    * Retrieval only: how documents are found, as in RunSpec.forms: `bm25`, by the terms of the texts
    * and without the encoder, or `hybrid:FUSION`, by vectors and terms. Empty: by vectors alone. The
-   * stamp says so. INVALID_ARGUMENT for any other form or task, together with ScoreRequest.index,
-   * and for `bm25` together with augmentation.
+   * stamp says so.
+   *
+   * @error INVALID_ARGUMENT form: Any other form or task, together with ScoreRequest.index, or
+   *        `bm25` together with augmentation.
    *
    * @generated from field: string form = 8;
    */
@@ -1607,8 +1616,9 @@ export type DatasetAugmentation = Message<"isomer.eval.v1.DatasetAugmentation"> 
   normaliseAfter?: boolean | undefined;
 
   /**
-   * Augment the queries only and leave the documents as they are: the cheap form. INVALID_ARGUMENT
-   * for a task without documents.
+   * Augment the queries only and leave the documents as they are: the cheap form.
+   *
+   * @error INVALID_ARGUMENT queries_only: The task has no documents.
    *
    * @generated from field: bool queries_only = 6;
    */
@@ -1616,7 +1626,9 @@ export type DatasetAugmentation = Message<"isomer.eval.v1.DatasetAugmentation"> 
 
   /**
    * `ScoreResponse.evidence` of the same request without augmentation: the report then has the
-   * interval of the difference. INVALID_ARGUMENT where it is not of this data set and metric.
+   * interval of the difference.
+   *
+   * @error INVALID_ARGUMENT plain: It is of another data set or metric.
    *
    * @generated from field: isomer.eval.v1.ItemEvidence plain = 7;
    */
@@ -1907,8 +1919,9 @@ export type ScoreRequest = Message<"isomer.eval.v1.ScoreRequest"> & {
   similarity: Similarity;
 
   /**
-   * Retrieval only (INVALID_ARGUMENT elsewhere): look for documents through an approximate index.
-   * Absent: the exact search.
+   * Retrieval only: look for documents through an approximate index. Absent: the exact search.
+   *
+   * @error INVALID_ARGUMENT index: The task is not retrieval.
    *
    * @generated from field: isomer.eval.v1.SearchIndex index = 16;
    */
@@ -2222,11 +2235,16 @@ export const TaskService: GenService<{
   /**
    * Scores a task from vectors, or from a dataset and an encoder.
    *
-   * INVALID_ARGUMENT: shapes that disagree, labels that are not numbers, a broken row (file, line
-   * and field named). NOT_FOUND: unknown dataset, unknown encoder. FAILED_PRECONDITION: a metric
-   * that is undefined on this data (constant gold scores, one class only). UNIMPLEMENTED: a task
-   * type or profile that is not served yet. UNAVAILABLE: a data set that is neither on the server
-   * nor available from the hub; the message says where the server looked and how to get it.
+   * @error INVALID_ARGUMENT pairs.first: Shapes disagree.
+   * @error INVALID_ARGUMENT pairs.labels: A label is not a number.
+   * @error INVALID_ARGUMENT BROKEN_DATASET dataset: A row is broken; file, line and field are
+   *        named.
+   * @error NOT_FOUND UNKNOWN_DATASET dataset: It is unknown.
+   * @error NOT_FOUND UNKNOWN_ENCODER: The encoder is unknown.
+   * @error FAILED_PRECONDITION UNDEFINED_SCORE: The metric is undefined on this data (constant gold
+   *        scores, one class only).
+   * @error UNAVAILABLE DATASET_UNREACHABLE dataset: Neither on the server nor available from the
+   *        hub. The message says where the server looked and how to get it.
    *
    * @generated from rpc isomer.eval.v1.TaskService.Score
    */

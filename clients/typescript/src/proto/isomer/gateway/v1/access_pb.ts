@@ -635,21 +635,32 @@ export const BudgetPeriodSchema: GenEnum<BudgetPeriod> = /*@__PURE__*/
  * Makes, changes and revokes API keys, and reads the audit log. Every rpc needs the scope `admin`.
  *
  * A key is sent in each request as `authorization: Bearer KEY` (or `x-api-key: KEY`, or `api-key:
- * KEY`), never two of them that differ. Refusals, the same for every service of the gateway:
+ * KEY`), never two of them that differ. Every service of the gateway has these errors, with
+ * RetryInfo where waiting helps:
  *
- * UNAUTHENTICATED: `NO_KEY`, `SEVERAL_CREDENTIALS`, `BAD_HEADER`, `MISTYPED_KEY` (its checksum is
- * wrong), `UNKNOWN_KEY`, `REVOKED_KEY`, `EXPIRED_KEY`. UNAUTHENTICATED for tokens of an identity
- * provider: `BAD_TOKEN`, `EXPIRED_TOKEN`. PERMISSION_DENIED: `WRONG_SCOPE` (metadata `scope` names
- * the one that is missing). PERMISSION_DENIED at a gateway that is open to its own machine:
- * `FOREIGN_HOST`, `FOREIGN_ORIGIN`. RESOURCE_EXHAUSTED: `RATE_LIMITED`, `TOO_MANY_AT_ONCE`,
- * `BUDGET_EXCEEDED` (metadata `per`), with RetryInfo where waiting helps.
+ * @error UNAUTHENTICATED NO_KEY: A key is needed.
+ * @error UNAUTHENTICATED SEVERAL_CREDENTIALS: The request has keys that differ.
+ * @error UNAUTHENTICATED BAD_HEADER: The header with the key cannot be read.
+ * @error UNAUTHENTICATED MISTYPED_KEY: The key's checksum is wrong.
+ * @error UNAUTHENTICATED UNKNOWN_KEY: The gateway does not have the key.
+ * @error UNAUTHENTICATED REVOKED_KEY: The key was revoked.
+ * @error UNAUTHENTICATED EXPIRED_KEY: The key has expired.
+ * @error UNAUTHENTICATED BAD_TOKEN: A token of an identity provider is not accepted.
+ * @error UNAUTHENTICATED EXPIRED_TOKEN: A token of an identity provider has expired.
+ * @error PERMISSION_DENIED WRONG_SCOPE: Metadata `scope` names the scope that is missing.
+ * @error PERMISSION_DENIED FOREIGN_HOST: A gateway for its own machine was called by another name.
+ * @error PERMISSION_DENIED FOREIGN_ORIGIN: A page of another origin called such a gateway.
+ * @error RESOURCE_EXHAUSTED RATE_LIMITED: The key makes more requests a second than it may.
+ * @error RESOURCE_EXHAUSTED TOO_MANY_AT_ONCE: The key has as many requests in flight as it may.
+ * @error RESOURCE_EXHAUSTED BUDGET_EXCEEDED: A budget is used up; metadata `per` names its period.
  *
  * @generated from service isomer.gateway.v1.AccessService
  */
 export const AccessService: GenService<{
   /**
    * Makes a key. Its text is in this answer and nowhere else: only its SHA-256 is kept.
-   * INVALID_ARGUMENT names the invalid field.
+   *
+   * @error INVALID_ARGUMENT: A field is missing or not valid.
    *
    * @generated from rpc isomer.gateway.v1.AccessService.CreateKey
    */
@@ -659,7 +670,9 @@ export const AccessService: GenService<{
     output: typeof CreateKeyResponseSchema;
   },
   /**
-   * A key with what it has used, without its text. NOT_FOUND (`UNKNOWN_KEY`).
+   * A key with what it has used, without its text.
+   *
+   * @error NOT_FOUND UNKNOWN_KEY: There is no such key.
    *
    * @generated from rpc isomer.gateway.v1.AccessService.GetKey
    */
@@ -679,8 +692,9 @@ export const AccessService: GenService<{
     output: typeof ListKeysResponseSchema;
   },
   /**
-   * Changes name, scopes, limits or expiry. FAILED_PRECONDITION (`REVOKED_KEY`) for a key that was
-   * revoked.
+   * Changes name, scopes, limits or expiry.
+   *
+   * @error FAILED_PRECONDITION REVOKED_KEY: The key was revoked.
    *
    * @generated from rpc isomer.gateway.v1.AccessService.UpdateKey
    */

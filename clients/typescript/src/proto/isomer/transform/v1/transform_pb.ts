@@ -477,8 +477,10 @@ export const DistractorsSchema: GenMessage<Distractors> = /*@__PURE__*/
  * No generator, English: words and named entities of one kind change places (PARTIAL), each swap on
  * top of the ones before. `texts` has one text for each number of swaps, from 1. The draw is a
  * function of seed, run and the text's id. Fewer than three kinds of words that occur at least
- * twice: FAILED with CHECK_TOO_FEW, whatever `on_failure` says but FAIL. An item whose `language`
- * is another: INVALID_ARGUMENT; one detected to be another: FAILED, saying which.
+ * twice: FAILED with CHECK_TOO_FEW, whatever `on_failure` says but FAIL. An item that is
+ * detected to be in another language: FAILED, saying which.
+ *
+ * @error INVALID_ARGUMENT items.language: It is another than English.
  *
  * @generated from message isomer.transform.v1.MultiSwap
  */
@@ -502,7 +504,9 @@ export const MultiSwapSchema: GenMessage<MultiSwap> = /*@__PURE__*/
  * ", and" in place of the mark at the text's end, then generated tokens, cut every few tokens
  * (PARTIAL). `texts` has one text for each cut, the shortest first. The generator must continue
  * texts: a local model does, also one with a chat template, which is then not used; a server is
- * asked at /completions, and one without it ends the request with FAILED_PRECONDITION.
+ * asked at /completions.
+ *
+ * @error FAILED_PRECONDITION GENERATOR_REFUSED: The server has no /completions.
  *
  * @generated from message isomer.transform.v1.Continuation
  */
@@ -533,10 +537,12 @@ export const ContinuationSchema: GenMessage<Continuation> = /*@__PURE__*/
  * No generator: errors of one kind in a share of the text's units. A unit is a letter, a word or a
  * gap, by channel. The draw is a function of seed, channel and text, and a higher dose has the
  * errors of a lower one. The text may come back unchanged if no unit is drawn. Numbers stay as they
- * are. A text without a unit that could change: FAILED with CHECK_TOO_FEW.
+ * are. A text without a unit that could change: FAILED with CHECK_TOO_FEW. So is an item of a
+ * detected language that the channel does not know, saying why.
  *
- * INVALID_ARGUMENT: no channel or an unknown one, another dose, or an item whose `language` the
- * channel does not know. An item of a detected language that it does not know: FAILED, saying why.
+ * @error INVALID_ARGUMENT channel: There is none, or it is unknown.
+ * @error INVALID_ARGUMENT dose: It is another.
+ * @error INVALID_ARGUMENT items.language: The channel does not know it.
  *
  * @generated from message isomer.transform.v1.Noise
  */
@@ -568,8 +574,10 @@ export const NoiseSchema: GenMessage<Noise> = /*@__PURE__*/
  * A transformation with its parameters: one of the messages of `kind`, or `name` and `parameters`.
  * Both forms mean the same. A transformation that is newer than a client has no message there.
  *
- * INVALID_ARGUMENT: neither or both, an unknown name (the error names the nearest one), an unknown
- * parameter, or a value of another type or out of its range.
+ * @error INVALID_ARGUMENT transformation: Neither form is given, or both.
+ * @error INVALID_ARGUMENT transformation.name: It is unknown. The error names the nearest one.
+ * @error INVALID_ARGUMENT: A parameter is unknown, of another type or out of its range. The field
+ *        names it.
  *
  * @generated from message isomer.transform.v1.Transformation
  */
@@ -2472,7 +2480,7 @@ export enum OnFailure {
   /**
    * Fail the whole request.
    *
-   * ABORTED; the error names the text.
+   * @error ABORTED TEXT_FAILED: The error names the text.
    *
    * @generated from enum value: ON_FAILURE_FAIL = 3;
    */
@@ -2968,7 +2976,7 @@ export enum PartialFailurePolicy {
   /**
    * Fail the request.
    *
-   * ABORTED; the error names the text and the source.
+   * @error ABORTED VARIANT_MISSING: The error names the text and the source.
    *
    * @generated from enum value: PARTIAL_FAILURE_POLICY_FAIL = 2;
    */
@@ -3111,9 +3119,14 @@ export const TransformService: GenService<{
   /**
    * Transforms a batch and answers when every text has an outcome.
    *
-   * INVALID_ARGUMENT: no texts, no transformation, unknown language, a text over the length limit,
-   * a generator at an address of the request's own where the server does not allow that. NOT_FOUND:
-   * unknown generator. UNAVAILABLE: the generator cannot be reached.
+   * @error INVALID_ARGUMENT items: There are no texts.
+   * @error INVALID_ARGUMENT items.text: It is over the length limit.
+   * @error INVALID_ARGUMENT spec.transformation: There is none.
+   * @error INVALID_ARGUMENT target_language: The language is unknown.
+   * @error INVALID_ARGUMENT spec.generator_id: A generator at an address of the request's own,
+   *        which the server does not allow.
+   * @error NOT_FOUND UNKNOWN_GENERATOR: The generator is unknown.
+   * @error UNAVAILABLE GENERATOR_UNREACHABLE: The generator cannot be reached.
    *
    * @generated from rpc isomer.transform.v1.TransformService.Transform
    */
@@ -3148,7 +3161,10 @@ export const TransformService: GenService<{
   },
   /**
    * Runs the error checks and measures on given pairs of original and transformed text: at most
-   * 4096 pairs, 100,000 bytes a text and 4 MiB of text in all; INVALID_ARGUMENT beyond.
+   * 4096 pairs, 100,000 bytes a text and 4 MiB of text in all.
+   *
+   * @error INVALID_ARGUMENT pairs: More pairs, or more text in all.
+   * @error INVALID_ARGUMENT pairs.original: A longer text.
    *
    * @generated from rpc isomer.transform.v1.TransformService.Inspect
    */
@@ -3160,8 +3176,12 @@ export const TransformService: GenService<{
   /**
    * Rates pairs with a language model. A pair without a readable rating is counted, never guessed.
    *
-   * INVALID_ARGUMENT: no scale, no pairs, a text over the length limit, attempts out of range.
-   * Otherwise as Transform.
+   * Other errors as Transform.
+   *
+   * @error INVALID_ARGUMENT scale: There is none.
+   * @error INVALID_ARGUMENT pairs: There are none.
+   * @error INVALID_ARGUMENT pairs.transformed: A text is over the length limit.
+   * @error INVALID_ARGUMENT max_attempts: Out of range.
    *
    * @generated from rpc isomer.transform.v1.TransformService.Judge
    */
@@ -3182,10 +3202,15 @@ export const AugmentationService: GenService<{
   /**
    * Generates variants only.
    *
-   * INVALID_ARGUMENT: no texts, no sources or more than 8, k over the number of sources, no
-   * transformation, one that gives several texts (TransformationInfo.gives_several), noise, a mode
-   * without what it needs or with what contradicts it, AUGMENTATION_MODE_CASCADE.
-   * NOT_FOUND: unknown generator. ABORTED: a variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
+   * @error INVALID_ARGUMENT items: There are no texts.
+   * @error INVALID_ARGUMENT spec.sources: There are none, or more than 8.
+   * @error INVALID_ARGUMENT spec.k: It is over the number of sources.
+   * @error INVALID_ARGUMENT spec.sources.transformation: There is none, it gives several texts
+   *        (TransformationInfo.gives_several), or it is noise.
+   * @error INVALID_ARGUMENT spec.generation_budget: The mode needs one.
+   * @error INVALID_ARGUMENT spec.mode: AUGMENTATION_MODE_CASCADE.
+   * @error NOT_FOUND UNKNOWN_GENERATOR: The generator of a source is unknown.
+   * @error ABORTED VARIANT_MISSING: A variant is missing under PARTIAL_FAILURE_POLICY_FAIL.
    *
    * @generated from rpc isomer.transform.v1.AugmentationService.Augment
    */
@@ -3199,10 +3224,15 @@ export const AugmentationService: GenService<{
    * and variants are encoded as they come, so that the call takes about the longer of the two, not
    * their sum.
    *
-   * As Augment. INVALID_ARGUMENT also: no encoder, a weight outside 0 to 1, a weight without
-   * WEIGHTED, an unknown prompt name, evidence for another number of items or without CASCADE, a
-   * cascade without a condition. NOT_FOUND: unknown encoder. FAILED_PRECONDITION: this server knows
-   * no encoder service.
+   * Other errors as Augment.
+   *
+   * @error INVALID_ARGUMENT encoder_id: It is empty.
+   * @error INVALID_ARGUMENT original_weight: Outside 0 to 1, or without WEIGHTED.
+   * @error INVALID_ARGUMENT prompt_name: It is unknown.
+   * @error INVALID_ARGUMENT evidence: For another number of items, or without CASCADE.
+   * @error INVALID_ARGUMENT spec.cascade: It has no condition.
+   * @error NOT_FOUND UNKNOWN_ENCODER encoder_id: It is unknown.
+   * @error FAILED_PRECONDITION NO_ENCODER_SERVICE: This server knows no encoder service.
    *
    * @generated from rpc isomer.transform.v1.AugmentationService.EncodeAugmented
    */
